@@ -49,12 +49,12 @@ async function measure(): Promise<readonly (readonly [string, number])[]> {
   const queue: number[] = [];
   for (const [i, other] of others.entries()) {
     other.acquire('goods:300', { signal: stop.signal }).catch(() => undefined);
-    await eventually('it waits', async () => (await first.inspect('goods:300'))?.waiting.length === i + 1, 20_000);
+    await eventually('it waits', async () => (await first.inspect('goods:300'))?.waiting.length === i + 1);
     queue.push(await bytesOf('{lock_goods}:300|queue'));
   }
   stop.abort();
   await held.release();
-  await eventually('nobody waits', async () => (await first.inspect('goods:300')) === null, 20_000);
+  await eventually('nobody waits', async () => (await first.inspect('goods:300')) === null);
   await Promise.all(others.map((other) => other.acquire('goods:300', { mode: 'shared' })));
   const shared = await bytesOf('{lock_goods}:300|queue');
   return [

@@ -324,7 +324,7 @@ async function isTidy(): Promise<boolean> {
   const { localLocks, watchdog } = locks.engine;
   const onlyOurs = (): boolean => localLocks.size === 3 && watchdog.size === 3;
   if (onlyOurs()) return true;
-  return eventually('nothing else is held', onlyOurs, 1_000).then(
+  return eventually('nothing else is held', onlyOurs).then(
     () => true,
     () => false,
   );

@@ -3,8 +3,8 @@ import { execFile, spawnSync } from 'node:child_process';
 /** Runs a client to its end and returns the JSON that it has printed. */
 export function runClient<T>(command: string, file: string, options: object): Promise<T> {
   return new Promise((resolve, reject) => {
-    // The client ends with the test at the latest.
-    execFile(command, [file, JSON.stringify(options)], { timeout: 60_000 }, (error, stdout, stderr) => {
+    // It ends a client that hangs.
+    execFile(command, [file, JSON.stringify(options)], { timeout: 600_000 }, (error, stdout, stderr) => {
       if (error === null) resolve(JSON.parse(stdout) as T);
       else reject(new Error(`${command} ${file}: ${error.message}\n${stderr}`, { cause: error }));
     });

@@ -1,11 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from '@jest/globals';
 import { eventually } from '../support/redis-locks.js';
 import { missingForJava } from './maven.js';
 import type { Peer } from './peer.js';
-
-/** The limit for a wake-up by message. Without one, this library polls after 1.5 s, and Redisson after the lease. */
-export const WOKEN_WITHIN_MS = 500;
 
 /** The tool that is missing to run Redisson here. Undefined if none is. */
 export const missing = missingForJava();
@@ -24,21 +20,20 @@ export function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Lets the waiter wait for the holder's lock. Returns the time from the release to the grant. */
-export async function wakeUpMs(
+/** Longer than a test may take. Without a message, Redisson would wait for the end of the lease. */
+const LEASE_MS = '3600000';
+
+/** Lets the waiter wait for the holder's lock, until the release wakes it up. */
+export async function wakeUp(
   holder: Peer,
   waiter: Peer,
   name: string,
   isSubscribed: () => Promise<boolean>,
-): Promise<number> {
-  await holder.call('lock', name);
+): Promise<void> {
+  await holder.call('lockFor', name, LEASE_MS);
   const granted = waiter.call('lock', name);
   await eventually('the waiter has subscribed', isSubscribed);
-  await sleep(500);
-  const releasedAt = performance.now();
   await holder.call('unlock', name);
   await granted;
-  const wokenMs = performance.now() - releasedAt;
   await waiter.call('unlock', name);
-  return wokenMs;
 }

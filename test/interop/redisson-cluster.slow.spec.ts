@@ -1,10 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { type ClusterMember, RedisCluster } from '../support/redis/index.js';
 import { eventually } from '../support/redis-locks.js';
 import { buildJava } from './maven.js';
-import { missing, onJava, say, wakeUpMs, WOKEN_WITHIN_MS } from './on-java.js';
+import { missing, onJava, wakeUp } from './on-java.js';
 import { Peer } from './peer.js';
 
 /** Names on all nodes. One has braces of its own. */
@@ -50,17 +49,15 @@ async function count(): Promise<void> {
 /** Lets the JVM and Node wait for each other on each node. */
 async function wakeEachOther(listeners: (node: ClusterMember, channel: string) => Promise<number>): Promise<void> {
   const [java, node] = await started();
-  const wokenMs: number[] = [];
   for (const name of NAMES) {
     const owner = await cluster.ownerOf(name);
     const listening = async () => (await listeners(owner, channelOf(name))) === 1;
-    wokenMs.push(await wakeUpMs(java, node, name, listening));
+    await wakeUp(java, node, name, listening);
     await eventually('nobody is subscribed', async () => !(await listening()));
-    wokenMs.push(await wakeUpMs(node, java, name, listening));
+    await wakeUp(node, java, name, listening);
     await eventually('nobody is subscribed', async () => !(await listening()));
   }
-  say(`woken after ${wokenMs.map((ms) => ms.toFixed(1)).join(', ')} ms (Node, JVM in turn)`);
-  expect(Math.max(...wokenMs)).toBeLessThan(WOKEN_WITHIN_MS);
+  for (const name of NAMES) expect(await (await cluster.ownerOf(name)).admin.exists(name)).toBe(0);
 }
 
 describe('redisson() beside Redisson in a cluster', () => {
@@ -107,12 +104,9 @@ describe('redisson() beside Redisson in a cluster', () => {
       const to = await cluster.otherThan(name);
       await cluster.migrate(name, to);
       await eventually('the waiter has subscribed on the new node', () => listening(to));
-      await sleep(500);
       expect(await to.admin.hgetall(name)).toEqual(fields);
-      const releasedAt = performance.now();
       await java.call('unlock', name);
       await granted;
-      expect(performance.now() - releasedAt).toBeLessThan(WOKEN_WITHIN_MS);
       await node.call('unlock', name);
     }),
   );

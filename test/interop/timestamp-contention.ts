@@ -18,8 +18,6 @@ interface Done {
   readonly takenOver: number;
   readonly lost: number;
   readonly late: number;
-  /** The longest wait of an independent client. */
-  readonly longestMs?: number;
 }
 
 /** What all clients share. */
@@ -34,7 +32,8 @@ const NODE = join(__dirname, 'timestamp-client.mjs');
 const PYTHON = join(__dirname, 'timestamp_client.py');
 const ROUNDS = 40;
 const CRASHES = 2;
-const LEASES = { s: 1, ms: 1_000 } as const;
+/** Longer than a machine stands still: a client that is late between a check and its write loses an update. */
+const LEASES = { s: 3, ms: 3_000 } as const;
 
 /** Runs one instance of this library, with rounds like those of the other clients. */
 async function ourClient({ running, redis, key, counter }: Place, options: TimestampOptions): Promise<Done> {
@@ -108,14 +107,12 @@ export async function contend(unit: 'ms' | 's', scripts: boolean): Promise<void>
 
 /** How many callers of this library request the key over and over beside the clients that poll. */
 const BUSY_CALLERS = 5;
-const VISITS = 10;
+export const VISITS = 10;
 /** The pace of the articles' clients. */
 const PACE_MS = 100;
 
-/**
- * Runs clients that poll every 100 ms beside busy callers of this library, until each has had the key 10 times. Returns
- * their longest waits.
- */
+/** Runs clients that poll every 100 ms beside busy callers of this library, until each has had the key 10 times.
+ * Returns how often each had it. */
 export async function pollBesideBusyCallers(scripts: boolean): Promise<readonly number[]> {
   const key = `${uniquePrefix()}account:1_lock`;
   const counter = `${key}:counter`;
@@ -137,8 +134,7 @@ export async function pollBesideBusyCallers(scripts: boolean): Promise<readonly 
     const done = await Promise.all(clients);
     over.abort();
     await Promise.all(calling);
-    for (const { added } of done) expect(added).toBe(VISITS);
-    return done.map(({ longestMs = 0 }) => longestMs);
+    return done.map(({ added }) => added);
   } finally {
     over.abort();
     await running.close();

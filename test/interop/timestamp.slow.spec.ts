@@ -1,21 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { contend, pollBesideBusyCallers } from './timestamp-contention.js';
+import { contend, pollBesideBusyCallers, VISITS } from './timestamp-contention.js';
 
 describe('timestamp() in seconds beside clients in other languages', () => {
-  it.each([true, false])(
-    'loses no update of a counter, expiries included, scripts: %s',
-    (scripts) => contend('s', scripts),
-    60_000,
+  it.each([true, false])('loses no update of a counter, expiries included, scripts: %s', (scripts) =>
+    contend('s', scripts),
   );
 });
 
 describe('timestamp() with busy callers', () => {
-  it.each([true, false])(
-    'lets clients in that poll every 100 ms, scripts: %s',
-    async (scripts) => {
-      const longestMs = await pollBesideBusyCallers(scripts);
-      expect(Math.max(...longestMs)).toBeLessThan(10_000);
-    },
-    60_000,
-  );
+  it.each([true, false])('lets clients in that poll every 100 ms, scripts: %s', async (scripts) => {
+    const visits = await pollBesideBusyCallers(scripts);
+    expect(new Set(visits)).toEqual(new Set([VISITS]));
+  });
 });

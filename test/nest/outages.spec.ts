@@ -12,7 +12,7 @@ class PricesController {
   private computed = 0;
 
   @Get('buy/:id')
-  @Locked('goods:<id>', { waitMs: 20_000 })
+  @Locked('goods:<id>', { waitMs: 600_000 })
   buy(@Param('id') id: string): string {
     return id;
   }
@@ -57,6 +57,8 @@ describe('a handler without Redis', () => {
   async function start(platform: Platform): Promise<void> {
     const locks = { redis: proxy.url, unavailableAfterMs: 100 };
     app = await startApp({ platform, controllers: [PricesController], locks });
+    // To connect may take longer than unavailableAfterMs on a busy machine.
+    await eventually('it is served', async () => (await app.call('/skip/0')).text === '0');
   }
 
   /** Returns once an outage is known. */
@@ -78,12 +80,10 @@ describe('a handler without Redis', () => {
     await start(platform);
     expect((await app.call('/buy/1')).text).toBe('1');
     await goDown();
-    const startedAt = performance.now();
     const calls = Array.from({ length: 100 }, (_, id): Promise<AppResponse> => app.call(`/buy/${id}`));
     for (const { status, headers, body } of await Promise.all(calls)) {
       expect([status, headers.get('retry-after'), body.code]).toEqual([503, '1', 'LOCK_UNAVAILABLE']);
     }
-    expect(performance.now() - startedAt).toBeLessThan(15_000);
     await proxy.acceptConnections();
     await eventually('Redis is back', async () => (await app.call('/buy/2')).text === '2');
   });

@@ -25,7 +25,7 @@ class Shop {
   }
 
   async listening(): Promise<number> {
-    await eventually('the shop listens', () => this.port !== 0, 60_000);
+    await eventually('the shop listens', () => this.port !== 0);
     return this.port;
   }
 
@@ -50,7 +50,7 @@ async function open(prefix: string, hooks: ShopOptions['hooks'] = 'before listen
 async function openBehindBalancer(prefix: string): Promise<Shop> {
   const shop = await open(prefix);
   balancer.add(shop.port);
-  await eventually('the balancer has noticed the shop', () => balancer.isReady(shop.port), 60_000);
+  await eventually('the balancer has noticed the shop', () => balancer.isReady(shop.port));
   return shop;
 }
 
@@ -82,7 +82,7 @@ describe('three processes behind a balancer that follows their readiness', () =>
     const stopped: (string | null)[] = [];
     for (const shop of running) {
       const before = responses.length;
-      await eventually('requests are served', () => responses.length > before + 20, 60_000);
+      await eventually('requests are served', () => responses.length > before + 20);
       stopped.push(await shop.stop('SIGTERM'));
       balancer.remove(shop.port);
       await openBehindBalancer(prefix);
@@ -107,7 +107,7 @@ describe('a process that starts', () => {
     const [before, after, without] = await Promise.all(
       (['before listen', 'after listen', 'never'] as const).map((hooks) => open(prefix, hooks)),
     );
-    await eventually('the warning', () => without.logged.length > 0, 60_000);
+    await eventually('the warning', () => without.logged.length > 0);
     expect(without.logged).toEqual([expect.stringContaining('Nothing in this process listens to SIGTERM or SIGINT.')]);
     // All were listening when the time of the one that warns was over, or begins.
     await new Promise((resolve) => setTimeout(resolve, 6_000));

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, type Type } from '@nestjs/common';
 import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitter';
 import { Cron, Interval, ScheduleModule, SchedulerRegistry, Timeout } from '@nestjs/schedule';
@@ -117,14 +116,14 @@ describe('an event listener', () => {
 });
 
 describe('a job of 1 ms on three instances whose clocks differ', () => {
-  /** Longer than all instances need, on a busy machine too. */
-  const MIN_HOLD_MS = 2_000;
+  /** Longer than a test may take. */
+  const MIN_HOLD_MS = 600_000;
 
   @Injectable()
   class NightlyJob {
     readonly tokens: number[] = [];
 
-    @Locked('nightly', { waitMs: 0, onBusy: 'skip', minHoldMs: MIN_HOLD_MS })
+    @Locked('nightly', { waitMs: 0, onBusy: 'skip', minHoldMs: MIN_HOLD_MS, maxHoldMs: MIN_HOLD_MS })
     @Cron(NEVER, { name: 'nightly' })
     async run(@CurrentLock() lock?: Lock): Promise<void> {
       await this.work(lock);
@@ -138,7 +137,7 @@ describe('a job of 1 ms on three instances whose clocks differ', () => {
 
     private async work(lock?: Lock): Promise<void> {
       this.tokens.push(lock?.fencingToken ?? Number.NaN);
-      await sleep(1);
+      await new Promise((resolve) => setImmediate(resolve));
     }
   }
 
@@ -149,22 +148,20 @@ describe('a job of 1 ms on three instances whose clocks differ', () => {
     for (let i = 0; i < 3; i += 1) {
       apps.push(await startApp({ prefix, imports: [ScheduleModule.forRoot()], providers: [NightlyJob] }));
     }
-    const firstAt = performance.now();
     const { log } = apps[0];
     for (const [i, app] of apps.entries()) {
       void app.nest.get(SchedulerRegistry).getCronJob(job).fireOnTick();
       await log.until(new RegExp(`^(released|refused) ${job}`), i + 1);
     }
-    return { runs: log.count(`granted ${job}`), apps, firstAt };
+    return { runs: log.count(`granted ${job}`), apps };
   }
 
-  it('runs once with minHoldMs, and the lock is free afterwards', async () => {
-    const { runs, apps, firstAt } = await midnight('nightly');
+  it('runs once with minHoldMs, and the lock stays closed', async () => {
+    const { runs, apps } = await midnight('nightly');
     expect(runs).toBe(1);
     expect(apps.flatMap(({ nest }) => nest.get(NightlyJob).tokens)).toHaveLength(1);
-    await using again = await apps[2].locks.acquire('nightly');
-    expect(performance.now() - firstAt).toBeGreaterThanOrEqual(MIN_HOLD_MS - 20);
-    again.assertHeld();
+    expect(await apps[2].locks.tryAcquire('nightly')).toBeNull();
+    await apps[2].locks.forceRelease('nightly');
   });
 
   it('runs three times without minHoldMs', async () => {

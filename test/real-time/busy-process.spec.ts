@@ -95,7 +95,7 @@ describe.each(CLIENTS)('a busy process with a healthy Redis, $name', ({ open }) 
     const settled = await Promise.allSettled(ids.map(work));
     expect(settled.filter(({ status }) => status === 'rejected')).toEqual([]);
     expect(outages()).toEqual([]);
-  }, 120_000);
+  });
 });
 
 describe('a Redis that is slow, and alive', () => {

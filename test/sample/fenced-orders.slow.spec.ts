@@ -2,16 +2,15 @@ import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/async.js';
 import { forkSource } from '../support/lock-process.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type Database, onServer, SERVERS } from '../support/sql/databases.js';
 
-jest.setTimeout(90_000);
-
 const MAIN = '../../sample/fenced-orders/src/main.ts';
-const LEASE_MS = 500;
+/** Longer than a machine stands still. */
+const LEASE_MS = 5_000;
 const { postgres } = SERVERS;
 
 /** The supplier that the application requests between reading and writing. It replies when the test says so. */

@@ -31,7 +31,7 @@ const stateOf = async (url: string, query = '') => (await (await fetch(`${url}/s
 
 /** A sale at the usual rate takes 15 s. */
 const untilOver = (viewer: Viewer) =>
-  eventually('the page shows the end of the sale', () => viewer.read<boolean>(IS_OVER), 120_000);
+  eventually('the page shows the end of the sale', () => viewer.read<boolean>(IS_OVER));
 
 async function newSale(url: string, perSecond: number): Promise<number> {
   const body = JSON.stringify({ perSecond });
@@ -42,7 +42,7 @@ async function newSale(url: string, perSecond: number): Promise<number> {
 /** Starts a sale and waits until both sides are sold out. */
 async function sellOut(url: string): Promise<LiveState> {
   await newSale(url, 40);
-  await eventually('the sale is over', async () => (await stateOf(url)).isOver, 130_000);
+  await eventually('the sale is over', async () => (await stateOf(url)).isOver);
   return stateOf(url);
 }
 
@@ -102,16 +102,12 @@ describe('npm start', () => {
     const id = sale?.id ?? 0;
     let purchases: LiveState['purchases'] = [];
     // Buyers of the last moment are recorded after the sale is over.
-    await eventually(
-      'all purchases are recorded',
-      async () => {
-        const { sides } = await stateOf(urls[0]);
-        purchases = await purchasesOf(urls[0], id);
-        const soldOn = (side: string) => purchases.filter((one) => one.side === side && one.outcome === 'sold').length;
-        return soldOn('locked') === sides?.locked.sold && soldOn('unlocked') === sides?.unlocked.sold;
-      },
-      30_000,
-    );
+    await eventually('all purchases are recorded', async () => {
+      const { sides } = await stateOf(urls[0]);
+      purchases = await purchasesOf(urls[0], id);
+      const soldOn = (side: string) => purchases.filter((one) => one.side === side && one.outcome === 'sold').length;
+      return soldOn('locked') === sides?.locked.sold && soldOn('unlocked') === sides?.unlocked.sold;
+    });
     const pieces = purchases.flatMap(({ side, piece }) => (side === 'locked' && piece !== undefined ? [piece] : []));
     expect(pieces.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 100 }, (_, i) => i + 1));
     expect(new Set(purchases.map(({ instance }) => instance)).size).toBe(3);
@@ -188,7 +184,7 @@ describe('the page in a browser', () => {
       for (const side of ['locked', 'unlocked']) {
         const names = `[...document.querySelectorAll("[data-side=${side}] .buyers bdi")].map((one) => one.textContent)`;
         const isShown = async () => (await page.read<string[]>(names)).includes(shown);
-        await eventually(`the buyer is shown: ${side}`, isShown, 30_000);
+        await eventually(`the buyer is shown: ${side}`, isShown);
       }
       expect(await page.read(`document.querySelectorAll('.buyers img, #trouble:not([hidden])').length`)).toBe(0);
       const recorded = (await purchasesOf(urls[0], id)).filter(({ buyer }) => buyer === name);

@@ -4,9 +4,9 @@ import { beforeEach, expect, jest } from '@jest/globals';
 const { isQuick } = require('./plan.cjs') as { isQuick: (file: string) => boolean };
 const { testPath = '' } = expect.getState();
 
-// Several times of what any test needs, because the machine may be busy. A slow one starts applications, servers and
-// package managers.
-jest.setTimeout(testPath.endsWith('.slow.spec.ts') ? 900_000 : 30_000);
+// It ends a test that hangs, after `eventually` has ended. A slow one starts applications, servers and package
+// managers.
+jest.setTimeout(testPath.endsWith('.slow.spec.ts') ? 900_000 : 150_000);
 
 // A test that never calls `expect` proves nothing. Those of the other part may await a state, and fail without it.
 if (isQuick(testPath)) beforeEach(() => expect.hasAssertions());

@@ -26,11 +26,17 @@ export function outcome<T>(promise: Promise<T>): { value?: T; error?: unknown } 
   return settled;
 }
 
-/** Polls every 5 ms until `holds` returns true. Throws an error that names `what` after `withinMs`. */
+/** Ends a test that hangs, before jest does. It proves nothing, so it is far from what any test needs. */
+const HANGS_AFTER_MS = 120_000;
+
+/**
+ * Polls every 5 ms until `holds` returns true. Throws an error that names `what` after `withinMs`, which only campaigns
+ * that measure set.
+ */
 export async function eventually(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  withinMs = 20_000,
+  withinMs = HANGS_AFTER_MS,
 ): Promise<void> {
   for (const end = performance.now() + withinMs; ; await new Promise((resolve) => setTimeout(resolve, 5))) {
     if (await holds()) return;

@@ -85,7 +85,7 @@ export class Viewer {
 
   /** Waits until an expression is true in the page. */
   async until(expression: string): Promise<void> {
-    await eventually(expression, () => this.read<boolean>(`Boolean(${expression})`), 30_000);
+    await eventually(expression, () => this.read<boolean>(`Boolean(${expression})`));
   }
 
   /** Returns the text of all matching elements, as it is displayed. */

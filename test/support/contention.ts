@@ -44,13 +44,13 @@ export class Contention {
 
   /** Starts one more module instance. */
   instance(options: InstanceOptions = {}): LockService {
-    return this.running.start({ redis: this.server.url, waitMs: 30_000, ...options });
+    return this.running.start({ redis: this.server.url, ...options });
   }
 
   /** Starts one more in its own process. */
   async process(options: RedisLockModuleOptions = {}): Promise<LockProcess> {
     const { prefix } = this.running;
-    const started = await LockProcess.start({ redis: this.server.url, waitMs: 30_000, prefix, ...options });
+    const started = await LockProcess.start({ redis: this.server.url, waitMs: 100_000, prefix, ...options });
     this.processes.push(started);
     return started;
   }

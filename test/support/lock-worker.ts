@@ -1,4 +1,5 @@
 // The main of a forked process: one module instance that runs the calls of its parent and ends with it.
+import { existsSync } from 'node:fs';
 import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
@@ -43,12 +44,15 @@ const calls = {
     held.set(resource, lock);
     return lock.fencingToken;
   },
-  /** Takes the lock and blocks the event loop from the first line. Then asserts that the lock is held, or just ends. */
-  async block(resource: string, blockMs: number, asserts: boolean, options: LockOptions = {}): Promise<void> {
-    await runtime.service.using(resource, options, async (lock) => {
-      for (const end = performance.now() + blockMs; performance.now() < end;);
+  /**
+   * Takes the lock and blocks the event loop from the first line until there is a file. Then asserts that the lock is
+   * held, or just ends.
+   */
+  async block(resource: string, untilFile: string, asserts: boolean): Promise<void> {
+    await runtime.service.using(resource, async (lock) => {
+      while (!existsSync(untilFile));
       if (!asserts) return;
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await new Promise((resolve) => setTimeout(resolve, 1));
       lock.assertHeld();
     });
   },

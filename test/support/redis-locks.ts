@@ -29,11 +29,12 @@ export class RedisLocks {
   }
 
   /**
-   * Starts one more module instance with the prefix of this test. Its callers wait for 20 s, because machines differ,
-   * and as long for Redis, so that a busy machine is no outage. A request has 5 s. They may take locks in any order.
+   * Starts one more module instance with the prefix of this test. Its callers wait for nearly as long as a test may
+   * take, and as long for Redis, so that a busy machine is no outage. A request has 5 s. They may take locks in any
+   * order.
    */
   start({ passing, requestTimeoutMs = 5_000, checks, ...options }: InstanceOptions): LockService {
-    const patience = { waitMs: 20_000, unavailableAfterMs: Infinity, checks: inAnyOrder(checks) };
+    const patience = { waitMs: 100_000, unavailableAfterMs: Infinity, checks: inAnyOrder(checks) };
     const given = { prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options };
     const runtime = LockRuntime.start(given, undefined, { clock: this.clock, passing, requestTimeoutMs });
     runtime.connect();

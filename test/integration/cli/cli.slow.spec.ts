@@ -29,7 +29,7 @@ beforeEach(async () => {
     const { stdout } = await new Cli(['inspect', 'goods:300', '--json']).ended;
     return (JSON.parse(stdout) as { waiting: unknown[] }).waiting.length === 1;
   };
-  await eventually('api-2 waits', isWaiting, 20_000);
+  await eventually('api-2 waits', isWaiting);
 });
 afterEach(async () => {
   for (const { child } of started.splice(0)) child.kill('SIGKILL');
@@ -69,7 +69,7 @@ class Cli {
   }
 
   until(text: string): Promise<void> {
-    return eventually(`it prints ${text}`, () => this.stdout.includes(text), 20_000);
+    return eventually(`it prints ${text}`, () => this.stdout.includes(text));
   }
 }
 

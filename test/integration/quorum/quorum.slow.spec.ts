@@ -35,12 +35,12 @@ describe('ten processes on five masters', () => {
     };
     const ended = Promise.all(Array.from({ length: 10 }, count));
     const counted = async (least: number) => Number(await ledger.get(`${prefix}count`)) >= least;
-    await eventually('some have counted', () => counted(10), 120_000);
+    await eventually('some have counted', () => counted(10));
     servers[0].pause();
-    await eventually('they go on', () => counted(40), 120_000);
+    await eventually('they go on', () => counted(40));
     servers[0].resume();
     await servers[1].kill();
-    await eventually('they go on', () => counted(70), 120_000);
+    await eventually('they go on', () => counted(70));
     await ended;
     expect(await ledger.get(`${prefix}count`)).toBe('100');
     const tokens = (await ledger.lrange(`${prefix}tokens`, 0, -1)).map(Number);

@@ -48,7 +48,7 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     await finish();
     await lock.extend();
     const granted = other.acquire('goods:300');
-    await eventually('it waits there', async () => (await to.admin.zcard(`${lock.key}|queue`)) === 1, 20_000);
+    await eventually('it waits there', async () => (await to.admin.zcard(`${lock.key}|queue`)) === 1);
     expect(await lock.release()).toBe(true);
     const next = await granted;
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
@@ -72,7 +72,7 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     await Promise.all(held.map((lock) => lock.release()));
     expect(await connections()).toBeGreaterThanOrEqual(3);
     await running.close();
-    await eventually('theirs are closed', async () => (await connections()) === 0, 20_000);
+    await eventually('theirs are closed', async () => (await connections()) === 0);
     expect(opened.map(({ client }) => client.status)).toEqual(['connect']);
   });
 
@@ -85,7 +85,7 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     await redis.connect();
     await (await locks.acquire('goods:300')).release();
     redis.destroy();
-    await eventually('theirs are closed', async () => (await connections()) === 0, 20_000);
+    await eventually('theirs are closed', async () => (await connections()) === 0);
     await redis.connect();
     opened.push({ client: library.adapt(redis), quit: async () => redis.close(), disconnect: () => redis.destroy() });
     await (await locks.acquire('goods:300')).release();
@@ -98,16 +98,16 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     const master = await cluster.ownerOf(lock.key);
     const { admin } = cluster.replicaOf(master);
     await admin.readonly();
-    await eventually('it is replicated', async () => (await admin.exists(lock.key)) === 1, 20_000);
+    await eventually('it is replicated', async () => (await admin.exists(lock.key)) === 1);
     await master.server.kill();
     const extended = () =>
       lock.extend().then(
         () => true,
         () => false,
       );
-    await eventually('it is renewed there', extended, 30_000);
+    await eventually('it is renewed there', extended);
     const granted = other.acquire('goods:300');
-    await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1, 20_000);
+    await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1);
     expect(await lock.release()).toBe(true);
     await (await granted).release();
   });

@@ -58,16 +58,16 @@ describe.each(NODE_REDIS)('locks behind Sentinels by $name', (library) => {
           () => true,
           () => false,
         );
-      await eventually('it is renewed there', extended, 20_000);
+      await eventually('it is renewed there', extended);
       const granted = other.acquire('goods:300');
-      await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1, 20_000);
+      await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1);
       expect(await lock.release()).toBe(true);
       const next = await granted;
       expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
       expect(await next.release()).toBe(true);
       if (how === 'hangs') before.resume();
       await running.close();
-      await eventually('all connections are closed', allClosed, 20_000);
+      await eventually('all connections are closed', allClosed);
     },
     90_000,
   );
@@ -79,12 +79,12 @@ describe.each(NODE_REDIS)('locks behind Sentinels by $name', (library) => {
     await Promise.all([fence.open(1), new RedisFence(redis, 'order:301').open(1)]);
     // Requests in a row share a connection.
     expect(await connections(master)).toBe(1);
-    await eventually('it is closed', allClosed, 20_000);
+    await eventually('it is closed', allClosed);
     const locks = running.start({ redis });
     await (await locks.acquire('goods:300')).release();
     await fence.open(2);
     await running.close();
     await fence.open(3);
-    await eventually('all are closed', allClosed, 20_000);
+    await eventually('all are closed', allClosed);
   });
 });

@@ -47,14 +47,14 @@ describe('a lock of redisson() whose master', () => {
     expect(await master.admin.wait(1, 5_000)).toBe(1);
     await WAYS[way]();
     const takenOver = async () => (await here.cluster.ownerOf(NAME).catch(() => undefined)) === replica;
-    await eventually('the replica has taken over', takenOver, 60_000);
-    await eventually('it listens there', async () => (await listeners(replica)) === 1, 20_000);
+    await eventually('the replica has taken over', takenOver);
+    await eventually('it listens there', async () => (await listeners(replica)) === 1);
     const renewed = (): Promise<boolean> =>
       lock.extend().then(
         () => true,
         () => false,
       );
-    await eventually('it is renewed there', renewed, 20_000);
+    await eventually('it is renewed there', renewed);
     lock.assertHeld();
     expect(await replica.admin.hgetall(NAME)).toEqual(fields);
     expect(await lock.release()).toBe(true);

@@ -292,7 +292,7 @@ describe('locks of redisson() in a cluster', () => {
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance());
       await here.cluster.migrate(NAME, to);
-      await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1, BY_MESSAGE_MS);
+      await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1);
       await accounts.quiet();
       await (await handedOver(lock, granted)).release();
       expect(here.warnings).toEqual([]);
@@ -306,7 +306,7 @@ describe('locks of redisson() in a cluster', () => {
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance({ redis: client }));
       await here.cluster.migrate(NAME, to);
-      await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1, BY_MESSAGE_MS);
+      await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1);
       await accounts.quiet();
       await (await handedOver(lock, granted)).release();
       expect(here.warnings).toEqual([]);

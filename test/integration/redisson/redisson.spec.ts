@@ -450,9 +450,9 @@ describe('a waiter', () => {
     const { granted } = await wait(locks);
     await releaseAsRedisson(NAME, CHANNEL);
     const lock = await granted;
-    await eventually('nobody is subscribed', async () => (await listeners()) === 0, 5_000);
+    await eventually('nobody is subscribed', async () => (await listeners()) === 0);
     await expect(instance({ waitMs: 300 }).acquire(NAME)).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
-    await eventually('nobody is subscribed', async () => (await listeners()) === 0, 5_000);
+    await eventually('nobody is subscribed', async () => (await listeners()) === 0);
     await lock.release();
   });
 

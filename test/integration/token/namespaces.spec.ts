@@ -60,7 +60,7 @@ describe('a namespace', () => {
     const [one, two] = [start({ redis, namespace: 'shop' }), start({ redis, namespace: 'shop' })];
     const lock = await one.acquire('goods:300');
     const waiting = two.acquire('goods:300', { waitMs: 20_000 });
-    await eventually('the other is queued', async () => (await two.inspect('goods:300'))?.waiting.length === 1, 20_000);
+    await eventually('the other is queued', async () => (await two.inspect('goods:300'))?.waiting.length === 1);
     await lock.release();
     const next = await waiting;
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);

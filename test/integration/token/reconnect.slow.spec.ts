@@ -4,8 +4,8 @@ import { ClusterContention } from '../../support/cluster-contention.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
-/** The next renewal is due 20 s after the grant. */
-const TTL_MS = 60_000;
+/** The next renewal is due 200 s after the grant, when a test that waits for it has failed. */
+const TTL_MS = 600_000;
 
 describe('a holder', () => {
   it('knows soon that its lock is lost if a node cuts the connection and loses it', async () => {
@@ -14,7 +14,7 @@ describe('a holder', () => {
       const { signal } = await here.instance().acquire('goods:300', { ttlMs: TTL_MS });
       const { admin } = await here.cluster.ownerOf(here.key);
       await admin.multi().del(here.key).call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes').exec();
-      await eventually('the holder knows', () => signal.aborted, 5_000);
+      await eventually('the holder knows', () => signal.aborted);
       expect(signal.reason).toBeInstanceOf(LockLostError);
     } finally {
       await here.close();
@@ -36,7 +36,7 @@ describe('a holder', () => {
       await replica.admin.del(here.key);
       // A request for another key of the slot finds the new master.
       await locks.using('goods:301', () => undefined);
-      await eventually('the holder knows', () => signal.aborted, 5_000);
+      await eventually('the holder knows', () => signal.aborted);
     } finally {
       await here.close();
     }
@@ -52,7 +52,7 @@ describe('a holder', () => {
       await servers.failOverWithout(async () => {
         ({ signal } = await locks.acquire('goods:300', { ttlMs: TTL_MS }));
       });
-      await eventually('the holder knows', () => signal?.aborted === true, 5_000);
+      await eventually('the holder knows', () => signal?.aborted === true);
       expect(signal?.reason).toBeInstanceOf(LockLostError);
     } finally {
       await running.close();

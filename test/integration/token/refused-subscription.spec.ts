@@ -22,7 +22,7 @@ afterAll(() => here.close());
 
 /** Waits until the server has refused the subscription. */
 const untilRefused = (locks: LockService): Promise<void> =>
-  eventually('it is refused', () => subscriberOf(locks)['state'] === 'refused', 20_000);
+  eventually('it is refused', () => subscriberOf(locks)['state'] === 'refused');
 
 describe('a user that may not SUBSCRIBE', () => {
   it('holds a lock for long without a warning, until a caller waits', async () => {
@@ -33,7 +33,7 @@ describe('a user that may not SUBSCRIBE', () => {
     expect(here.warnings).toEqual([]);
     const first = await here.holder();
     const waiting = locks.acquire('goods:300');
-    await eventually('it is said once', () => here.warnings.length > 0, 20_000);
+    await eventually('it is said once', () => here.warnings.length > 0);
     const polling = { isUp: true, handoff: 'polling', degraded: expect.stringContaining('costs more requests') };
     expect(await locks.ping()).toMatchObject(polling);
     await first.release();
@@ -46,7 +46,7 @@ describe('a user that may not SUBSCRIBE', () => {
     const locks = here.instance({ redis });
     const first = await here.holder();
     const waiting = locks.acquire('goods:300');
-    await eventually('it is said', () => here.warnings.length > 0, 20_000);
+    await eventually('it is said', () => here.warnings.length > 0);
     expect(await locks.ping()).toMatchObject({ handoff: 'polling' });
     await first.release();
     await (await waiting).release();

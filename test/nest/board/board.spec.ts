@@ -407,8 +407,9 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
 
   it('shows lost locks', async () => {
     const app = await startBoard({}, { platform });
-    const lock = await app.locks.acquire('goods:1', { ttlMs: 900 });
+    const lock = await app.locks.acquire('goods:1');
     await rawRedis().del(lock.key);
+    await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' });
     await app.log.until('lost goods:1');
     const { body } = await get(app, '/locks/state');
     expect(body.lostCount).toBe(1);

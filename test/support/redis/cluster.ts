@@ -6,7 +6,6 @@ import { startRedis } from './resolve.ts';
 import type { RedisServer } from './types.ts';
 
 const SLOTS = 16_384;
-const READY_WITHIN_MS = 20_000;
 
 /** Failures are detected fast, and any replica that has ever synchronised may take over. */
 const NODE_ARGUMENTS =
@@ -220,7 +219,7 @@ async function untilAll(
   members: readonly ClusterMember[],
   holds: (member: ClusterMember) => Promise<boolean>,
 ) {
-  for (const member of members) await eventually(what, () => holds(member), READY_WITHIN_MS);
+  for (const member of members) await eventually(what, () => holds(member));
 }
 
 async function startMember(

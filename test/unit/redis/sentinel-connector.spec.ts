@@ -75,7 +75,7 @@ async function failoverDuringConnect(Connector: NonNullable<RedisOptions['Connec
     failoverDetector: true,
     sentinelMaxConnections: 1,
     protocol: 2,
-    connectTimeout: 500,
+    connectTimeout: 60_000,
     disconnectTimeout: 50,
     sentinelReconnectStrategy: () => 10,
   });
@@ -96,7 +96,7 @@ async function failoverDuringConnect(Connector: NonNullable<RedisOptions['Connec
     );
   await eventually('it looks for the master', () => sentinel.held?.length === 1);
   sentinel.announceFailover();
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await eventually('the subscriber has read it, and leaves', () => sentinel.subscribers.size === 0);
   sentinel.release();
   const outcome = await second;
   connector.disconnect();
