@@ -33,7 +33,7 @@ export class ClusterContention {
 
   /** Starts one more module instance. */
   instance(options: InstanceOptions = {}): LockService {
-    return this.running.start({ redis: { nodes: this.cluster.nodes }, waitMs: 30_000, ...options });
+    return this.running.start({ redis: { nodes: this.cluster.nodes }, ...options });
   }
 
   /** Opens a client as a caller would give one to the module. */

@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { CheckOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { LockRuntime, type RuntimeInternals } from '../../lib/lock-runtime.js';
+import { eventually } from './async.js';
 import type { ServerManualClock } from './server-clock/server-manual-clock.js';
 import { uniquePrefix } from './shared-redis.js';
 
@@ -10,10 +11,14 @@ export { eventually } from './async.js';
 /** The options of a module instance, and what a test replaces in it. */
 export type InstanceOptions = RedisLockModuleOptions & Pick<RuntimeInternals, 'passing' | 'requestTimeoutMs'>;
 
+const SLOW = /^Redis replies slowly: /;
+
 /** Starts lock services on real Redis as the module does, and records what they log. */
 export class RedisLocks {
   readonly prefix = uniquePrefix();
+  /** Without the lines that say that Redis is slow, which depends on the machine. */
   readonly warnings: string[] = [];
+  readonly slowness: string[] = [];
   readonly errors: string[] = [];
   /** The lines of information. */
   readonly infos: string[] = [];
@@ -24,7 +29,7 @@ export class RedisLocks {
     Logger.overrideLogger({
       log: (message: string) => this.infos.push(message),
       error: (message: string) => this.errors.push(message),
-      warn: (message: string) => this.warnings.push(message),
+      warn: (message: string) => (SLOW.test(message) ? this.slowness : this.warnings).push(message),
     });
   }
 
@@ -62,4 +67,14 @@ export class RedisLocks {
 export function inAnyOrder(checks: RedisLockModuleOptions['checks']): CheckOptions {
   if (typeof checks === 'object') return { lockOrder: 'off', ...checks };
   return { server: checks, decoratorOrder: checks, unlockedOverride: checks, lockOrder: 'off' };
+}
+
+/** Extends the lease of a lock until it succeeds. */
+export function renewed(lock: { extend(): Promise<void> }): Promise<void> {
+  return eventually('the lock is renewed', () =>
+    lock.extend().then(
+      () => true,
+      () => false,
+    ),
+  );
 }

@@ -100,6 +100,7 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     await admin.readonly();
     await eventually('it is replicated', async () => (await admin.exists(lock.key)) === 1);
     await master.server.kill();
+    await cluster.takeOver(cluster.replicaOf(master));
     const extended = () =>
       lock.extend().then(
         () => true,

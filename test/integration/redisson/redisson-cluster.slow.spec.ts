@@ -25,8 +25,14 @@ const WAYS: Record<string, () => Promise<void>> = {
   'steps down': async () => {
     await replica.admin.cluster('FAILOVER');
   },
-  'is killed': () => master.server.kill(),
-  'is stopped, with its connections': () => Promise.resolve(master.server.pause()),
+  'is killed': async () => {
+    await master.server.kill();
+    await here.cluster.takeOver(replica);
+  },
+  'is stopped, with its connections': async () => {
+    master.server.pause();
+    await here.cluster.takeOver(replica);
+  },
 };
 
 async function listeners({ admin }: ClusterMember): Promise<number> {

@@ -46,7 +46,7 @@ describe.each(CUTS)('a connection that ends (held: $direction, resent: $resend, 
 
   it('keeps no lock from its next holder', async () => {
     // A client that does not send it again never says that a release was lost. Then the lease ends the lock.
-    const way = await start(resend ? {} : { ttlMs: 4_000 });
+    const way = await start(resend ? {} : { ttlMs: 6_000 });
     const next = many.here.instance();
     const held = await many.acquireAll(way.locks);
     const waiting = many.acquireAll(next);

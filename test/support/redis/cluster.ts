@@ -7,10 +7,15 @@ import type { RedisServer } from './types.ts';
 
 const SLOTS = 16_384;
 
-/** Failures are detected fast, and any replica that has ever synchronised may take over. */
+/** Any replica that has ever synchronised may take over. */
 const NODE_ARGUMENTS =
-  '--cluster-enabled yes --cluster-node-timeout 800 --cluster-replica-validity-factor 0 ' +
+  '--cluster-enabled yes --cluster-replica-validity-factor 0 ' +
   '--repl-diskless-sync-delay 0 --repl-ping-replica-period 1';
+
+/** No node declares another one dead, also on a machine that stops for seconds. */
+const PATIENT_MS = 30_000;
+/** Nodes detect a failure fast, and replace masters by themselves. */
+export const DETECTS_FAILURES_MS = 800;
 
 export interface RedisClusterStart {
   /** Further variables of each master and of its replica. Three masters by default. */
@@ -21,6 +26,8 @@ export interface RedisClusterStart {
   readonly ports?: readonly number[];
   /** Further arguments of each server. */
   readonly args?: readonly string[];
+  /** After that time without a reply a node declares another one dead. Default: 30 s. */
+  readonly nodeTimeoutMs?: number;
 }
 
 /** One server of a cluster. */
@@ -38,9 +45,11 @@ export class RedisCluster {
     readonly replicas: readonly ClusterMember[],
   ) {}
 
-  static async start({ environments = [{}, {}, {}], replicas = true, ports, args = [] }: RedisClusterStart = {}) {
+  static async start(options: RedisClusterStart = {}): Promise<RedisCluster> {
+    const { environments = [{}, {}, {}], replicas = true, ports, args = [], nodeTimeoutMs = PATIENT_MS } = options;
     const each = replicas ? [...environments, ...environments] : environments;
-    const members = await Promise.all(each.map((env, i) => startMember(env, ports?.[i], args)));
+    const all = ['--cluster-node-timeout', String(nodeTimeoutMs), ...args];
+    const members = await Promise.all(each.map((env, i) => startMember(env, ports?.[i], all)));
     const cluster = new RedisCluster(members.slice(0, environments.length), members.slice(environments.length));
     try {
       await cluster.form();
@@ -80,6 +89,11 @@ export class RedisCluster {
   /** Returns the replica that was started with that master. */
   replicaOf(master: ClusterMember): ClusterMember {
     return this.replicas[this.masters.indexOf(master)];
+  }
+
+  /** Makes a replica the master of its slots, whatever has become of its master. */
+  async takeOver({ admin }: ClusterMember): Promise<void> {
+    await admin.call('CLUSTER', 'FAILOVER', 'TAKEOVER');
   }
 
   /** Waits until the member names the owner of the key's slot. The owner of a moved slot is gossip for some time. */
@@ -132,7 +146,7 @@ export class RedisCluster {
 
   /** Starts one more master without slots. */
   async join(): Promise<ClusterMember> {
-    const member = await startMember({}, undefined, []);
+    const member = await startMember({}, undefined, ['--cluster-node-timeout', String(PATIENT_MS)]);
     const [{ admin }] = this.masters;
     // Otherwise it becomes a replica once it has lost its last slot.
     await member.admin.config('SET', 'cluster-allow-replica-migration', 'no');

@@ -1,4 +1,4 @@
-import { type ClusterMember, RedisCluster } from '../../redis/index.js';
+import { type ClusterMember, DETECTS_FAILURES_MS, RedisCluster } from '../../redis/index.js';
 import { eventually } from '../../redis-locks.js';
 import { keyOf } from '../workload/key.js';
 import { caughtUp } from '../../caught-up.js';
@@ -15,7 +15,7 @@ export class ClusterTopology implements Topology, Succession {
   ) {}
 
   static async start(): Promise<ClusterTopology> {
-    const cluster = await RedisCluster.start();
+    const cluster = await RedisCluster.start({ nodeTimeoutMs: DETECTS_FAILURES_MS });
     return new ClusterTopology(cluster, await cluster.ownerOf(keyOf()));
   }
 

@@ -8,7 +8,7 @@ let here: ClusterContention;
 
 beforeAll(async () => {
   here = await ClusterContention.start({ replicas: false });
-}, 30_000);
+});
 afterEach(() => here.clear());
 afterAll(() => here.close());
 
@@ -63,7 +63,7 @@ describe('a list of locks in a cluster', () => {
   });
 
   it('fails while a slot is on its way', async () => {
-    const locks = here.instance({ requestTimeoutMs: 500 });
+    const locks = here.instance({ requestTimeoutMs: 2_000 });
     await hold(locks);
     const { from, moveKeys, finish } = await here.cluster.migration(here.key, await here.cluster.otherThan(here.key));
     const { message } = await failure(locks.list());

@@ -5,13 +5,13 @@ import { ClusterContention } from '../../support/cluster-contention.js';
 import { crossTasks } from '../../support/crossing.js';
 import { monitor, type MonitoredCommand } from '../../support/monitor.js';
 import type { ClusterMember } from '../../support/redis/index.js';
-import { eventually } from '../../support/redis-locks.js';
+import { eventually, renewed } from '../../support/redis-locks.js';
 
 let here: ClusterContention;
 
 beforeAll(async () => {
   here = await ClusterContention.start({ replicas: false });
-}, 30_000);
+});
 afterEach(() => here.clear());
 afterAll(() => here.close());
 
@@ -84,14 +84,14 @@ describe('a multi-lock in a cluster', () => {
   it('never deadlocks: 50 tasks, 10 resources over all nodes, 4 instances', async () => {
     const owners = await Promise.all(TEN.map((one) => here.cluster.ownerOf(`{${here.prefix}${one.split(':')[0]}}`)));
     expect(new Set(owners).size).toBe(3);
-    const instances = Array.from({ length: 4 }, () => here.instance({ requestTimeoutMs: 10_000 }));
+    const instances = Array.from({ length: 4 }, () => here.instance({ requestTimeoutMs: 60_000 }));
     const { faults, nested, refusals } = await crossTasks(instances, TEN, ping);
     expect(faults).toEqual([]);
     expect(nested + refusals.length).toBe(17 * 3);
     expect(refusals.filter((code) => code !== 'LOCK_TIMEOUT')).toEqual([]);
     expect(here.warnings).toEqual([]);
     await nothingLeft();
-  }, 90_000);
+  });
 
   it('works in shared mode and with a keyPrefix', async () => {
     const [one, other] = [1, 2].map(() => here.instance({ redis: here.client({ keyPrefix: 'app:' }) }));
@@ -129,10 +129,9 @@ describe('a multi-lock in a slot that moves', () => {
   it('is renewed, released and acquired at the new node', async () => {
     await ends();
     const [locks, other] = [here.instance(), here.instance()];
-    const held = await locks.acquire([...GOODS, ...NOTES], { ttlMs: 1_500 });
+    const held = await locks.acquire([...GOODS, ...NOTES]);
     await here.cluster.migrate(here.key, to);
-    await sleep(2_000);
-    held.assertHeld();
+    await renewed(held);
     expect(await other.tryAcquire(GOODS)).toBeNull();
     expect(await held.release()).toBe(true);
     const next = await other.acquire(GOODS, { waitMs: 0 });
@@ -164,21 +163,16 @@ describe('a multi-lock in a slot that moves', () => {
     await ends();
     const instances = Array.from({ length: 3 }, () => here.instance());
     const resources = [...GOODS, ...NOTES, 'family1:1', 'family1:2', 'family2:1'];
-    let moves = 0;
-    let over = false;
     const moving = (async () => {
       for (const target of [to, back, to, back]) {
         await here.cluster.migrate(here.key, target);
         // Until then nodes may gossip the previous owner.
         await eventually('all nodes agree', async () => (await here.cluster.ownerOf(here.key)) === target);
-        await sleep(500);
-        if (!over) moves += 1;
       }
     })();
     const work = crossTasks(instances, resources, () => sleep(20), { tasks: 30, turns: 3 });
-    const [{ faults }] = await Promise.all([work.finally(() => (over = true)), moving]);
-    expect(moves).toBeGreaterThan(0);
+    const [{ faults }] = await Promise.all([work, moving]);
     expect(faults).toEqual([]);
     await nothingLeft();
-  }, 90_000);
+  });
 });
