@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { LockError } from 'nestjs-redis-lock';
 import { type FencedCommand, RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
-import { LockProcess } from '../../support/lock-process.js';
 import { eventually } from '../../support/redis-locks.js';
 import { startRedis, type RedisServer } from '../../support/redis/index.js';
 import { freePort } from '../../support/redis/local-server.js';
@@ -309,55 +308,5 @@ describe('a fence in a cluster', () => {
       expect(await node.get(key)).toBe('here');
       await expect(clustered.write(5, [['set', 'elsewhere', '']])).rejects.toThrow('CROSSSLOT');
     }
-  });
-});
-
-describe('a holder that is stopped past its lease and continues', () => {
-  const running: LockProcess[] = [];
-  afterEach(async () => {
-    await Promise.all(running.splice(0).map((process) => process.kill()));
-  });
-
-  async function start(options: RedisLockModuleOptions): Promise<LockProcess> {
-    const process = await LockProcess.start({ redis: testRedisUrl(), waitMs: 10_000, ...options });
-    running.push(process);
-    return process;
-  }
-
-  /** The first holder reads and is stopped. The second adds its line. The first continues and adds its own. */
-  async function twoHolders(write: 'write' | 'writeFenced') {
-    const prefix = uniquePrefix();
-    const [first, second] = await Promise.all([start({ prefix, ttlMs: 1_000 }), start({ prefix })]);
-    const add = async (holder: LockProcess, line: string) => {
-      const lines = await holder.call('read', order);
-      return () => holder.call(write, order, lines === null ? line : `${lines} ${line}`);
-    };
-    const firstToken = await first.call('acquire', order);
-    if (write === 'writeFenced') await first.call('openFence', order);
-    const lateWrite = await add(first, 'first');
-    first.pause();
-    const secondToken = await second.call('acquire', order);
-    expect(secondToken).toBeGreaterThan(firstToken);
-    if (write === 'writeFenced') await second.call('openFence', order);
-    await (
-      await add(second, 'second')
-    )();
-    // The command is in the pipe when the process continues, as the next line of a program would be.
-    const late = lateWrite().then(
-      () => 'written',
-      (error: unknown) => String(error),
-    );
-    first.resume();
-    return { late: await late, lines: await redis.get(order) };
-  }
-
-  it('is refused, and no update is lost', async () => {
-    const { late, lines } = await twoHolders('writeFenced');
-    expect(late).toContain('StaleFenceError');
-    expect(lines).toBe('second');
-  });
-
-  it('overwrites the update of the other holder without a fence', async () => {
-    expect(await twoHolders('write')).toEqual({ late: 'written', lines: 'first' });
   });
 });

@@ -1,32 +1,35 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { type LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import { startRedis, type RedisServer } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
+import { needWallClocks } from '../../support/server-clock/shim.js';
+import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
+
+needWallClocks();
 
 const NAME = 'account-1';
 const THREAD = '0f0e0d0c-0b0a-4908-8706-050403020100:41';
 
-let server: RedisServer;
+let server: StoppedServers;
 let admin: Redis;
+let clock: ServerManualClock;
 let running: RedisLocks;
 
 beforeAll(async () => {
-  server = await startRedis({ local: true });
-  admin = new Redis(server.url);
+  server = await StoppedServers.start();
+  admin = server.admin;
 });
 beforeEach(() => {
-  running = new RedisLocks();
+  clock = server.clock();
+  running = new RedisLocks(clock);
 });
 afterEach(async () => {
   await running.close();
   await admin.flushall();
 });
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
+afterAll(() => server.stop());
 
 function instance(fencing = false): LockService {
   return running.start({ redis: server.url, store: redisson({ fencing }), key: (resource) => resource, ttlMs: 900 });
@@ -67,7 +70,7 @@ describe.each([false, true])('a key that is no RLock, fencing: %s', (fencing) =>
     const locks = instance(fencing);
     const waiting = locks.acquire(NAME, { waitMs: 20_000 });
     expect(await locks.forceRelease(NAME)).toBe(true);
-    const lock = await waiting;
+    const lock = await clock.until(waiting);
     await eventually('the message comes', () => messages.includes('0'));
     const other = locks.forceRelease(NAME, { ifToken: 999 }).catch((error: unknown) => (error as LockConfigError).code);
     expect(await other).toBe(fencing ? false : 'LOCK_CONFIG');
@@ -80,9 +83,9 @@ describe('a lock of redisson() that a ReadWriteLock of Redisson has entered', ()
   it('is lost, and its release removes its own field only', async () => {
     const lock = await instance().acquire(NAME);
     await lockAsReadWrite('write');
-    await eventually('the lock is lost', () => lock.signal.aborted);
+    await clock.advanceUntil('the lock is lost', () => lock.signal.aborted, 900);
     await lock.release();
-    await eventually('the field is removed', async () => (await admin.hlen(NAME)) === 2);
+    await clock.advanceUntil('the field is removed', async () => (await admin.hlen(NAME)) === 2);
     expect(await admin.hgetall(NAME)).toEqual({ mode: 'write', [`${THREAD}:write`]: '1' });
     // Neither a renewal nor a release has changed the other lock's TTL.
     expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
