@@ -1,9 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockProcess } from '../../support/lock-process.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
-
-jest.setTimeout(120_000);
 
 const prefix = uniquePrefix();
 const options = { redis: testRedisUrl(), prefix, waitMs: 60_000, requestTimeoutMs: 60_000 };

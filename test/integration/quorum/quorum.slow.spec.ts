@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { LockProcess } from '../../support/lock-process.js';
 import { Masters } from '../../support/masters.js';
 import { eventually } from '../../support/redis-locks.js';
@@ -6,8 +6,6 @@ import { canSetWallClocks } from '../../support/server-clock/shim.js';
 import { clocksAhead } from '../../support/server-clock/wall-clock.js';
 import { testRedisUrl } from '../../support/shared-redis.js';
 import { Redis } from 'ioredis';
-
-jest.setTimeout(240_000);
 
 const running: Masters[] = [];
 

@@ -1,7 +1,5 @@
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { ClusterContention } from '../../support/cluster-contention.js';
-
-jest.setTimeout(120_000);
 
 const UP = { isUp: true, latencyMs: expect.any(Number), error: undefined };
 const down = (error: unknown) => ({ isUp: false, latencyMs: undefined, error });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockConfigError, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
 import { RedisFence } from 'nestjs-redis-lock/fence';
@@ -10,8 +10,6 @@ import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libra
 import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
-
-jest.setTimeout(120_000);
 
 /** No limit of a request ends during a test. */
 const PATIENT = { ttlMs: 600_000, waitMs: 60_000, requestTimeoutMs: 60_000 };

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
@@ -8,8 +8,6 @@ import { RedisProxy } from '../../support/proxy.js';
 import { RedisCluster, type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 import { RequestLog } from '../../support/request-log.js';
-
-jest.setTimeout(120_000);
 
 /** No limit of a request ends during a test. */
 const PATIENT = { requestTimeoutMs: 60_000, waitMs: 60_000 };
