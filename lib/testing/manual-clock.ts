@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks';
+import { contextOfCaller } from '../core/async-context.js';
 import type { Clock, Timer } from '../core/time/clock.js';
 
 /** A timer that is scheduled. */
@@ -33,7 +33,8 @@ export class ManualClock implements Clock {
 
   schedule(delayMs: number, task: () => void): Timer {
     // Like the task of a real timer, it runs in the asynchronous context that scheduled it.
-    const alarm: Alarm = { at: this.time + delayMs, task: AsyncResource.bind(task) };
+    const context = contextOfCaller('ManualClock');
+    const alarm: Alarm = { at: this.time + delayMs, task: () => context.runInAsyncScope(task) };
     this.alarms.add(alarm);
     return { cancel: () => void this.alarms.delete(alarm) };
   }

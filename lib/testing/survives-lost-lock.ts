@@ -1,5 +1,5 @@
-import { AsyncResource } from 'node:async_hooks';
 import { relative } from 'node:path';
+import { contextOfCaller } from '../core/async-context.js';
 import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from '../core/check-options.js';
 import { type GrantedEvent, lockChannels } from '../core/diagnostics.js';
 import type { Grant } from '../core/lease/grant.js';
@@ -138,7 +138,7 @@ interface Run {
 class LostLockCheck {
   private readonly clocks: readonly ManualClock[];
   // The second holder is in the context of the test, and in no lock or lock scope of the call.
-  private readonly context = new AsyncResource('survivesLostLock');
+  private readonly context = contextOfCaller('survivesLostLock');
 
   constructor(
     private readonly work: () => unknown,

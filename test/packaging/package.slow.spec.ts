@@ -243,10 +243,11 @@ describe.each(['nest11-jest', 'nest10-jest'])('a project with jest: %s', (name) 
     expect(await consumer(name).tsc('--noEmit')).toBe('');
   });
 
-  it('passes its tests, and ends by itself', async () => {
+  it('passes its tests, ends by itself, and leaves no open handle', async () => {
     await consumer(name).write('public-api.json', JSON.stringify(await committedValues()));
-    const args = ['node_modules/jest/bin/jest.js', '--ci', '--runInBand', '--verbose'];
+    const args = ['node_modules/jest/bin/jest.js', '--ci', '--runInBand', '--verbose', '--detectOpenHandles'];
     const output = await consumer(name).node('jest', args);
+    expect(output).not.toContain('open handle');
     expect(output).toMatch(/^Test Suites: 2 passed, 2 total$/m);
     expect(output).toMatch(/^Tests: +(\d+) passed, \1 total$/m);
   });

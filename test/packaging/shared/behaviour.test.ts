@@ -139,7 +139,7 @@ class UsedInterceptor implements NestInterceptor {
 }
 
 /** Another request's context, or that of a queue which several share. */
-const elsewhere = new AsyncResource('elsewhere');
+const elsewhere = new AsyncResource('elsewhere').emitDestroy();
 
 /** Calls what is inside of it later. */
 @Injectable()

@@ -145,7 +145,9 @@ async function checkFilter(filter: Type, Adapter: (new () => never) | undefined)
   class App {}
   const logged: unknown[] = [];
   const keep = (message: unknown): void => void logged.push(message);
-  const options = { logger: { log: () => undefined, warn: () => undefined, error: keep }, abortOnError: false };
+  // The next application of Nest 10.1 calls `setLogLevels` of this logger.
+  const logger = { log: () => undefined, warn: () => undefined, error: keep, setLogLevels: () => undefined };
+  const options = { logger, abortOnError: false };
   const app = await (Adapter ? NestFactory.create(App, new Adapter(), options) : NestFactory.create(App, options));
   try {
     await app.listen(0, '127.0.0.1');

@@ -42,6 +42,13 @@ describe('the package', () => {
     const { RedisLockModule } = load('lib/index.ts') as typeof import('../../../lib/index.js');
     expect(await openAfter(() => void RedisLockModule.forRoot())).toEqual([]);
   });
+
+  it('opens nothing when a manual clock schedules a timer', async () => {
+    const { ManualClock } = load('lib/testing/index.ts') as typeof import('../../../lib/testing/index.js');
+    const clock = new ManualClock();
+    expect(await openAfter(() => void clock.schedule(1_000, () => undefined))).toEqual([]);
+    expect(clock.pending).toBe(1);
+  });
 });
 
 describe('runOutside()', () => {
