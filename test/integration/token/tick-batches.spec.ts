@@ -138,6 +138,29 @@ describe('the requests of one tick', () => {
     expect(await Promise.all(granted.map((lock) => lock.release()))).toEqual(granted.map(() => true));
   });
 
+  it('go alone for a while if the server refuses one of them, and are not refused in each tick', async () => {
+    const allowed = [`~{${here.prefix}*|fence`, `~${here.keyOf('goods:')}*`, `~${here.keyOf('first:1')}*`];
+    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', 'allchannels', '+@all', ...allowed);
+    const { proxy, log } = await here.way();
+    const locks = here.instance({ redis: { host: '127.0.0.1', port: proxy.port, username: 'guest', password: 'any' } });
+    await locks.using('first:1', () => undefined);
+    log.clear();
+    for (let tick = 0; tick < 40; tick++) {
+      here.clock.jump(1);
+      const calls = inOneTick<Lock>(locks, [
+        ...RESOURCES.slice(0, 20).map((resource) => () => locks.acquire(resource)),
+        () => locks.acquire('secret:1', { waitMs: 0 }),
+      ]);
+      const results = await Promise.allSettled(calls);
+      const held = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+      expect(held).toHaveLength(20);
+      expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
+    }
+    // Those of one tick, or of two, are on their way before the first refusal. It counts for 5 s.
+    expect(log.count('tokenAcquireBatch')).toBeLessThan(8);
+    expect(log.count('tokenReleaseBatch')).toBeLessThan(8);
+  });
+
   it('leave nothing locked if their callers give up at once', async () => {
     const locks = here.instance();
     await locks.using('first:1', () => undefined);
