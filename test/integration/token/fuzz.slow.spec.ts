@@ -93,7 +93,8 @@ describe('four instances under random load and connection faults', () => {
 
     expect(referee.faults).toEqual([]);
     expect(referee.entered).toBeGreaterThan(0);
-    const [direct] = instances as [LockService];
+    // The limits of the others end requests while the machine stands still.
+    const direct = running.start({ redis: testRedisUrl() });
     for (let id = 0; id < KEYS; id += 1) {
       await eventually(`goods:${id} is free`, async () => (await direct.inspect(`goods:${id}`)) === null);
     }

@@ -41,7 +41,12 @@ describe('a faulty network', () => {
     await expect(locks.tryAcquire('goods:300')).rejects.toBeInstanceOf(LockUnavailableError);
     const held = await direct.acquire('goods:300');
     proxy.resume('requests');
-    await locks.inspect('goods:300');
+    const inspected = () =>
+      locks.inspect('goods:300').then(
+        () => true,
+        () => false,
+      );
+    await eventually('a later request has its reply', inspected);
     held.assertHeld();
     expect(await direct.inspect('goods:300')).toMatchObject({ fencingToken: held.fencingToken });
     expect(await held.release()).toBe(true);

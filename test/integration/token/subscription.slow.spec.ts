@@ -156,9 +156,8 @@ describe('a closed module', () => {
       return copies[0];
     };
     const prefix = here.key.slice(1, here.key.indexOf('goods'));
-    const runtime = LockRuntime.start({ redis: client, prefix, shutdownGraceMs: 0 }, undefined, {
-      requestTimeoutMs: 200,
-    });
+    const options = { redis: client, prefix, shutdownGraceMs: 0, waitMs: 60_000, unavailableAfterMs: Infinity };
+    const runtime = LockRuntime.start(options, undefined, { requestTimeoutMs: 60_000 });
     await runtime.service.using('goods:1', () => undefined);
     await here.holder();
     log.clear();
