@@ -97,7 +97,8 @@ export function sideBySide() {
     },
     it: (name: string, body: () => Promise<void>): void => {
       if (titles.includes(turnsContract.subject)) return;
-      it.concurrent(`${titles.join(' ')} ${name}`, body);
+      const run = it.concurrent;
+      run(`${titles.join(' ')} ${name}`, body);
     },
     // Longer than a machine stalls: in these tests, several requests have to arrive within a lease.
     shortLeaseMs: 4_000,
