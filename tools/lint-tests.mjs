@@ -1,10 +1,10 @@
 // npm run lint:tests: finds tests of `npm test` that depend on real time. Such a test fails when the machine is busy.
-// Slow tests and the files of test/real-time.txt may wait. `npm run test:full` runs them.
-import { existsSync, readFileSync } from 'node:fs';
+// Slow tests and those of test/real-time may wait. `npm run test:full` runs them.
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-const { files, isRealTime, isSlow, realTime, root } = createRequire(import.meta.url)('../test/suites/plan.cjs');
+const { files, isFull, root } = createRequire(import.meta.url)('../test/suites/plan.cjs');
 
 const FORBIDDEN = [
   [/\bsleep\(|timers\/promises|\bsetTimeout\(resolve, [^0]/, 'waits for real time. Await an event, or move the clock'],
@@ -19,12 +19,8 @@ function* findingsIn(file) {
   }
 }
 
-const quick = files.filter((file) => !isSlow(file) && !isRealTime(file));
-const gone = realTime.filter((file) => !existsSync(join(root, file)));
-const found = [
-  ...gone.map((file) => `test/real-time.txt: ${file} does not exist.`),
-  ...quick.flatMap((file) => [...findingsIn(file)]),
-];
+const quick = files.filter((file) => !isFull(file));
+const found = quick.flatMap((file) => [...findingsIn(file)]);
 for (const finding of found) console.error(finding);
 console.log(`${found.length} found in ${quick.length} test files`);
 process.exitCode = found.length === 0 ? 0 : 1;

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { listedBy } from '../support/listed.js';
-import { NODE_TIMEOUT_MS } from '../support/masters.js';
 import { commandsIn, sectionOf } from '../support/pages.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
@@ -25,7 +24,9 @@ it('the commands listed for quorum() suffice to lock, share, wait, renew, inspec
   const may = commandsIn(sectionOf('docs/permissions.md', '`quorum()`')).map((command) => `+${command}`);
   for (const admin of admins) await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...may);
   const guests = nodes.map(({ url }) => url.replace('redis://', 'redis://guest:any@'));
-  const [one, other] = [1, 2].map(() => locks.start({ store: quorum(guests, { nodeTimeoutMs: NODE_TIMEOUT_MS }) }));
+  const [one, other] = [1, 2].map(() =>
+    locks.start({ store: quorum(guests, { nodeTimeoutMs: 60_000 }), requestTimeoutMs: 120_000 }),
+  );
 
   const lock = await one.acquire('goods:300');
   const next = other.acquire('goods:300');

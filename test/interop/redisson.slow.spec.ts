@@ -129,7 +129,6 @@ describe('redisson() beside Redisson', () => {
       await node.call('lockKept', NAME, '10000');
       const granted = java.call('lock', NAME);
       await eventually('it listens', async () => (await listeners()) === 1);
-      await sleep(500);
       await node.call('unlock', NAME);
       expect(await admin.pttl(NAME)).toBeGreaterThan(0);
       await node.kill();

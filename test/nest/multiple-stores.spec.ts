@@ -1,18 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  InjectLockService,
-  Locked,
-  LockService,
-  LockTimeoutError,
-  RedisLockModule,
-  runInLockScope,
-} from 'nestjs-redis-lock';
+import { InjectLockService, Locked, LockService, LockTimeoutError, runInLockScope } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { Masters, NODE_TIMEOUT_MS } from '../support/masters.js';
+import { lockModule } from '../support/lock-module.js';
+import { Masters } from '../support/masters.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
 
@@ -58,20 +52,20 @@ const start = (prefix = uniquePrefix()): Promise<TestApp> =>
   startApp({
     prefix,
     lockModules: () => {
-      const shared = { redis: testRedisUrl(), prefix, waitMs: 0 };
+      const shared = { redis: testRedisUrl(), prefix, waitMs: 0, requestTimeoutMs: 120_000 };
       return [
-        RedisLockModule.forRoot(shared),
-        RedisLockModule.forRoot({
+        lockModule(shared),
+        lockModule({
           ...shared,
           name: 'php',
           store: timestamp(),
           key: (resource) => `${prefix}${resource}_lock`,
         }),
-        RedisLockModule.forRoot({ ...shared, name: 'java', store: redisson(), key: (resource) => prefix + resource }),
-        RedisLockModule.forRoot({
+        lockModule({ ...shared, name: 'java', store: redisson(), key: (resource) => prefix + resource }),
+        lockModule({
           ...shared,
           name: 'masters',
-          store: quorum(masters.urls, { nodeTimeoutMs: NODE_TIMEOUT_MS }),
+          store: quorum(masters.urls, { nodeTimeoutMs: 60_000 }),
         }),
       ];
     },

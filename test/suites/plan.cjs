@@ -12,12 +12,6 @@ const quickSuites = {
   redis: ['test/integration/', 'test/docs/', 'test/sample/'],
 };
 
-/** The suites of `npm run test:full`, whose files are in the list of files that wait for real time. */
-const fullSuites = {
-  'real-time': ['test/nest/', 'test/integration/token/'],
-  'real-time-others': ['test/docs/', 'test/integration/', 'test/interop/', 'test/unit/'],
-};
-
 /** Marks a file that replaces modules. It runs alone, because a suite has loaded these modules already. */
 const REPLACES_MODULES = /jest\.(?:doMock|mock|isolateModules)|library-copy/;
 
@@ -33,12 +27,9 @@ const files = ['test', 'labs']
   .filter((file) => file.endsWith('.spec.ts') && !file.includes('/node_modules/'))
   .toSorted((one, other) => (one < other ? -1 : 1));
 
-const realTime = readFileSync(path.join(root, 'test/real-time.txt'), 'utf8')
-  .split('\n')
-  .filter((line) => line.startsWith('test/'));
-
 const isSlow = (file) => file.endsWith('.slow.spec.ts');
-const isRealTime = (file) => file.startsWith('test/real-time/') || realTime.includes(file);
+/** Shows that real clocks work, too. */
+const isRealTime = (file) => file.startsWith('test/real-time/');
 const runsAlone = (file) =>
   READS_ENV.includes(file) || REPLACES_MODULES.test(readFileSync(path.join(root, file), 'utf8'));
 
@@ -54,15 +45,14 @@ function grouped(part, suites) {
   return { groups, alone };
 }
 
+const isFull = (file) => isSlow(file) || isRealTime(file);
+/** Each file of `npm run test:full` runs alone. */
 const suitesOf = {
   quick: grouped(
-    files.filter((file) => !isSlow(file) && !isRealTime(file)),
+    files.filter((file) => !isFull(file)),
     quickSuites,
   ),
-  full: grouped(
-    files.filter((file) => isSlow(file) || isRealTime(file)),
-    fullSuites,
-  ),
+  full: { groups: {}, alone: files.filter(isFull) },
 };
 
 /**
@@ -87,12 +77,12 @@ function matchesOf(part, paths) {
 function isQuick(absolute) {
   const file = path.relative(root, absolute).split(path.sep).join('/');
   const [, suite] = /^test\/suites\/(.+)\.suite\.ts$/.exec(file) ?? [];
-  return suite === undefined ? !isSlow(file) && !isRealTime(file) : suite in quickSuites;
+  return suite === undefined ? !isFull(file) : suite in quickSuites;
 }
 
 /** Returns the files of a suite, relative to the root. */
 function filesOf(name) {
-  return suitesOf.quick.groups[name] ?? suitesOf.full.groups[name];
+  return suitesOf.quick.groups[name];
 }
 
-module.exports = { files, filesOf, isQuick, isRealTime, isSlow, matchesOf, realTime, root, suitesOf };
+module.exports = { files, filesOf, isFull, isQuick, matchesOf, root, suitesOf };

@@ -88,8 +88,6 @@ describe('a multi-lock in a cluster', () => {
     const { faults, nested, refusals } = await crossTasks(instances, TEN, ping);
     expect(faults).toEqual([]);
     expect(nested + refusals.length).toBe(17 * 3);
-    expect(refusals.filter((code) => code !== 'LOCK_TIMEOUT')).toEqual([]);
-    expect(here.warnings).toEqual([]);
     await nothingLeft();
   });
 
