@@ -47,6 +47,8 @@ export class InFlight {
 
   /** Drops all requests: their connection has ended, so they may never be answered. */
   forget(): void {
+    this.timer?.cancel();
+    this.timer = undefined;
     this.requests.clear();
     this.overdue = false;
   }

@@ -98,7 +98,7 @@ export class QuorumNode {
   /** Begins to watch the connection. Returns a function that ends it. */
   listen(listener: NodeListener): () => void {
     this.listener = listener;
-    return this.connection.listen({
+    const stop = this.connection.listen({
       // The end of one connection is not reported: every request has a timeout, and the other nodes still reply.
       onDisconnected: () => {
         this.inFlight.forget();
@@ -110,6 +110,10 @@ export class QuorumNode {
       onUnreachable: (error) => this.setDown(error),
       onReachable: () => this.setUp(),
     });
+    return () => {
+      stop();
+      this.inFlight.forget();
+    };
   }
 
   /** Whether the node's clock is known. Without it no deadline can be sent. */
