@@ -52,7 +52,8 @@ const calls = {
     await runtime.service.using(resource, async (lock) => {
       while (!existsSync(untilFile));
       if (!asserts) return;
-      await new Promise((resolve) => setTimeout(resolve, 1));
+      // The event loop reads the reply of the renewal after its timers.
+      for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
       lock.assertHeld();
     });
   },

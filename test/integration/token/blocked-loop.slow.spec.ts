@@ -58,7 +58,7 @@ async function handTo(other: LockProcess, asserts: boolean): Promise<LockInfo | 
 
 describe('a process whose event loop stands still', () => {
   it.each([
-    ['and then waits for a timer', { asserts: true, client: {} }],
+    ['and then lets it turn', { asserts: true, client: {} }],
     ['and then ends', { asserts: false, client: {} }],
     ['with enableAutoPipelining', { asserts: true, client: { enableAutoPipelining: true } }],
   ])('keeps a handed-off lock if its work blocks from the first line %s', async (_, { asserts, client }) => {
