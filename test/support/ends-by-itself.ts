@@ -29,6 +29,9 @@ const EPILOGUE = `
   process.stdout.write(String(Math.max(0, ...lasting)));
 `;
 
+/** The library cuts a connection of ioredis that has not ended by then. */
+export const CUT_MS = 50;
+
 /** A process that lives for longer is kept alive. */
 const HANGS_AFTER_MS = 120_000;
 

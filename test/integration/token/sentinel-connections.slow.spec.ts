@@ -4,7 +4,7 @@ import type { Lock, LockService } from 'nestjs-redis-lock';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { sentinelConnector } from '../../../lib/redis/sentinel-connector.js';
-import { longestTimerAtEndOf } from '../../support/ends-by-itself.js';
+import { CUT_MS, longestTimerAtEndOf } from '../../support/ends-by-itself.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { ReplicaSet, type SentinelAddress } from '../../support/redis/replica-set.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
@@ -50,9 +50,6 @@ const renewed = (lock: Lock): Promise<void> =>
   );
 
 describe('a closed module with Sentinel', () => {
-  /** A connection that has not ended by then is cut. */
-  const CUT_MS = 50;
-
   const script = (address: SentinelAddress, beforeClose: string): string => `
     import { Logger } from '@nestjs/common';
     Logger.overrideLogger(false);
