@@ -189,16 +189,16 @@ describe('a node that hangs', () => {
     await occupy(1);
     const nodes = [here.urls[0], here.urls[1], way.url];
     const locks = here.instance({ requestTimeoutMs: 30_000 }, { nodes });
-    await locks.using('other:1', () => undefined);
+    await here.clock.until(locks.using('other:1', () => undefined));
     const from = here.clock.now();
     // Each that waited would keep the lock on the first node for 500 ms.
     for (let i = 0; i < 20; i++) expect(await here.clock.until(locks.tryAcquire('goods:300'))).toBeNull();
     expect(here.clock.now() - from).toBeLessThan(2 * NODE_TIMEOUT_MS);
     await here.admins[1].del(here.key);
-    await locks.using('goods:300', () => here.lockedOn(2));
+    await here.clock.until(locks.using('goods:300', () => here.lockedOn(2)));
     way.resume('requests');
     await eventually('the node gets requests again', () =>
-      locks.using('goods:300', async () => (await here.locked()) === 3),
+      here.clock.until(locks.using('goods:300', async () => (await here.locked()) === 3)),
     );
   });
 
@@ -206,7 +206,7 @@ describe('a node that hangs', () => {
     const way = await here.way(2);
     way.hold('requests');
     const locks = here.instance({}, { nodes: [here.urls[0], here.urls[1], way.url] });
-    await locks.using('goods:300', () => here.lockedOn(2));
+    await here.clock.until(locks.using('goods:300', () => here.lockedOn(2)));
     await here.clock.advanceUntil('the outage is reported', () => here.warnings.length > 0);
     expect(here.warnings).toEqual([expect.stringContaining('locks go on with 2 of 3 nodes')]);
   });
@@ -215,12 +215,12 @@ describe('a node that hangs', () => {
     const { way, locks } = await byWayTo(2);
     way.hold('replies');
     for (const id of [1, 2]) {
-      await locks.using(`goods:${id}`, () => undefined);
+      await here.clock.until(locks.using(`goods:${id}`, () => undefined));
       await here.clock.advanceUntil('the outage is reported', () => here.warnings.length > 0);
     }
     expect(here.warnings).toEqual([expect.stringContaining('locks go on with 2 of 3 nodes: no reply within 500 ms')]);
     way.resume('replies');
-    await locks.using('goods:3', () => here.lockedOn(0));
+    await here.clock.until(locks.using('goods:3', () => here.lockedOn(0)));
   });
 
   it('gets no extend and no inspect while a reply is overdue', async () => {
