@@ -296,18 +296,20 @@ describe('a master that restarts empty within a lease', () => {
     const holder = here.instance(options);
     await holder.using('goods:300', () => here.lockedOn(3));
     await here.servers[2].kill();
-    return holder.acquire('goods:300');
+    return here.clock.until(holder.acquire('goods:300'));
   }
 
   async function connected(): Promise<LockService> {
     const others = here.instance(options);
-    await others.using('goods:301', () => undefined);
+    await here.clock.until(others.using('goods:301', () => undefined));
     return others;
   }
 
   it('lets another caller in, with a higher token, if one of two masters has forgotten', async () => {
     const lock = await heldByTwo();
     await Promise.all([here.servers[1].restart(), here.servers[2].restart()]);
+    // Their fences are lost, so the next token is the time of their clocks, which moves on between two requests.
+    await here.clock.advance(1);
     // The first holder finds out when it is connected again.
     const other = await here.clock.until((await connected()).acquire('goods:300'));
     expect(other.fencingToken).toBeGreaterThan(lock.fencingToken);
