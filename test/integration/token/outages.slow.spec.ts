@@ -60,7 +60,7 @@ describe('an outage of Redis, in full length', () => {
   });
 
   it('ends the waiting in the queue, and leaves no entry there', async () => {
-    const [locks, others] = [start({ waitMs: Infinity }), start()];
+    const [locks, others] = [start({ waitMs: Infinity }), running.start({ redis: server.url })];
     await connected(locks);
     await connected(others);
     const holder: Lock = await others.acquire('goods:300', { ttlMs: 60_000 });
