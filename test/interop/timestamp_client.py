@@ -13,7 +13,7 @@ options = json.loads(sys.argv[1])
 key, counter = options["key"], options["counter"]
 lease, in_seconds = options["lease"], options["unit"] == "s"
 server = redis.Redis(host=options["host"], port=options["port"], decode_responses=True)
-done = {"added": 0, "takenOver": 0, "lost": 0, "late": 0, "longestMs": 0}
+done = {"added": 0, "takenOver": 0, "lost": 0, "late": 0}
 pace = options.get("paceMs")
 
 
@@ -55,9 +55,7 @@ def release(expiry):
 rounds, crashes = options["rounds"], options["crashes"]
 crash_in = random.sample(range(rounds), crashes)
 for turn in range(rounds):
-    since = time.monotonic()
     expiry = acquire(turn in crash_in)
-    done["longestMs"] = max(done["longestMs"], (time.monotonic() - since) * 1000)
     if turn in crash_in:
         continue
     read = int(server.get(counter) or 0)

@@ -76,7 +76,7 @@ describe('a closed module with Sentinel', () => {
     expect(await longestTimerAtEndOf(script(servers.address, hang))).toBeLessThanOrEqual(CUT_MS);
   });
 
-  it('lets the process end if there is no Sentinel', async () => {
+  it('does not keep the process alive if no Sentinel is there', async () => {
     const address = { ...servers.address, sentinels: [{ host: '127.0.0.1', port: 1 }] };
     const closed = `
       import { Logger } from '@nestjs/common';
