@@ -1,9 +1,9 @@
 import { closed, describeUnsupportedForce } from './acquire/acquire-errors.js';
-import type { AcquireOptions, PassingLimits, Target } from './acquire/acquire-options.js';
+import type { AcquireOptions, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { Admission } from './acquire/admission.js';
 import { HolderProbe } from './acquire/holder-probe.js';
-import { LocalLocks } from './acquire/local-locks.js';
+import { Lines } from './acquire/lines.js';
 import { Turns } from './acquire/turns.js';
 import { keepOutside, runOutside } from './async-context.js';
 import { BusyReport } from './busy-report.js';
@@ -19,6 +19,7 @@ import type { MultiLock } from './hold/multi-lock.js';
 import { type LeaderCallbacks, Leadership } from './leader/leadership.js';
 import { type Grant, handoffLease } from './lease/grant.js';
 import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
+import type { PassingLimits } from './lease/ownership.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { type LocalLockState, toLocalState } from './local-state.js';
@@ -65,7 +66,7 @@ export interface Candidacy extends LeaderCallbacks {
 }
 
 /**
- * One module instance's locks. Makes the parts and connects them: the local locks acquire, the lease manager extends
+ * One module instance's locks. Makes the parts and connects them: the lines acquire, the lease manager extends
  * and ends, the releaser releases. Every lock comes from here.
  */
 export class LockEngine {
@@ -75,7 +76,7 @@ export class LockEngine {
   readonly clock: TimeoutPool;
   readonly releaser: Releaser;
   readonly watchdog: Watchdog;
-  readonly localLocks: LocalLocks;
+  readonly lines: Lines;
   /** Finds the handles that callers forget to release. */
   readonly leaks: LeakedHandles;
   private readonly requestTimeoutMs: number;
@@ -136,9 +137,9 @@ export class LockEngine {
     this.leaks = new LeakedHandles((hold) => leakReport.onLeaked(hold), clock);
     const turns = new Turns(store, clock, passing);
     let attempts = 0;
-    const keysBehindOwn = (): Iterable<string> => localLocks.keysBehindOwn();
+    const keysBehindOwn = (): Iterable<string> => lines.keysBehindOwn();
     const probe = new HolderProbe(keysBehindOwn, store, clock, clock.limitRequest, health, requestTimeoutMs);
-    const localLocks: LocalLocks = new LocalLocks({
+    const lines: Lines = new Lines({
       store,
       clock,
       releaser,
@@ -158,13 +159,13 @@ export class LockEngine {
     this.clock = clock;
     this.releaser = releaser;
     this.watchdog = watchdog;
-    this.localLocks = localLocks;
+    this.lines = lines;
     this.probe = probe;
     this.requestTimeoutMs = requestTimeoutMs;
     this.health = health;
     this.leases = leases;
-    this.acquirer = new Acquirer(store, localLocks, leases, events, clock, new OrderWatch(options.instance, warn));
-    this.shutdown = new Shutdown(this.acquirer, localLocks, leases, clock);
+    this.acquirer = new Acquirer(store, lines, leases, events, clock, new OrderWatch(options.instance, warn));
+    this.shutdown = new Shutdown(this.acquirer, lines, leases, clock);
     this.admission = admission;
     this.stopListening = this.listen(turns, busy);
   }
@@ -300,17 +301,17 @@ export class LockEngine {
 
   /** Returns what callers hold and wait for. */
   local(): LocalLockState {
-    return toLocalState(this.watchdog.grants(), this.localLocks.waiting(), this.clock.now());
+    return toLocalState(this.watchdog.grants(), this.lines.waiting(), this.clock.now());
   }
 
   /** Returns the calls that hold or wait for locks, by key. @param only the only key of interest. */
   callsByKey(only?: string): ReadonlyMap<string, KeyCalls> {
-    return callsByKey(this.watchdog.grants(), this.localLocks.waiting(), only);
+    return callsByKey(this.watchdog.grants(), this.lines.waiting(), only);
   }
 
-  /** See {@link LocalLocks.waitingAt}. */
+  /** See {@link Lines.waitingAt}. */
   waitingAt(key: string): number {
-    return this.localLocks.waitingAt(key);
+    return this.lines.waitingAt(key);
   }
 
   /** Returns the whole store, and the servers that have fallen silent. */
@@ -361,11 +362,11 @@ export class LockEngine {
   }
 
   private async end(graceMs: number): Promise<void> {
-    const { localLocks, leases, watchdog } = this;
+    const { lines, leases, watchdog } = this;
     this.beginShutdown();
     await this.shutdown.drain(graceMs);
     // Waiters come first: the end of a grant must not let the next one in.
-    localLocks.close();
+    lines.close();
     for (const grant of watchdog.grants())
       leases.lose(grant, 'the application is shutting down', closed(grant.resource));
     await this.releaser.drain();
@@ -383,7 +384,7 @@ export class LockEngine {
     runOutside(() => {
       queueMicrotask(() => {
         this.isRejecting = false;
-        this.localLocks.onSilent();
+        this.lines.onSilent();
       });
     });
   }
@@ -391,22 +392,22 @@ export class LockEngine {
   private onForceReleased(key: string): void {
     // Its timers and requests are not those of the caller that has released the lock.
     runOutside(() => {
-      this.localLocks.onForceReleased(key);
+      this.lines.onForceReleased(key);
       void this.leases.checkForce(key);
     });
   }
 
   /** Passes the store's events on. */
   private listen(turns: Turns, busy: BusyReport): () => void {
-    const { localLocks, watchdog, releaser, health } = this;
+    const { lines, watchdog, releaser, health } = this;
     return this.store.listen({
       instanceId: this.instanceId,
-      onHandoff: (handoff) => localLocks.onHandoff(handoff),
-      onReleased: (key) => localLocks.onReleased(key),
+      onHandoff: (handoff) => lines.onHandoff(handoff),
+      onReleased: (key) => lines.onReleased(key),
       onForceReleased: (key) => this.onForceReleased(key),
-      onSubscribed: (concerns) => localLocks.onSubscribed(concerns),
+      onSubscribed: (concerns) => lines.onSubscribed(concerns),
       onDisconnected: (concerns) => {
-        localLocks.onDisconnected(concerns);
+        lines.onDisconnected(concerns);
         watchdog.onDisconnected(concerns);
         releaser.onDisconnected();
       },

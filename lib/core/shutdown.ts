@@ -1,5 +1,5 @@
 import type { Acquirer } from './acquire/acquirer.js';
-import type { LocalLocks } from './acquire/local-locks.js';
+import type { Lines } from './acquire/lines.js';
 import { latestCall } from './call.js';
 import type { LeaseManager } from './lease/lease-manager.js';
 import { atEndOfTick, type Clock, type Timer } from './time/clock.js';
@@ -16,7 +16,7 @@ export class Shutdown {
 
   constructor(
     private readonly acquirer: Pick<Acquirer, 'phase' | 'onRefused'>,
-    private readonly localLocks: Pick<LocalLocks, 'waiting' | 'refuseBackground' | 'refuseOutsiders'>,
+    private readonly lines: Pick<Lines, 'waiting' | 'refuseBackground' | 'refuseOutsiders'>,
     private readonly leases: LeaseManager,
     private readonly clock: Clock,
   ) {}
@@ -24,7 +24,7 @@ export class Shutdown {
   /** Refuses background work, also what waits already. */
   begin(): void {
     this.acquirer.phase = 'stopping';
-    this.localLocks.refuseBackground();
+    this.lines.refuseBackground();
   }
 
   /**
@@ -48,7 +48,7 @@ export class Shutdown {
     this.graceTimer?.cancel();
     acquirer.onRefused = undefined;
     acquirer.phase = 'draining';
-    this.localLocks.refuseOutsiders();
+    this.lines.refuseOutsiders();
     if (leases.watchdog.size > 0) await leases.drain(Math.max(0, graceEndsAt - clock.now()));
     acquirer.phase = 'closed';
     this.endSettling?.();
@@ -76,7 +76,7 @@ export class Shutdown {
 
   private hasCalls(last: number): boolean {
     for (const { call } of this.leases.watchdog.grants()) if (call <= last) return true;
-    for (const { call = 0 } of this.localLocks.waiting()) if (call <= last) return true;
+    for (const { call = 0 } of this.lines.waiting()) if (call <= last) return true;
     return false;
   }
 }

@@ -202,7 +202,7 @@ export class TestBench {
   /** Whether an application closes, or a call waits for something else than another call, and not for ever. */
   private isTimeAwaited(): boolean {
     const engines = Array.from(this.instances, ({ service }) => service.engine);
-    const waiting = engines.flatMap((engine) => Array.from(engine.localLocks.waiting()));
+    const waiting = engines.flatMap((engine) => Array.from(engine.lines.waiting()));
     return engines.some((engine) => engine.isShuttingDown) || waiting.some((caller) => this.awaitsTime(caller));
   }
 

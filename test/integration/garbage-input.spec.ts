@@ -321,8 +321,8 @@ function complaintAbout(error: unknown): string | undefined {
 
 /** Returns whether only the three locks of this file are held. A `minHoldMs` of 60 may keep another one until then. */
 async function isTidy(): Promise<boolean> {
-  const { localLocks, watchdog } = locks.engine;
-  const onlyOurs = (): boolean => localLocks.size === 3 && watchdog.size === 3;
+  const { lines, watchdog } = locks.engine;
+  const onlyOurs = (): boolean => lines.size === 3 && watchdog.size === 3;
   if (onlyOurs()) return true;
   return eventually('nothing else is held', onlyOurs).then(
     () => true,

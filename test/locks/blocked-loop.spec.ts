@@ -21,13 +21,13 @@ describe('a lock whose lease is due when its work begins', () => {
   });
 
   it('is renewed together with all others that are granted in the same tick', async () => {
-    const { clock, locks, stranger, store } = faultyLocks();
-    await stranger.take(KEY);
-    // Readers with the same lease have one share, which is renewed once.
-    const leases = [30_000, 40_000, 40_000, 50_000];
-    const readers = leases.map((ttlMs) => outcome(locks.acquire('goods:300', { mode: 'shared', ttlMs })));
+    const { clock, locks, neighbour, store } = faultyLocks();
+    const ids = [1, 2, 3];
+    const held = await Promise.all(ids.map((id) => neighbour().locks.acquire(`goods:${id}`)));
+    // The readers of a key have one owner, which is renewed once.
+    const readers = [...ids, 3].map((id) => outcome(locks.acquire(`goods:${id}`, { mode: 'shared' })));
     await clock.advance(0);
-    await stranger.leave(KEY);
+    await Promise.all(held.map((lock) => lock.release()));
     await clock.advance(0);
     expect(store.extendBatches.map((batch) => batch.length)).toEqual([3]);
     for (const { value } of readers) expect((value as Lock).expiresInMs).toBeGreaterThan(29_000);

@@ -351,7 +351,7 @@ describe('a crowd of requests', () => {
     await clock.advance(2_000);
     expect(call.error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
     await locks.using('goods:300', () => undefined);
-    expect(locks.engine.localLocks.size).toBe(0);
+    expect(locks.engine.lines.size).toBe(0);
   });
 
   it('is counted by Prometheus', async () => {

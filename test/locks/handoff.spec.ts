@@ -333,7 +333,7 @@ describe('a handoff in the queue', () => {
   });
 });
 
-describe('a handoff to a local lock that has left the queue', () => {
+describe('a handoff to a line that has left the queue', () => {
   it('is released, even if the release that left the queue was lost', async () => {
     const { clock, stranger, store, abort, holder, locks } = await queued({ ttlMs: 1_000 });
     store.hold('handoff');

@@ -37,8 +37,8 @@ async function inScope(test: (here: ReturnType<typeof setUp>) => Promise<void>, 
   await here.locks.scope(() => test(here));
   await here.clock.advance(20_000);
   expect(here.clock.pending).toBe(0);
-  const { watchdog, localLocks } = here.locks.engine;
-  expect(watchdog.size + localLocks.size).toBe(0);
+  const { watchdog, lines } = here.locks.engine;
+  expect(watchdog.size + lines.size).toBe(0);
 }
 
 describe('parallel uses in a scope', () => {

@@ -292,12 +292,16 @@ describe('the readers of one instance', () => {
     expect([granted(readers), store.acquires.length]).toEqual([3, 3]);
   });
 
-  it('have shares of their own if they want other leases', async () => {
+  it('have one owner, which gets the longest of their leases', async () => {
     const { locks, store, clock } = faultyLocks();
-    request(locks, 3);
-    request(locks, 3, { ...shared, ttlMs: 60_000 });
+    const short = request(locks, 3);
+    const long = request(locks, 3, { ...shared, ttlMs: 60_000 });
     await clock.advance(0);
-    expect(store.acquires.map(({ leaseMs }) => leaseMs)).toEqual([30_000, 60_000]);
+    expect(store.acquires.map(({ leaseMs }) => leaseMs)).toEqual([30_000]);
+    expect(store.extendBatches.flat().map(({ leaseMs }) => leaseMs)).toEqual([60_000]);
+    expect(granted([...short, ...long])).toBe(6);
+    for (const { value } of long) expect(value?.expiresInMs).toBeGreaterThan(59_000);
+    for (const { value } of short) expect(value?.expiresInMs).toBeLessThan(30_000);
   });
 
   it('are renewed by one request', async () => {
@@ -333,12 +337,12 @@ describe('the readers of one instance', () => {
     expect(store.acquires).toHaveLength(2);
   });
 
-  it('do not join a lock after one of them has learned of its loss', async () => {
+  it('learn of its loss together, and do not join it after that', async () => {
     const { locks, memory, store, clock } = faultyLocks();
     const [one, other] = await Promise.all([locks.acquire('goods:300', shared), locks.acquire('goods:300', shared)]);
     memory.table.delete(KEY);
     await expect(one.extend()).rejects.toThrow(LockLostError);
-    other.assertHeld();
+    expect(() => other.assertHeld()).toThrow(LockLostError);
     request(locks, 1);
     await clock.advance(0);
     expect(store.acquires).toHaveLength(2);

@@ -71,7 +71,7 @@ describe('waiting in one process', () => {
     expect((waiting.value as Lock).expiresInMs).toBeGreaterThan(600);
   });
 
-  it('leaves no timer and no local lock after the last use of a key', async () => {
+  it('leaves no timer and no line after the last use of a key', async () => {
     const { clock, locks, stranger } = faultyLocks();
     for (let id = 0; id < 100; id += 1) await locks.using(`goods:${id}`, () => undefined);
     await stranger.take(KEY);

@@ -4,7 +4,7 @@ import { surroundings } from '../../lib/core/hold/held-locks.js';
 /** What tests need of the inside of an engine. A change of its classes changes this file, and no test. */
 
 /** Returns how much the engine remembers of locks: of those that are held or requested, and of those to be renewed. */
-export const keptBy = ({ engine }: LockService): number => engine.localLocks.size + engine.watchdog.size;
+export const keptBy = ({ engine }: LockService): number => engine.lines.size + engine.watchdog.size;
 
 /** Returns how many groups of renewals there are that are due together. */
 export const renewalGroupsOf = ({ engine }: LockService): number => engine.watchdog.bucketCount;
@@ -18,7 +18,7 @@ export function loseAllOf({ engine }: LockService): void {
 }
 
 /** Refuses all callers that wait, as a shutdown does. */
-export const refuseWaitersOf = ({ engine }: LockService): void => engine.localLocks.close();
+export const refuseWaitersOf = ({ engine }: LockService): void => engine.lines.close();
 
 /** Returns the owner of a lock, as the store has it. */
 export const ownerOf = (lock: Lock): string => lock.shared.owner;

@@ -5,10 +5,10 @@ import type { Timer } from '../time/clock.js';
 import { failedBecause, type LastReply, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { Attempt, type AttemptListener, leaseStartOf, pauseAfterFailure } from './attempt.js';
-import type { Turns, Use } from './turns.js';
+import { type Turns, turnsOf } from './turns.js';
 
-/** The parameters of the next request. They follow from the callers that wait. */
-export interface AcquireParams {
+/** The line that a loop acquires for: what its next request asks for, and who learns what it finds out. */
+export interface LoopUser {
   /** The resource of the first caller, for errors. Several resources may share a key. */
   readonly resource: string;
   /** The lease of the first caller. */
@@ -17,27 +17,23 @@ export interface AcquireParams {
   readonly tokens: number;
   /** Whether a caller would wait for other holders. Only then a request joins the store's queue. */
   readonly willWait: boolean;
-  /** The local moment at which the first caller stops to wait. */
+  /** The local moment at which the first caller stops waiting. */
   readonly waitUntil: number;
-}
-
-/** Receives what an acquire loop finds out. */
-export interface AcquireLoopListener {
-  /** Called with the owner of a new attempt, before its first request. */
-  onAttempt(owner: string): void;
   /** Called with a grant. The loop has stopped. */
-  onGranted(grant: StoreGrant, now: number): void;
+  onGranted(loop: AcquireLoop, grant: StoreGrant, now: number): void;
   /**
    * Called after a refused or unanswered request. Callers with at least `limit` requests without a grant are rejected.
    * `0` rejects all, because retrying cannot help. The loop goes on until it is stopped.
    */
   onReply(reply: LastReply, limit: number): void;
+  /** Called when the loop begins to yield, and before its first request after that. */
+  onYield(isYielding: boolean): void;
   /** Called if the next attempt has to wait for a reply that is overdue. */
   onBlocked(): void;
-  /** Called if the loop has stopped and no reply is outstanding any more. */
-  onIdle(): void;
-  /** Returns true if the lock is held with this owner's grant. */
-  holds(owner: string): boolean;
+  /** Called if the loop has stopped and no reply is outstanding. */
+  onIdle(loop: AcquireLoop): void;
+  /** Returns true if the line has the lock by this owner. */
+  owns(owner: string): boolean;
 }
 
 /** What an acquire loop does. Each state carries only its own data. */
@@ -45,8 +41,8 @@ export type AcquireLoopState =
   | { readonly kind: 'idle' }
   /** Others come first. The first attempt starts when the timer fires. */
   | { readonly kind: 'yielding'; readonly until: number; readonly timer: Timer }
-  /** The next attempt starts after the outstanding reply. */
-  | { readonly kind: 'blocked' }
+  /** The next attempt starts after the outstanding reply, which is overdue. It counts as lost at `until`. */
+  | { readonly kind: 'blocked'; readonly until: number }
   | { readonly kind: 'requesting'; readonly attempt: Attempt }
   /** Too many requests of this process have no reply. The request is sent when it is its turn. */
   | { readonly kind: 'crowded'; readonly attempt: Attempt; readonly timer: Timer }
@@ -59,11 +55,10 @@ export type AcquireLoopState =
 const LOOK_MS = 20;
 
 const IDLE: AcquireLoopState = { kind: 'idle' };
-const BLOCKED: AcquireLoopState = { kind: 'blocked' };
 
 /**
- * Acquires one key from the store, for all callers of a local lock. It sends requests until the key is granted or the
- * loop is stopped. In the store's queue it waits for a handoff, and repeats its request now and then in case a message
+ * Acquires one key from the store for a line. It sends requests until the key is granted or the loop is stopped. In the
+ * store's queue it waits for a handoff, and repeats its request now and then in case a message
  * was lost. Without a queue it repeats its request with jittered pauses.
  *
  * A request that was given up may still run. So a release follows it, and the next attempt has a new owner. At most one
@@ -74,18 +69,17 @@ export class AcquireLoop implements AttemptListener {
   state: AcquireLoopState = IDLE;
   /** An attempt that has ended before its reply came. */
   private outstanding: Attempt | undefined = undefined;
-  private params!: AcquireParams;
 
   constructor(
     private readonly key: string,
     private readonly mode: LockMode,
     private readonly deps: AcquireDeps,
-    private readonly listener: AcquireLoopListener,
+    private readonly user: LoopUser,
   ) {}
 
   /** The resource that errors name. */
   get resource(): string {
-    return this.params.resource;
+    return this.user.resource;
   }
 
   /** Whether it is stopped and no reply is outstanding. */
@@ -93,43 +87,30 @@ export class AcquireLoop implements AttemptListener {
     return this.state.kind === 'idle' && this.outstanding === undefined;
   }
 
-  /** How long the next reply may take, in milliseconds. Infinity if a request is on its way, 0 if none is expected. */
-  get replyDueMs(): number {
+  /** No caller stops waiting before: Infinity while a request is on its way, 0 if none is. */
+  get replyDueAt(): number {
     if (this.state.kind === 'requesting') return Infinity;
-    return this.state.kind === 'blocked' ? this.deps.requestTimeoutMs : 0;
+    return this.state.kind === 'blocked' ? this.state.until : 0;
   }
 
   /** Starts the first attempt, after a yield if the last turn of this instance is over. */
-  start(params: AcquireParams): void {
-    this.params = params;
+  start(): void {
     const yieldMs = this.turns?.yieldBefore(this.key, this.longestYieldMs) ?? 0;
     if (yieldMs > 0) this.yieldFor(yieldMs);
     else this.startAttempt();
   }
 
-  /** Whether the instance uses the key in turns, and `onReleased` has to be called. */
-  get hasTurns(): boolean {
-    return this.turns !== undefined;
-  }
-
-  /** Called when the key's grant, with all its local handoffs, is released. */
-  onReleased(use: Use): void {
-    this.turns?.onReleased(this.key, use);
-  }
-
-  /** Sets the parameters of the next request. */
-  update(params: AcquireParams): void {
-    this.params = params;
+  /** Shortens a yield that is too long for the callers that are left. */
+  onWaiterLeft(): void {
     const { state } = this;
-    if (state.kind !== 'yielding' || state.until < params.waitUntil) return;
+    if (state.kind !== 'yielding' || state.until < this.user.waitUntil) return;
     state.timer.cancel();
     this.yieldFor(state.until - this.deps.clock.now());
   }
 
-  /** Like `update`. Repeats the request at once if it has to join the store's queue now. */
-  onWaiterAdded(params: AcquireParams): void {
-    this.params = params;
-    if (this.state.kind === 'waiting' && this.mustJoinQueue(this.state.attempt)) this.repeat();
+  /** Repeats the request at once if it has to join the store's queue now. */
+  onWaiterAdded(): void {
+    if (this.state.kind === 'waiting' && this.mustJoinQueue(this.state.attempt)) this.retryNow();
   }
 
   /** Stops, and releases what the store may keep of the attempt. */
@@ -142,7 +123,7 @@ export class AcquireLoop implements AttemptListener {
     this.state = IDLE;
   }
 
-  /** Takes a handoff. Returns false if it is not for the current attempt: `LocalLocks` then releases it. */
+  /** Takes a handoff. Returns false if it is not for the current attempt: `Lines` then releases it. */
   onHandoff(handoff: Handoff): boolean {
     const { state } = this;
     const now = this.deps.clock.now();
@@ -152,7 +133,7 @@ export class AcquireLoop implements AttemptListener {
     if (sentAt === undefined) {
       // A repeated request of the same owner finds out whether the lock is still its own.
       attempt.unverifiedHandoff = true;
-      this.repeat();
+      this.retryNow();
       return true;
     }
     attempt.onHandoff();
@@ -167,14 +148,16 @@ export class AcquireLoop implements AttemptListener {
 
   /** Repeats the request now, if it waits to be repeated: others may have changed what the last reply said. */
   retryNow(): void {
-    this.repeat();
+    if (this.state.kind !== 'waiting') return;
+    this.state.timer.cancel();
+    this.send(this.state.attempt);
   }
 
   /** Repeats the request if it waits to be repeated: at once, or after the yield that others still have. */
   onReleasedByOthers(): void {
     const { state } = this;
     const yieldMs = this.turns?.yieldAfterOthers(this.key) ?? 0;
-    if (yieldMs === 0) return this.repeat();
+    if (yieldMs === 0) return this.retryNow();
     if (state.kind !== 'yielding' && state.kind !== 'waiting') return;
     state.timer.cancel();
     if (state.kind === 'yielding') return this.yieldFor(yieldMs);
@@ -212,13 +195,13 @@ export class AcquireLoop implements AttemptListener {
   onLateReply(attempt: Attempt, reply?: AcquireReply): void {
     // The release that followed the request may have run before it.
     const needsRelease = reply?.status === 'granted' || (reply?.status === 'held' && reply.queued);
-    if (needsRelease && !this.listener.holds(attempt.owner)) attempt.releaseBehind();
+    if (needsRelease && !this.user.owns(attempt.owner)) attempt.releaseBehind();
     if (this.outstanding === attempt) this.endOutstanding();
   }
 
   /** How long the first caller still waits. */
   private get restMs(): number {
-    return this.params.waitUntil - this.deps.clock.now();
+    return this.user.waitUntil - this.deps.clock.now();
   }
 
   /** Half of the time that the first caller still waits, so that a yield alone never ends its waiting. */
@@ -229,29 +212,31 @@ export class AcquireLoop implements AttemptListener {
   /** Lets others come first. */
   private yieldFor(yieldMs: number): void {
     const delayMs = Math.min(yieldMs, this.longestYieldMs);
-    if (delayMs > 0) this.yieldUntil(this.deps.clock.now() + delayMs);
-    else this.startAttempt();
+    if (delayMs <= 0) return this.startAttempt();
+    this.yieldUntil(this.deps.clock.now() + delayMs);
+    this.user.onYield(true);
   }
 
   private yieldUntil(until: number): void {
     const { clock } = this.deps;
     const timer = clock.schedule(Math.min(LOOK_MS, until - clock.now()), () => {
-      if (clock.now() >= until) return this.startAttempt(true);
+      if (clock.now() >= until) return this.startAttempt();
       void this.turns?.look(this.key);
       this.yieldUntil(until);
     });
     this.state = { kind: 'yielding', until, timer };
   }
 
-  private startAttempt(afterYield = false): void {
+  private startAttempt(): void {
+    const hasYielded = this.state.kind === 'yielding';
+    if (hasYielded) this.user.onYield(false);
     if (this.outstanding?.grantedBeforeReply === false) {
-      this.state = BLOCKED;
-      return this.listener.onBlocked();
+      const { clock, requestTimeoutMs } = this.deps;
+      this.state = { kind: 'blocked', until: clock.now() + requestTimeoutMs };
+      return this.user.onBlocked();
     }
-    const owner = this.deps.nextOwner();
-    this.listener.onAttempt(owner);
-    const attempt = new Attempt(owner, [this.key], this.mode, this.deps, this);
-    if (afterYield) attempt.skipShortPauses();
+    const attempt = new Attempt(this.deps.nextOwner(), [this.key], this.mode, this.deps, this);
+    if (hasYielded) attempt.skipShortPauses();
     this.send(attempt);
   }
 
@@ -265,13 +250,13 @@ export class AcquireLoop implements AttemptListener {
     }
     if (maySend) return this.sendNow(attempt);
     this.state = { kind: 'crowded', attempt, timer: attempt.waitToSend(() => this.sendNow(attempt)) };
-    this.listener.onReply(attempt.crowdedOut(), Infinity);
+    this.user.onReply(attempt.crowdedOut(), Infinity);
   }
 
   private sendNow(attempt: Attempt): void {
     this.state = { kind: 'requesting', attempt };
     try {
-      attempt.send(this.params, this.wantsQueue);
+      attempt.send(this.user, this.wantsQueue);
     } catch (cause) {
       this.onNotSent(attempt, cause);
     }
@@ -281,12 +266,6 @@ export class AcquireLoop implements AttemptListener {
     // Without an outcome, the attempt would block its key for good.
     attempt.abandon();
     this.onFailure(attempt, unavailable(this.resource, 'the request could not be sent', { cause }));
-  }
-
-  private repeat(): void {
-    if (this.state.kind !== 'waiting') return;
-    this.state.timer.cancel();
-    this.send(this.state.attempt);
   }
 
   private grantedByReply(attempt: Attempt, reply: Granted): void {
@@ -308,14 +287,14 @@ export class AcquireLoop implements AttemptListener {
     const { clock } = this.deps;
     attempt.releaseBehind(true);
     this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterFailure(clock), () => this.startAttempt()) };
-    this.listener.onReply(failedBecause(error, since), error.permanent ? 0 : Infinity);
+    this.user.onReply(failedBecause(error, since), error.permanent ? 0 : Infinity);
   }
 
   private grant(grant: StoreGrant, now: number): void {
     this.endWait();
     this.state = IDLE;
     this.turns?.onGranted(this.key);
-    this.listener.onGranted(grant, now);
+    this.user.onGranted(this, grant, now);
   }
 
   /** Returns the moment after which the last request of an attempt has no effect any more. */
@@ -326,15 +305,15 @@ export class AcquireLoop implements AttemptListener {
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {
     attempt.needsRelease ||= reply.queued;
     this.wait(attempt, attempt.pauseAfter(reply), lastReply, this.deps.store.capabilities.retry?.limit);
-    // The listener may have stopped the loop.
+    // The line may have stopped the loop.
     if (this.state.kind !== 'waiting') return;
-    if (attempt.unverifiedHandoff || this.mustJoinQueue(attempt)) this.repeat();
+    if (attempt.unverifiedHandoff || this.mustJoinQueue(attempt)) this.retryNow();
   }
 
   private wait(attempt: Attempt, pauseMs: number, reply: LastReply, limit = Infinity): void {
     const timer = this.deps.clock.schedule(pauseMs, () => this.send(attempt));
     this.state = { kind: 'waiting', attempt, timer };
-    this.listener.onReply(reply, limit);
+    this.user.onReply(reply, limit);
   }
 
   /** Stops waiting for a reply or a timer. */
@@ -346,18 +325,15 @@ export class AcquireLoop implements AttemptListener {
   private endOutstanding(): void {
     this.outstanding = undefined;
     if (this.state.kind === 'blocked') this.startAttempt();
-    else if (this.isIdle) this.listener.onIdle();
+    else if (this.isIdle) this.user.onIdle(this);
   }
 
-  /** Undefined if the store's queue keeps the order, or if there is no order: among shared holders. */
   private get turns(): Turns | undefined {
-    const { turns, store } = this.deps;
-    if (this.mode !== 'exclusive') return undefined;
-    return !store.capabilities.queue || turns?.isSharedWithForeign(this.key) === true ? turns : undefined;
+    return turnsOf(this.deps, this.key, this.mode);
   }
 
   private get wantsQueue(): boolean {
-    return this.deps.store.capabilities.queue && this.params.willWait && this.turns === undefined;
+    return this.deps.store.capabilities.queue && this.user.willWait && this.turns === undefined;
   }
 
   private mustJoinQueue(attempt: Attempt): boolean {

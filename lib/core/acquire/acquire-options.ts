@@ -1,6 +1,7 @@
 import type { HoldUse } from '../hold/lock.js';
 import type { OnLost } from '../hold/run-under.js';
 import type { Grant, HoldOptions } from '../lease/grant.js';
+import type { PassingLimits } from '../lease/ownership.js';
 import type { Releaser } from '../lease/releaser.js';
 import type { LockOrderPolicy } from '../order/order-watch.js';
 import type { LockStore } from '../store/lock-store.js';
@@ -66,14 +67,6 @@ export interface AcquireOptions extends WaitOptions, HoldUse {
  */
 export const READERS_PER_PLACE = 50;
 
-/** How far a lock may be passed on among the callers of one module instance before other instances can get it. */
-export interface PassingLimits {
-  /** How many times one grant may be passed on. */
-  readonly maxLocalPasses: number;
-  /** For how many milliseconds after the grant it may be passed on. */
-  readonly maxLocalHoldMs: number;
-}
-
 /** Returns how far a module instance may pass a lock on. In strict order, each grant comes from the store. */
 export function passingLimitsOf(fairness: 'throughput' | 'strict'): PassingLimits {
   return fairness === 'strict' ? STRICT : THROUGHPUT;
@@ -83,7 +76,7 @@ export function passingLimitsOf(fairness: 'throughput' | 'strict'): PassingLimit
 const THROUGHPUT: PassingLimits = { maxLocalPasses: 16, maxLocalHoldMs: 50 };
 const STRICT: PassingLimits = { maxLocalPasses: 0, maxLocalHoldMs: 0 };
 
-/** What local locks and acquire requests use of their engine. */
+/** What lines and acquire requests use of their engine. */
 export interface AcquireDeps {
   readonly store: Pick<LockStore, 'acquire' | 'capabilities'>;
   readonly clock: Clock;

@@ -21,7 +21,7 @@ import {
   upgradeError,
 } from './acquire-errors.js';
 import { type AcquireOptions, leaseOf, type Target } from './acquire-options.js';
-import type { LocalLocks } from './local-locks.js';
+import type { Lines } from './lines.js';
 import { inLockOrder } from './lock-order.js';
 import { UseWaiter } from './use-waiter.js';
 
@@ -47,7 +47,7 @@ interface ScopedLock {
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** Gives callers their locks: a nested hold of a lock that the caller holds, or a new one from the local locks. */
+/** Gives callers their locks: a nested hold of a lock that the caller holds, or a new one from the lines. */
 export class Acquirer {
   phase: AcquirerPhase = 'open';
   /** Called when a call has ended without a lock. Set while a shutdown waits for calls. */
@@ -59,7 +59,7 @@ export class Acquirer {
 
   constructor(
     private readonly store: Pick<LockStore, 'capabilities'>,
-    private readonly localLocks: LocalLocks,
+    private readonly lines: Lines,
     private readonly leases: LeaseManager,
     private readonly events: LockEvents,
     private readonly clock: Clock,
@@ -99,7 +99,7 @@ export class Acquirer {
       this.onRefused?.();
       throw reason;
     };
-    return this.localLocks.acquire(target, options, startedAt, nested).then(onGranted, onRefused);
+    return this.lines.acquire(target, options, startedAt, nested).then(onGranted, onRefused);
   }
 
   /**
@@ -181,11 +181,11 @@ export class Acquirer {
     // by it.
     const scope = scopeAround();
     const isInScope = scope !== undefined && group.some(({ key }) => this.outerHold(key) !== undefined);
-    if (group.length > 1 && !isInScope && (waitMs === 0 || !this.localLocks.hasExclusive(group))) {
+    if (group.length > 1 && !isInScope && (waitMs === 0 || !this.lines.hasExclusive(group))) {
       this.checkCall(group[0], call);
       const locks: Lock[] = [];
       const hold = (grant: Grant): void => void locks.push(this.hold(grant, options, scope));
-      const outcome = await this.localLocks.acquireTogether(group, { ...options, onGranted: hold }, nested, startedAt);
+      const outcome = await this.lines.acquireTogether(group, { ...options, onGranted: hold }, nested, startedAt);
       if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted({ lock, isNew: true }, group[i]));
       const { reply, target } = outcome;
       const now = this.leases.now();
@@ -202,7 +202,7 @@ export class Acquirer {
     const { options, startedAt, nested } = call;
     const scope = scopeAround();
     if (scope !== undefined) return this.waitInScope(scope, target, call);
-    const grant = await this.localLocks.acquire(target, options, startedAt, nested);
+    const grant = await this.lines.acquire(target, options, startedAt, nested);
     return { lock: new Lock(grant, this.leases, options), isNew: true };
   }
 
@@ -265,7 +265,7 @@ export class Acquirer {
       };
       try {
         const waiting = { ...options, signal: either.signal, onGranted };
-        await this.localLocks.acquire(target, waiting, startedAt, nested);
+        await this.lines.acquire(target, waiting, startedAt, nested);
       } catch (reason) {
         throwIfAborted(options.signal);
         if (!request.wasJoined) throw reason;

@@ -1,4 +1,4 @@
-import type { LockStore } from '../store/lock-store.js';
+import type { LockMode, LockStore } from '../store/lock-store.js';
 import type { Clock } from '../time/clock.js';
 
 /**
@@ -91,6 +91,19 @@ interface KeyRecord {
   foreignAt: number;
   foreignUntil: number;
   foreignPauseMs: number;
+}
+
+/**
+ * Returns the turns of a key. Undefined if the store's queue keeps the order, or if there is no order: among those that
+ * share the lock.
+ */
+export function turnsOf(
+  { turns, store }: { readonly turns?: Turns; readonly store: Pick<LockStore, 'capabilities'> },
+  key: string,
+  mode: LockMode,
+): Turns | undefined {
+  if (mode !== 'exclusive') return undefined;
+  return !store.capabilities.queue || turns?.isSharedWithForeign(key) === true ? turns : undefined;
 }
 
 /**

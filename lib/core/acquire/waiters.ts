@@ -18,6 +18,7 @@ export class Waiter {
   private resolve!: (grant: Grant | Promise<Grant>) => void;
   private reject!: (reason: unknown) => void;
   private timer: Timer | undefined = undefined;
+  private wakesAt = Infinity;
   private subscription: AbortSubscription | undefined = undefined;
 
   /**
@@ -40,14 +41,9 @@ export class Waiter {
     });
   }
 
-  /** The local moment at which it stops to wait. */
+  /** The local moment at which it stops waiting. */
   get waitUntil(): number {
     return this.enteredAt + this.options.waitMs;
-  }
-
-  /** What is left of `waitMs`. */
-  get remainingWaitMs(): number {
-    return this.waitUntil - this.clock.now();
   }
 
   /**
@@ -64,15 +60,17 @@ export class Waiter {
   }
 
   /**
-   * Calls `onTimeout` in `delayMs` milliseconds, or at once if that is not more than 0. Does nothing if a timer runs
-   * already. The end of the waiting cancels the timer.
+   * Calls `onTimer` at a moment, or at an earlier one that was set before. The end of the waiting cancels the timer.
+   *
+   * @param now the present time. Infinity as a moment sets no timer.
    */
-  startTimer(delayMs: number, onTimeout: () => void): void {
-    if (delayMs <= 0) return onTimeout();
-    if (this.timer !== undefined || delayMs === Infinity) return;
-    this.timer = this.clock.schedule(delayMs, () => {
-      this.timer = undefined;
-      onTimeout();
+  wakeAt(at: number, now: number, onTimer: () => void): void {
+    if (at >= this.wakesAt) return;
+    this.timer?.cancel();
+    this.wakesAt = at;
+    this.timer = this.clock.schedule(at - now, () => {
+      this.wakesAt = Infinity;
+      onTimer();
     });
   }
 
@@ -105,11 +103,6 @@ export class Waiter {
   }
 }
 
-/** How many callers wait in several queues of one key. */
-export interface WaiterCount {
-  waiting: number;
-}
-
 /** Waiters in the order in which they arrived. A waiter may leave at any time. */
 // A linked list: the first of a `Set` is found in O(n) after many have left, 2.5 s for 100,000 waiters.
 export class WaiterQueue {
@@ -117,9 +110,6 @@ export class WaiterQueue {
   private tail: Waiter | undefined;
   length = 0;
   private willWaitCount = 0;
-
-  /** @param total counts the waiters of this queue and of others. Default: nothing does. */
-  constructor(private readonly total?: WaiterCount) {}
 
   /** Whether a waiter in it has a `waitMs` of more than 0. */
   get willWait(): boolean {
@@ -133,7 +123,6 @@ export class WaiterQueue {
 
   push(waiter: Waiter): void {
     this.length += 1;
-    if (this.total !== undefined) this.total.waiting += 1;
     if (waiter.options.waitMs > 0) this.willWaitCount += 1;
     waiter.previous = this.tail;
     if (this.tail === undefined) this.head = waiter;
@@ -149,7 +138,6 @@ export class WaiterQueue {
   remove(waiter: Waiter): boolean {
     if (!this.has(waiter)) return false;
     this.length -= 1;
-    if (this.total !== undefined) this.total.waiting -= 1;
     if (waiter.options.waitMs > 0) this.willWaitCount -= 1;
     if (waiter.previous === undefined) this.head = waiter.next;
     else waiter.previous.next = waiter.next;
@@ -157,14 +145,6 @@ export class WaiterQueue {
     else waiter.next.previous = waiter.previous;
     waiter.previous = waiter.next = undefined;
     return true;
-  }
-
-  /** Counts a request without a grant for every waiter. Yields those with at least `limit` of them. */
-  *exhaustedAfter(limit: number): Generator<Waiter> {
-    for (const waiter of this) {
-      waiter.ungranted += 1;
-      if (waiter.ungranted >= limit) yield waiter;
-    }
   }
 
   /** Yields all waiters in order, without those that leave meanwhile. */

@@ -1,20 +1,17 @@
 import type { ExtendReply, LockStore } from '../store/lock-store.js';
 import { type Clock, withTimeout } from '../time/clock.js';
 import { repliesRead } from '../time/replies-read.js';
-import type { Grant } from './grant.js';
-import { groupsBy } from './grant-groups.js';
+import type { Grant, GrantOwner } from './grant.js';
+import { CHECK_MS } from './watchdog.js';
 
 /** What the checks need of the lease manager. */
 export interface ForceCheckDeps {
-  /** Returns the grants of a key that are held. */
-  grantsOf(key: string): readonly Grant[];
+  /** Returns the owners of a key whose grants are held. */
+  ownersOf(key: string): readonly GrantOwner[];
   lose(grant: Grant, why: string): void;
 }
 
 const FORCED = 'it was released by force';
-
-/** The lease of a request that only asks, because no lease is ever shortened. */
-const CHECK_MS = 1;
 
 /**
  * Finds out whether locks were released by force. Any client that may publish a message can say so, and only the store
@@ -31,7 +28,7 @@ export class ForceChecks {
     private readonly deps: ForceCheckDeps,
   ) {}
 
-  /** Requests the state of the grants of a key. Those that the store does not have any more are lost. Never rejects. */
+  /** Requests the state of the owners of a key. The grants of those that it does not have are lost. Never rejects. */
   async check(key: string): Promise<void> {
     // However many messages come, one request is on its way.
     if (this.running.has(key)) return void this.running.set(key, true);
@@ -47,17 +44,15 @@ export class ForceChecks {
 
   private async checkOnce(key: string): Promise<void> {
     // After a blocked event loop, the message may be read before the reply that has granted the lock.
-    if (this.deps.grantsOf(key).length === 0) await repliesRead(this.clock);
-    // A lock that is passed on locally keeps its owner, and has another grant when the reply comes.
-    const owners = groupsBy(this.deps.grantsOf(key), ({ owner }) => owner).map(([{ owner, mode }]) => ({
-      owner,
-      mode,
-    }));
+    if (this.deps.ownersOf(key).length === 0) await repliesRead(this.clock);
+    const owners = this.deps.ownersOf(key);
     if (owners.length === 0) return;
     const requests = owners.map(({ owner, mode }) => ({ keys: [key], owner, mode, leaseMs: CHECK_MS }));
     const replies = await this.ask(requests);
-    const gone = new Set(owners.filter((_, i) => replies[i] === 'lost').map(({ owner }) => owner));
-    for (const grant of this.deps.grantsOf(key)) if (gone.has(grant.owner)) this.deps.lose(grant, FORCED);
+    owners.forEach(({ grants }, i) => {
+      // A lock that is passed on locally keeps its owner, and has another grant by now.
+      if (replies[i] === 'lost') for (const grant of Array.from(grants)) this.deps.lose(grant, FORCED);
+    });
   }
 
   /** Without a reply, the next renewal finds out. */

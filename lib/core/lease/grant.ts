@@ -60,9 +60,33 @@ export interface StoreGrant extends GrantedTokens, Lease {
   readonly mayBeRepeatedUntil?: number | undefined;
 }
 
-/** Ends grants. */
-export interface GrantEnder {
-  /** Ends a grant that is released or lost. Returns whether the store still had it. */
+/** A lease that was requested for an owner, and whose reply is expected. */
+export interface Renewal {
+  readonly lease: Lease;
+  /** The grant that `extend()` was called for, which is renewed in any case. */
+  readonly target: Grant | undefined;
+  /** Whether a deadline has passed, and the next tick declares the grant lost if the reply was not read by then. */
+  isLastChance: boolean;
+}
+
+/** What the store granted, and the grants that callers have of it. See `Ownership`. */
+export interface GrantOwner {
+  readonly key: string;
+  readonly owner: string;
+  readonly mode: LockMode;
+  /** The grants that have not ended. Nearly always one. */
+  readonly grants: readonly Grant[];
+  /** See {@link StoreGrant.mayBeRepeatedUntil}. */
+  readonly mayBeRepeatedUntil: number;
+  /** The last renewal, while its reply is expected. */
+  renewal: Renewal | undefined;
+  /** When the watchdog looks at it next. Undefined while it does not watch it. */
+  dueAt: number | undefined;
+  /**
+   * Ends a grant that is released or lost. Returns whether the store still had it.
+   *
+   * @param closedUntil until when a lost lock stays closed. Default: it is free now.
+   */
   end(grant: Grant, closedUntil?: number): Promise<boolean>;
 }
 
@@ -88,8 +112,8 @@ export class Grant {
   leaseMs: number;
   // When that lease was requested.
   private leasedAt: number;
-  /** When the watchdog looks at this grant next. Undefined while it does not watch it. */
-  dueAt: number | undefined = undefined;
+  /** Whether the watchdog renews it and checks its deadline. */
+  isWatched = false;
   /** The number of the call that it was given to. See `nextCall()`. */
   call = 0;
   /** What subscribers of traces know the call by. Undefined if there were none at the grant. */
@@ -111,14 +135,11 @@ export class Grant {
 
   constructor(
     readonly resource: string,
-    readonly key: string,
-    readonly owner: string,
     readonly token: number | undefined,
     readonly options: HoldOptions,
     readonly grantedAt: number,
     lease: Lease,
-    readonly ender: GrantEnder,
-    private readonly mayBeRepeatedUntil = -Infinity,
+    readonly ownership: GrantOwner,
   ) {
     this.ttlMs = options.ttlMs;
     this.maxHoldUntil = grantedAt + options.maxHoldMs;
@@ -126,6 +147,18 @@ export class Grant {
     this.leasedAt = lease.sentAt;
     this.leaseMs = lease.leaseMs;
     this.deadline = Math.min(deadlineOf(lease.sentAt, lease.leaseMs), this.maxHoldUntil);
+  }
+
+  get key(): string {
+    return this.ownership.key;
+  }
+
+  get owner(): string {
+    return this.ownership.owner;
+  }
+
+  get mode(): LockMode {
+    return this.ownership.mode;
   }
 
   get state(): GrantState {
@@ -140,10 +173,6 @@ export class Grant {
   /** The lease that the deadline comes from. */
   get lease(): Lease {
     return { sentAt: this.leasedAt, leaseMs: this.leaseMs };
-  }
-
-  get mode(): LockMode {
-    return this.options.mode;
   }
 
   /** Whether a caller has a hold of it. The holds of lock scopes do not count. */
@@ -194,7 +223,7 @@ export class Grant {
   canBeRenewed({ sentAt, leaseMs }: Lease, now: number): boolean {
     if (now < this.deadline) return true;
     // A late acquire request of the same owner could have granted the lock once more, after another holder.
-    const isUnbroken = sentAt < this.deadline && this.mayBeRepeatedUntil <= this.deadline;
+    const isUnbroken = sentAt < this.deadline && this.ownership.mayBeRepeatedUntil <= this.deadline;
     return isUnbroken && now < Math.min(deadlineOf(sentAt, leaseMs), this.maxHoldUntil);
   }
 

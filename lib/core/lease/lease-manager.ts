@@ -54,7 +54,7 @@ export class LeaseManager {
     const { inTransaction } = options;
     this.transactions = inTransaction && new TransactionCheck(inTransaction, (message) => options.warn(message));
     this.forceChecks = new ForceChecks(store, clock, options.requestTimeoutMs, {
-      grantsOf: (key) => this.watchdog.grants().filter((grant) => grant.key === key),
+      ownersOf: (key) => this.watchdog.owners((each) => each === key),
       lose: (grant, why) => this.lose(grant, why),
     });
   }
@@ -80,7 +80,7 @@ export class LeaseManager {
     this.forget(grant);
     if (grant.isOverdue) this.overdue.end(grant, this.clock.now());
     this.events.released(grant, this.clock);
-    return grant.ender.end(grant);
+    return grant.ownership.end(grant);
   }
 
   /**
@@ -150,7 +150,7 @@ export class LeaseManager {
     this.forget(grant);
     if (grant.isOverdue) this.overdue.forget(grant);
     // The key may still be locked, although no caller holds it. The releaser repeats a release that fails.
-    grant.ender.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
+    grant.ownership.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
     this.options.warn(error.message);
     this.events.lost(grant, this.clock);
   }

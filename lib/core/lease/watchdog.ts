@@ -1,8 +1,7 @@
 import { runOutside } from '../async-context.js';
 import type { ExtendReply, ExtendRequest, KeyFilter, LockStore } from '../store/lock-store.js';
 import { afterPromiseJobs, type Clock, type Timer } from '../time/clock.js';
-import { cutTo, type Grant, type GrantEnder, type Lease } from './grant.js';
-import { type GrantGroup, ownersByServer } from './grant-groups.js';
+import { cutTo, type Grant, type GrantOwner, type Renewal } from './grant.js';
 import { LoopDelay } from './loop-delay.js';
 import { OverdueHolds } from './overdue-holds.js';
 import { retryMoment } from './retry-moment.js';
@@ -14,18 +13,6 @@ export interface WatchdogEvents {
   /** Called with grants that are renewed for longer than their `warnHeldMs`. Once for each. */
   overdue?(grants: readonly Grant[], now: number): void;
 }
-
-/** A lease that was requested for a grant, and whose reply is expected. */
-interface Renewal {
-  /** The grant that the lease is for: the present one of a lock that was passed on locally. */
-  grant: Grant;
-  readonly lease: Lease;
-  /** Whether the deadline has passed, and the next tick declares the grant lost if the reply was not read by then. */
-  isLastChance: boolean;
-}
-
-/** Returns the lease to request for a grant at `now`, in milliseconds. */
-type LeaseLength = (grant: Grant, now: number) => number;
 
 const TAKEN = 'its key is gone or belongs to somebody else';
 
@@ -39,25 +26,22 @@ const HEARTBEAT_MS = 100;
 const MAX_BATCH = 250;
 
 /** The lease of a request that only checks whether the lock is still held, because no lease is ever shortened. */
-const CHECK_MS = 1;
+export const CHECK_MS = 1;
 
 /**
- * Renews every grant of one module instance two thirds of its lease before its deadline, in batches. Declares a grant
+ * Renews every owner of one module instance two thirds of its lease before its deadline, in batches. Declares a grant
  * lost if the store says so or if its local deadline has passed. A renewal without a reply is unknown: the watchdog
  * repeats it until the deadline.
  *
- * One timer serves all grants. They are sorted into buckets by the time when they are due, as in a timing wheel
+ * One timer serves all owners. They are sorted into buckets by the time when they are due, as in a timing wheel
  * (Varghese, Lauck: "Hashed and Hierarchical Timing Wheels", 1987).
  */
 export class Watchdog {
-  /** Grants by the time when they are due. */
-  private readonly buckets = new Map<number, Set<Grant>>();
+  /** Owners by the time when they are due. */
+  private readonly buckets = new Map<number, Set<GrantOwner>>();
   private watched = 0;
-  private readonly inFlight = new Map<Grant, Renewal>();
-  /** The unanswered renewals of released grants, which may have been passed on to the next local caller. */
-  private readonly ofReleased = new Map<GrantEnder, Renewal>();
-  /** Grants whose renewal leaves at the end of this tick. */
-  private urgent: Grant[] = [];
+  /** Owners whose renewal leaves at the end of this tick. */
+  private readonly urgent = new Set<GrantOwner>();
   private timer: Timer | undefined;
   private armedFor = Infinity;
   private readonly loopDelay = new LoopDelay();
@@ -85,7 +69,12 @@ export class Watchdog {
 
   /** Returns all watched grants. */
   grants(): readonly Grant[] {
-    return [...this.buckets.values()].flatMap((bucket) => [...bucket]);
+    return this.owners().flatMap(watchedOf);
+  }
+
+  /** Returns the owners with a watched grant: all, or those whose key `concerns` selects. */
+  owners(concerns: KeyFilter = () => true): readonly GrantOwner[] {
+    return [...this.buckets.values()].flatMap((bucket) => [...bucket].filter(({ key }) => concerns(key)));
   }
 
   /**
@@ -95,62 +84,57 @@ export class Watchdog {
    * @returns whether such a renewal is requested in this tick.
    */
   watch(grant: Grant): boolean {
-    const { grantedAt, renewAt } = grant;
+    const { ownership } = grant;
+    grant.isWatched = true;
+    this.watched += 1;
     this.overdue.add(grant);
-    const isDue = renewAt <= grantedAt && !this.inheritRenewal(grant);
-    this.schedule(grant, renewAt <= grantedAt ? Infinity : renewAt);
-    if (isDue) this.renewInThisTick(grant);
-    return isDue;
+    const isDue = grant.renewAt <= grant.grantedAt;
+    const isUrgent = isDue && !isCovered(grant);
+    const dueAt = isDue ? Infinity : bucketOf(grant);
+    this.moveTo(ownership, Math.min(dueAt, Math.ceil(grant.deadline), ownership.dueAt ?? Infinity));
+    if (isUrgent) this.renewInThisTick(ownership);
+    return isUrgent;
   }
 
   /** Stops watching a grant. */
   forget(grant: Grant): void {
-    const { dueAt } = grant;
-    if (dueAt === undefined) return;
-    grant.dueAt = undefined;
+    if (!grant.isWatched) return;
+    grant.isWatched = false;
     this.watched -= 1;
-    const renewal = this.inFlight.get(grant);
-    if (renewal !== undefined) {
-      this.inFlight.delete(grant);
-      if (grant.state === 'ended') this.ofReleased.set(grant.ender, renewal);
-    }
-    this.leaveBucket(grant, dueAt);
+    if (!isWatched(grant.ownership)) this.leaveBucket(grant.ownership);
   }
 
-  /** Renews one grant now, for `extend()`. Returns the store's reply. */
+  /** Renews the owner of a grant now, for `extend()`. Returns the store's reply. */
   async renew(grant: Grant): Promise<ExtendReply> {
-    const [reply] = await this.send([[grant]]);
+    const [reply] = await this.send([grant.ownership], grant);
     return reply ?? 'unknown';
   }
 
   /**
-   * Renews all grants, or those that `concerns` selects, because the store may have lost them. A grant that must not be
-   * renewed is only checked.
+   * Renews all owners, or those that `concerns` selects, because the store may have lost them. An owner that must not
+   * be renewed is only checked.
    */
-  renewAll(concerns: KeyFilter = () => true): void {
-    const grants = this.grants().filter(({ key }) => concerns(key));
-    const [renewable, final] = [grants.filter(isRenewable), grants.filter((grant) => !isRenewable(grant))];
-    for (const grant of renewable) this.schedule(grant, Infinity);
-    this.sendByServer(renewable);
-    this.sendByServer(final, () => CHECK_MS);
+  renewAll(concerns?: KeyFilter): void {
+    const owners = this.owners(concerns);
+    for (const owner of owners) this.moveTo(owner, deadlineOfAll(owner));
+    this.sendByServer(owners);
   }
 
   /** Repeats the renewals that are in flight, because the connection that ended may never deliver their replies. */
-  onDisconnected(concerns: KeyFilter = () => true): void {
-    const unanswered = [...this.inFlight.keys()].filter(({ key }) => concerns(key));
-    for (const grant of unanswered) {
-      this.inFlight.delete(grant);
-      this.retry(grant);
+  onDisconnected(concerns?: KeyFilter): void {
+    for (const owner of this.owners(concerns)) {
+      if (owner.renewal === undefined) continue;
+      owner.renewal = undefined;
+      this.retry(owner);
     }
-    for (const [ender, { grant }] of this.ofReleased) if (concerns(grant.key)) this.ofReleased.delete(ender);
   }
 
   /**
    * Returns true if a grant whose deadline has passed may still be held: a renewal was sent in time, and its reply may
-   * wait at a socket.
+   * be unread in the socket buffer.
    */
   mayBeRenewed(grant: Grant, now: number): boolean {
-    const renewal = this.inFlight.get(grant);
+    const { renewal } = grant.ownership;
     return renewal !== undefined && grant.canBeRenewed(renewal.lease, now);
   }
 
@@ -165,64 +149,47 @@ export class Watchdog {
     this.timer?.cancel();
     this.buckets.clear();
     this.watched = 0;
-    this.inFlight.clear();
-    this.ofReleased.clear();
   }
 
-  /** Makes a grant due at its renewal, or at its deadline if that is sooner. */
-  private schedule(grant: Grant, renewAt: number): void {
-    // Rounded down: a renewal may come early, never late.
-    const bucketMs = grant.ttlMs / BUCKETS_PER_LEASE;
-    this.moveTo(grant, Math.floor(renewAt / bucketMs) * bucketMs);
-  }
-
-  /** Takes over the unanswered renewal of a grant that was passed on locally. Returns false if there is none. */
-  private inheritRenewal(grant: Grant): boolean {
-    const renewal = this.ofReleased.get(grant.ender);
-    if (renewal === undefined) return false;
-    this.ofReleased.delete(grant.ender);
-    const { sentAt, leaseMs } = renewal.lease;
-    if (renewal.grant.owner !== grant.owner || leaseMs < grant.nextLeaseMs(sentAt)) return false;
-    renewal.grant = grant;
-    this.inFlight.set(grant, renewal);
-    return true;
-  }
-
-  /** Renews a grant before this tick ends, in batches with all others of this tick. */
-  private renewInThisTick(grant: Grant): void {
-    this.urgent.push(grant);
-    if (this.urgent.length > 1) return;
+  /** Renews an owner before this tick ends, in batches with all others of this tick. */
+  private renewInThisTick(owner: GrantOwner): void {
+    this.urgent.add(owner);
+    if (this.urgent.size > 1) return;
     // The caller gets its lock by a promise that is resolved later, so its work begins after this microtask.
     const send = (): void => {
-      const grants = this.urgent.splice(0).filter((each) => isWatched(each) && !this.inFlight.has(each));
-      for (const owners of ownersByServer(grants, this.store)) {
-        for (let i = 0; i < owners.length; i += MAX_BATCH) void this.send(owners.slice(i, i + MAX_BATCH));
+      const owners = [...this.urgent].filter((each) => watchedOf(each).some(needsRenewal));
+      this.urgent.clear();
+      for (const ofServer of this.byServer(owners)) {
+        for (let i = 0; i < ofServer.length; i += MAX_BATCH) void this.send(ofServer.slice(i, i + MAX_BATCH));
       }
     };
     runOutside(() => afterPromiseJobs(send));
   }
 
-  /** Makes a grant due after a pause, which is shorter near the deadline. */
-  private retry(grant: Grant): void {
-    this.moveTo(grant, retryMoment(grant, this.clock.now()));
+  /** Makes an owner due after a pause, which is shorter near a deadline. */
+  private retry(owner: GrantOwner): void {
+    const now = this.clock.now();
+    const dueAt = watchedOf(owner).reduce((next, grant) => Math.min(next, retryMoment(grant, now)), Infinity);
+    this.moveTo(owner, Math.min(dueAt, deadlineOfAll(owner)));
   }
 
-  private moveTo(grant: Grant, wantedAt: number): void {
-    const dueAt = Math.min(wantedAt, Math.ceil(grant.deadline));
-    const previous = grant.dueAt;
-    if (previous === undefined) this.watched += 1;
-    else if (previous !== dueAt) this.leaveBucket(grant, previous);
-    grant.dueAt = dueAt;
+  private moveTo(owner: GrantOwner, dueAt: number): void {
+    if (owner.dueAt === dueAt) return;
+    this.leaveBucket(owner);
+    owner.dueAt = dueAt;
     const bucket = this.buckets.get(dueAt);
-    if (bucket === undefined) this.buckets.set(dueAt, new Set([grant]));
-    else bucket.add(grant);
+    if (bucket === undefined) this.buckets.set(dueAt, new Set([owner]));
+    else bucket.add(owner);
     if (dueAt < this.armedFor) this.arm(dueAt);
   }
 
-  private leaveBucket(grant: Grant, dueAt: number): void {
+  private leaveBucket(owner: GrantOwner): void {
+    const { dueAt } = owner;
+    if (dueAt === undefined) return;
+    owner.dueAt = undefined;
     const bucket = this.buckets.get(dueAt);
     // The timer stays set: a tick without work costs less than a new timer for every lock.
-    if (bucket?.delete(grant) && bucket.size === 0) this.buckets.delete(dueAt);
+    if (bucket?.delete(owner) && bucket.size === 0) this.buckets.delete(dueAt);
   }
 
   private arm(dueAt: number): void {
@@ -239,13 +206,15 @@ export class Watchdog {
     const now = this.clock.now();
     this.armedFor = Infinity;
     this.loopDelay.onFired(now);
-    const renewable: Grant[] = [];
-    for (const grant of this.takeDue(now)) {
-      // A listener of a loss may release any other grant, which is then not watched any more.
-      if (!isWatched(grant) || this.isOver(grant, now)) continue;
-      if (isRenewable(grant) && !this.inFlight.has(grant)) renewable.push(grant);
+    const renewable: GrantOwner[] = [];
+    for (const owner of this.takeDue(now)) {
+      // A listener of a loss may release any other grant, which is then not watched.
+      for (const grant of watchedOf(owner)) if (grant.isWatched) this.isOver(grant, now);
+      if (!isWatched(owner)) continue;
+      const isDue = watchedOf(owner).some((grant) => bucketOf(grant) <= now);
+      if (isDue && owner.renewal === undefined) renewable.push(owner);
       // Due at the deadline, until the reply of its renewal makes it due sooner.
-      this.schedule(grant, Infinity);
+      this.moveTo(owner, isDue ? deadlineOfAll(owner) : nextOf(owner));
     }
     this.sendByServer(renewable);
     if (this.overdue.isDue(now)) this.overdue.look(this.grants(), now);
@@ -253,7 +222,7 @@ export class Watchdog {
     this.armNext();
   }
 
-  /** Renews all grants if the clocks may have stood still, because their leases may be over in the store. */
+  /** Renews all owners if the clocks may have stood still, because their leases may be over in the store. */
   private checkClock(): void {
     const jumps = this.countClockJumps();
     if (jumps === this.clockJumps) return;
@@ -266,29 +235,39 @@ export class Watchdog {
   }
 
   /** Sends batches for each server, so that a server without a reply costs no lock of another server. */
-  private sendByServer(grants: readonly Grant[], leaseLength?: LeaseLength): void {
-    for (const owners of ownersByServer(grants, this.store)) this.sendInBatches(owners, leaseLength);
+  private sendByServer(owners: readonly GrantOwner[]): void {
+    for (const ofServer of this.byServer(owners)) this.sendInBatches(ofServer);
+  }
+
+  private byServer(owners: readonly GrantOwner[]): Iterable<readonly GrantOwner[]> {
+    const groups = new Map<string | undefined, GrantOwner[]>();
+    for (const owner of owners) {
+      const server = this.store.serverOf?.(owner.key);
+      const group = groups.get(server);
+      if (group === undefined) groups.set(server, [owner]);
+      else group.push(owner);
+    }
+    return groups.values();
   }
 
   /** Sends the first batch now, and each further one a turn of the event loop later. */
-  private sendInBatches(groups: readonly GrantGroup[], leaseLength?: LeaseLength): void {
-    void this.send(groups.slice(0, MAX_BATCH), leaseLength);
-    const rest = groups.slice(MAX_BATCH);
+  private sendInBatches(owners: readonly GrantOwner[]): void {
+    void this.send(owners.slice(0, MAX_BATCH));
+    const rest = owners.slice(MAX_BATCH);
     if (rest.length === 0) return;
-    const sendRest = (): void => {
-      const watched = rest.map((group) => group.filter(isWatched)).filter(({ length }) => length > 0);
-      this.sendInBatches(watched, leaseLength);
-    };
-    runOutside(() => this.clock.schedule(0, sendRest, true));
+    runOutside(() => this.clock.schedule(0, () => this.sendInBatches(rest.filter(isWatched)), true));
   }
 
-  /** Removes the buckets that are due. Returns their grants. */
-  private takeDue(now: number): readonly Grant[] {
-    const due: Grant[] = [];
+  /** Removes the buckets that are due. Returns their owners. */
+  private takeDue(now: number): readonly GrantOwner[] {
+    const due: GrantOwner[] = [];
     for (const [dueAt, bucket] of this.buckets) {
       if (dueAt > now) continue;
       this.buckets.delete(dueAt);
-      for (const grant of bucket) due.push(grant);
+      for (const owner of bucket) {
+        owner.dueAt = undefined;
+        due.push(owner);
+      }
     }
     return due;
   }
@@ -303,13 +282,10 @@ export class Watchdog {
   private isOver(grant: Grant, now: number): boolean {
     if (now < grant.deadline) return false;
     const why = this.whyOver(grant, now);
-    const renewal = this.inFlight.get(grant);
+    const { renewal } = grant.ownership;
     if (renewal === undefined || renewal.isLastChance || !this.mayBeRenewed(grant, now)) this.events.lost(grant, why);
-    else {
-      renewal.isLastChance = true;
-      // The event loop runs timers before it reads sockets, and reads sockets before the next tick.
-      this.moveTo(grant, now);
-    }
+    // The event loop runs timers before it reads sockets, and reads sockets before the next tick.
+    else renewal.isLastChance = true;
     return true;
   }
 
@@ -322,28 +298,27 @@ export class Watchdog {
     return `the event loop was blocked for ${seconds} s, and its renewal could not be sent`;
   }
 
-  /** Sends one request for each group of one owner. Returns their replies. */
-  private async send(
-    groups: readonly GrantGroup[],
-    leaseLength: LeaseLength = (grant, now) => grant.nextLeaseMs(now),
-  ): Promise<readonly ExtendReply[]> {
+  /**
+   * Sends one request for each owner. Returns their replies.
+   *
+   * @param target a grant of the only owner, which is renewed in any case.
+   */
+  private async send(owners: readonly GrantOwner[], target?: Grant): Promise<readonly ExtendReply[]> {
     const sentAt = this.clock.now();
-    const renewals = groups.map((group) => group.map((grant) => this.renewalOf(grant, sentAt, leaseLength)));
-    const requests = renewals.map((group): ExtendRequest => {
-      const { key, owner, mode } = group[0].grant;
-      const leaseMs = group.reduce((longest, { lease }) => Math.max(longest, lease.leaseMs), 0);
-      return { keys: [key], owner, mode, leaseMs };
+    const renewals = owners.map((owner): Renewal => {
+      const wanted = watchedOf(owner).filter((grant) => grant === target || isRenewable(grant));
+      const leaseMs = wanted.reduce((longest, grant) => Math.max(longest, grant.nextLeaseMs(sentAt)), CHECK_MS);
+      const renewal = { lease: { sentAt, leaseMs }, target, isLastChance: false };
+      if (wanted.length > 0) owner.renewal = renewal;
+      return renewal;
+    });
+    const requests = owners.map(({ key, owner, mode }, i): ExtendRequest => {
+      return { keys: [key], owner, mode, leaseMs: renewals[i].lease.leaseMs };
     });
     // A store must not throw here. If one does, its renewals are unknown, and the process goes on.
     const replies = await this.extend(requests).catch((): readonly ExtendReply[] => []);
-    renewals.forEach((group, i) => group.forEach((renewal) => this.onReply(renewal, replies[i] ?? 'unknown')));
+    owners.forEach((owner, i) => this.onReply(owner, renewals[i], replies[i] ?? 'unknown'));
     return replies;
-  }
-
-  private renewalOf(grant: Grant, sentAt: number, leaseLength: LeaseLength): Renewal {
-    const renewal = { grant, lease: { sentAt, leaseMs: leaseLength(grant, sentAt) }, isLastChance: false };
-    if (!isCheck(renewal)) this.inFlight.set(grant, renewal);
-    return renewal;
   }
 
   /** Rejects if the store throws. */
@@ -355,28 +330,29 @@ export class Watchdog {
     }
   }
 
-  private onReply(renewal: Renewal, reply: ExtendReply): void {
-    const { grant } = renewal;
-    const isLatest = this.inFlight.get(grant) === renewal;
-    if (isLatest) this.inFlight.delete(grant);
-    if (this.ofReleased.get(grant.ender) === renewal) this.ofReleased.delete(grant.ender);
-    if (grant.state !== 'held') return;
+  private onReply(owner: GrantOwner, renewal: Renewal, reply: ExtendReply): void {
+    const isLatest = owner.renewal === renewal;
+    if (isLatest) owner.renewal = undefined;
     const now = this.clock.now();
-    if (reply === 'renewed' && grant.canBeRenewed(renewal.lease, now)) this.onRenewed(renewal, now);
-    else if (this.isOver(grant, now)) return;
-    else if (reply === 'lost') this.events.lost(grant, TAKEN);
-    else if (isLatest) this.retry(grant);
+    for (const grant of watchedOf(owner)) {
+      // A listener of an event may have released it.
+      if (!grant.isWatched) continue;
+      if (reply === 'renewed' && grant.canBeRenewed(renewal.lease, now)) this.onRenewed(grant, renewal, now);
+      else if (!this.isOver(grant, now) && reply === 'lost') this.events.lost(grant, TAKEN);
+    }
+    if (!isWatched(owner)) return;
+    const dueAt = reply === 'renewed' ? nextOf(owner) : now;
+    // A lease no longer than the previous one is due at once: pause, so that renewals do not follow each other.
+    if (dueAt > now) this.moveTo(owner, dueAt);
+    else if (isLatest) this.retry(owner);
   }
 
-  private onRenewed(renewal: Renewal, now: number): void {
-    if (isCheck(renewal)) return;
-    const { grant, lease } = renewal;
-    // A lease that was requested for the previous local caller may be longer than this one wants.
+  private onRenewed(grant: Grant, { lease, target }: Renewal, now: number): void {
+    // Another grant of the owner was renewed, or the request was a check.
+    if (grant !== target && !isRenewable(grant)) return;
+    // A lease that was requested for another caller may be longer than this one wants.
     grant.renewed(cutTo(lease, grant.ttlMs, now));
     this.events.extended(grant);
-    // A lease no longer than the previous one is due at once: pause, so that renewals do not follow each other.
-    if (grant.renewAt > now) this.schedule(grant, grant.renewAt);
-    else this.retry(grant);
   }
 }
 
@@ -385,11 +361,38 @@ function isRenewable({ renewAt }: Grant): boolean {
   return renewAt !== Infinity;
 }
 
-function isWatched({ dueAt }: Grant): boolean {
-  return dueAt !== undefined;
+/** Returns whether a renewal that is on its way brings the lease that the grant needs. */
+function isCovered(grant: Grant): boolean {
+  const { renewal } = grant.ownership;
+  return renewal !== undefined && renewal.lease.leaseMs >= grant.nextLeaseMs(renewal.lease.sentAt);
 }
 
-/** Returns whether a request only checks that the lock is still held. */
-function isCheck({ lease }: Renewal): boolean {
-  return lease.leaseMs === CHECK_MS;
+/** Returns whether a grant is to be renewed before its work begins. */
+function needsRenewal(grant: Grant): boolean {
+  return grant.renewAt <= grant.grantedAt && !isCovered(grant);
+}
+
+/** Returns when a grant is to be renewed. Rounded down: a renewal may come early, never late. */
+function bucketOf({ renewAt, ttlMs }: Grant): number {
+  const bucketMs = ttlMs / BUCKETS_PER_LEASE;
+  return Math.floor(renewAt / bucketMs) * bucketMs;
+}
+
+function watchedOf({ grants }: GrantOwner): readonly Grant[] {
+  return grants.filter((grant) => grant.isWatched);
+}
+
+function isWatched({ grants }: GrantOwner): boolean {
+  for (const grant of grants) if (grant.isWatched) return true;
+  return false;
+}
+
+/** Returns the first deadline of an owner's grants. */
+function deadlineOfAll(owner: GrantOwner): number {
+  return watchedOf(owner).reduce((first, { deadline }) => Math.min(first, Math.ceil(deadline)), Infinity);
+}
+
+/** Returns when the watchdog looks at an owner next. */
+function nextOf(owner: GrantOwner): number {
+  return watchedOf(owner).reduce((next, grant) => Math.min(next, bucketOf(grant)), deadlineOfAll(owner));
 }

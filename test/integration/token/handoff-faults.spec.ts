@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
-import type { LocalLock } from '../../../lib/core/acquire/local-lock.js';
+import type { AcquireLoop } from '../../../lib/core/acquire/acquire-loop.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { eventually } from '../../support/redis-locks.js';
 import { entryOf } from '../../support/subscriber-of.js';
@@ -81,7 +81,7 @@ describe('a handoff to a waiter that has left', () => {
     const first = await here.holder({ ttlMs: 400 });
     const abort = new AbortController();
     const { granted } = await here.enqueue(() => locks.acquire('goods:300', { signal: abort.signal }));
-    const asking = (): boolean => localLockOf(locks).loop.replyDueMs === Infinity;
+    const asking = (): boolean => loopOf(locks).replyDueAt === Infinity;
     await proxy.refuseConnections();
     await eventually('it knows that it is in the queue', () => !asking());
     proxy.reset();
@@ -385,7 +385,7 @@ describe('the first waiter without a subscription', () => {
   });
 });
 
-function localLockOf({ engine }: LockService): LocalLock {
-  const [lock] = engine.localLocks.at(here.key);
-  return lock as LocalLock;
+function loopOf({ engine }: LockService): AcquireLoop {
+  const [line] = engine.lines.at(here.key);
+  return line.loops[0];
 }

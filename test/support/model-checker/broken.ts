@@ -54,8 +54,8 @@ export const noAgeBound: Variant = {
 /** Queued attempts never repeat their request. */
 export const noSafetyNet: Variant = {
   name: 'no safety net',
-  afterStep: ({ localLocksOfKey }) => {
-    for (const { loop } of localLocksOfKey)
+  afterStep: ({ loops }) => {
+    for (const loop of loops)
       if (loop.state.kind === 'waiting' && loop.state.attempt.needsRelease) loop.state.timer.cancel();
   },
 };

@@ -1,7 +1,7 @@
 import type { LockMode } from '../../../lib/core/store/lock-store.js';
 import type { WaitOptions } from '../../../lib/core/acquire/acquire-options.js';
 
-/** The part of an AbortSignal that a local lock uses, with a state that can be restored. */
+/** The part of an AbortSignal that a line uses, with a state that can be restored. */
 export interface CallerSignal {
   /** Aborts the signal. Undefined if the caller does not wait any more. */
   leave: (() => void) | undefined;

@@ -6,18 +6,18 @@ import type { World } from './world.js';
 
 /** Moments, which are written relative to now. */
 const MOMENTS = new Set([
-  'at', 'sentAt', 'deadline', 'leasedAt', 'expiresAt', 'leaseOverAt', 'mayBeRepeatedUntil', 'startedAt', 'since',
+  'at', 'sentAt', 'deadline', 'leasedAt', 'expiresAt', 'leaseOverAt', 'mayBeRepeatedUntil', 'since', 'until',
 ]); // prettier-ignore
 /** Moments that are all alike once they have passed. */
 const PAST_IS_ALIKE = new Set(['minHoldUntil', 'closedUntil']);
 const TOKENS = new Set(['token', 'lastToken', 'lastHeld', 'lastExclusive']);
 /**
- * Fields that no behaviour depends on within the model's bounds: what never changes, what only error messages use, what
- * follows from the waiters (`params`), the place in a queue that is too short for longer pauses (`ahead`), and the
- * counter of attempts, since owners are renamed. All other fields count, and so do fields that the library gets later.
+ * Fields that no behaviour depends on within the model's bounds: what never changes, what only error messages use, the
+ * place in a queue that is too short for longer pauses (`ahead`), and the counter of attempts, as owners are renamed.
+ * All other fields count, and so do fields that the library gets later.
  */
 const IGNORED = new Set([
-  'deps', 'listener', 'registry', 'params', 'scenario', 'passing', 'health', 'store', 'options', 'time', 'listeners',
+  'deps', 'listener', 'user', 'forget', 'scenario', 'passing', 'health', 'store', 'options', 'time', 'listeners',
   'ahead', 'attempts', 'notes', 'process', 'instanceId', 'resource', 'key', 'keys', 'lastReply', 'reason', 'enteredAt', 'grantedAt',
 ]); // prettier-ignore
 

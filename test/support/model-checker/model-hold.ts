@@ -30,8 +30,8 @@ export class ModelHold {
   start(others: readonly ModelHold[]): void {
     this.arm();
     if (this.grant.renewAt > this.clock.now()) return;
-    const { ender } = this.grant;
-    const unsent = others.find((other) => other.grant.ender === ender && other.isBeingSent)?.renewal;
+    const { ownership } = this.grant;
+    const unsent = others.find((other) => other.grant.ownership === ownership && other.isBeingSent)?.renewal;
     if (unsent === undefined) return this.extend();
     unsent.holds.push(this);
     this.renewal = unsent;

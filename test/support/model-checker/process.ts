@@ -1,9 +1,9 @@
-import { type AcquireDeps, type PassingLimits } from '../../../lib/core/acquire/acquire-options.js';
+import type { AcquireDeps } from '../../../lib/core/acquire/acquire-options.js';
 import type { Attempt } from '../../../lib/core/acquire/attempt.js';
-import type { LocalLock } from '../../../lib/core/acquire/local-lock.js';
-import { LocalLocks } from '../../../lib/core/acquire/local-locks.js';
-import type { Share } from '../../../lib/core/acquire/share.js';
+import type { AcquireLoop } from '../../../lib/core/acquire/acquire-loop.js';
+import { Lines } from '../../../lib/core/acquire/lines.js';
 import type { Grant } from '../../../lib/core/lease/grant.js';
+import type { PassingLimits } from '../../../lib/core/lease/ownership.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -32,7 +32,7 @@ const CHECK_MS = 1;
 const NOTHING_NOTED: ProcessNotes = Object.freeze({});
 
 /**
- * One process: the library's own local locks and acquire loops, what their engine gives them, and the line to the
+ * One process: the library's own lines and acquire loops, what their engine gives them, and the line to the
  * server. No step waits for a promise, so a step is over when its call returns.
  */
 export class Process implements AcquireDeps {
@@ -53,7 +53,7 @@ export class Process implements AcquireDeps {
     acquire: (request) => this.sendAcquire(request),
   };
   readonly limitRequest: LimitRequest = (_key, task) => this.clock.schedule(REQUEST_TIMEOUT_MS, task);
-  localLocks: LocalLocks = new LocalLocks(this);
+  lines: Lines = new Lines(this);
 
   readonly instanceId: string;
   readonly mode: LockMode;
@@ -94,9 +94,9 @@ export class Process implements AcquireDeps {
     this.callersLeft = scenario.acquisitions;
   }
 
-  /** What requests or holds the key: at most one, unless its callers share the lock. */
-  get localLocksOfKey(): readonly (LocalLock | Share)[] {
-    return [...this.localLocks.at(KEY)];
+  /** The loops that request the key or wait for a last reply. */
+  get loops(): readonly AcquireLoop[] {
+    return this.lines.at(KEY).flatMap(({ loops }) => loops);
   }
 
   /** A caller arrives, and waits without limit. */
@@ -105,7 +105,7 @@ export class Process implements AcquireDeps {
     this.callersLeft -= 1;
     this.callers.push(caller.signal);
     const target = { resource: KEY, key: KEY };
-    this.localLocks.acquire(target, caller.options, this.clock.now(), false).catch(() => undefined);
+    this.lines.acquire(target, caller.options, this.clock.now(), false).catch(() => undefined);
   }
 
   /** The first of the callers that wait. */
@@ -132,7 +132,7 @@ export class Process implements AcquireDeps {
     const { since, granted, ...handoff } = message;
     const now = this.clock.now();
     const grantedAt = this.scenario.variant?.grantedAt?.(since, now) ?? since;
-    this.localLocks.onHandoff({
+    this.lines.onHandoff({
       keys: [KEY],
       ...handoff,
       grantedAt: this.knowsServerTime && granted ? grantedAt : undefined,
@@ -141,7 +141,7 @@ export class Process implements AcquireDeps {
 
   subscribe(): void {
     this.line.subscription = 'open';
-    this.localLocks.onSubscribed();
+    this.lines.onSubscribed();
   }
 
   /** Replaces the command connection. Returns the requests that were on their way. */
@@ -149,7 +149,7 @@ export class Process implements AcquireDeps {
     const left = this.line.cut();
     this.knowsServerTime = false;
     this.releaser.onDisconnected();
-    this.localLocks.onDisconnected();
+    this.lines.onDisconnected();
     for (const hold of this.holds) hold.onDisconnected();
     return left;
   }
@@ -163,7 +163,7 @@ export class Process implements AcquireDeps {
     this.clock.alarms = [];
     this.line.messages = [];
     this.releaser.crash();
-    this.localLocks = new LocalLocks(this);
+    this.lines = new Lines(this);
     return this.line.cut();
   }
 
@@ -193,9 +193,9 @@ export class Process implements AcquireDeps {
     this.scenario.variant?.afterStep?.(this);
   }
 
-  /** Does what the engine does: the local locks know it first, then the server is asked for each owner. */
+  /** Does what the engine does: the lines know it first, then the server is asked for each owner. */
   private onForceReleased(): void {
-    this.localLocks.onForceReleased(KEY);
+    this.lines.onForceReleased(KEY);
     const owners = new Set(this.holds.map(({ grant }) => grant.owner));
     for (const owner of owners) {
       const onReply = (reply: ExtendReply): void => {
@@ -225,7 +225,7 @@ export class Process implements AcquireDeps {
     hold.end();
     // Comes first: the end of one grant may be the start of the next.
     this.holds = this.holds.filter((one) => one !== hold);
-    void hold.grant.ender.end(hold.grant);
+    void hold.grant.ownership.end(hold.grant);
   }
 
   private sendAcquire(body: AcquireRequest): Promise<AcquireReply> {
@@ -251,8 +251,7 @@ export class Process implements AcquireDeps {
 
   /** The attempt that sends a request now. It is part of the state while a reply may arrive. */
   private attemptOf(owner: string): Attempt | undefined {
-    for (const { loop } of this.localLocksOfKey)
-      if ('attempt' in loop.state && loop.state.attempt.owner === owner) return loop.state.attempt;
+    for (const { state } of this.loops) if ('attempt' in state && state.attempt.owner === owner) return state.attempt;
     return undefined;
   }
 }

@@ -58,8 +58,8 @@ function allowedMs({ scenario, strays }: World): number {
 function checkQuiet(world: World): void {
   const waiting = waits(world);
   if (waiting) return world.violate(`progress: nothing is left to happen, and ${waiting}`);
-  for (const { instanceId, localLocks, holds, alive } of world.processes) {
-    if (localLocks.size > 0 || holds.length > 0) world.violate(`tidiness: ${instanceId} keeps a local lock or a hold`);
+  for (const { instanceId, lines, holds, alive } of world.processes) {
+    if (lines.size > 0 || holds.length > 0) world.violate(`tidiness: ${instanceId} keeps a line or a hold`);
     const queued = world.queue.some(({ owner }) => instanceOf(owner) === instanceId && !world.strays.includes(owner));
     if (alive && queued) world.violate(`tidiness: ${instanceId} is in the queue, and does not wait`);
   }

@@ -112,7 +112,7 @@ class Fuzz {
       const kept = this.instances.reduce((sum, { locks }) => sum + keptBy(locks), 0);
       if (isOver && kept === 0 && (await memory.inspect(KEY)) === null) return undefined;
     }
-    return 'callers, local locks or keys stay';
+    return 'callers, lines or keys stay';
   }
 
   /** Returns what must not be true at any moment. */
@@ -138,7 +138,7 @@ function end(call: Call): void {
   call.settled.value?.release().catch(() => undefined);
 }
 
-describe.each([true, false])('local locks of a store with a queue: %s', (hasQueue) => {
+describe.each([true, false])('lines of a store with a queue: %s', (hasQueue) => {
   // The first ones broke an earlier version.
   const seeds = [221, 871, 934, 935, 1010, 1359, 1558, 1561, ...Array.from({ length: 150 }, (_, i) => i + 1)];
 

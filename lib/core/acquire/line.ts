@@ -1,0 +1,499 @@
+import { LockTimeoutError, type LockError, withoutStack } from '../errors.js';
+import type { StoreGrant } from '../lease/grant.js';
+import { Ownership, type OwnershipUser } from '../lease/ownership.js';
+import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
+import {
+  acquireError,
+  closed,
+  failedBecause,
+  heldUntil,
+  type LastReply,
+  NO_REPLY,
+  notYetLimitOf,
+  outageError,
+  storeLimitOf,
+  unavailable,
+} from './acquire-errors.js';
+import { AcquireLoop, type LoopUser } from './acquire-loop.js';
+import { type AcquireDeps, READERS_PER_PLACE, type Target, type WaitOptions } from './acquire-options.js';
+import { turnsOf } from './turns.js';
+import { type Waiter, WaiterQueue } from './waiters.js';
+
+const HELD = heldUntil(undefined);
+const NO_LOOPS: readonly AcquireLoop[] = [];
+const NOTHING: readonly Ownership[] = [];
+
+/** A refusal because `maxWaiting` callers wait, and when it was. */
+interface FullLine {
+  readonly resource: string;
+  readonly maxWaiting: number | undefined;
+  readonly waiting: number;
+  readonly at: number;
+  readonly error: LockTimeoutError;
+}
+
+/**
+ * The callers of one module instance that want one key in one mode, in order of arrival. Its loops ask the store for
+ * the key, and its ownerships are what the store has granted. How many of both there are is all that the modes differ
+ * in:
+ *
+ * - Exclusive: one, which is passed on from caller to caller.
+ * - Permits: as many as there are permits, each passed on. One is requested at a time after a request was refused.
+ * - Readers: one is requested for all that wait. All of them own it, and later readers join them.
+ * - In strict order, each reader and each caller with a permit has one of its own.
+ */
+export class Line implements LoopUser, OwnershipUser {
+  private readonly queue = new WaiterQueue();
+  private lastReply: LastReply = NO_REPLY;
+  /** Whether every caller with `waitMs > 0` has a timer that the next reply does not change. */
+  private isTimed = false;
+  // The lists are replaced and never changed, so that what they contain may change while one is walked.
+  /** The loops that run, in the order of their places in the store's queue. */
+  private asking: readonly AcquireLoop[] = NO_LOOPS;
+  /** What this instance owns. */
+  private owned: readonly Ownership[] = NOTHING;
+  /** Loops that have stopped before their last request got a reply. They run first, and wait for that reply. */
+  private unanswered: readonly AcquireLoop[] = NO_LOOPS;
+  /** What further readers may join. */
+  private joinable: Ownership | undefined = undefined;
+  /** Whether a request was refused or has failed, so that others may have permits, too. */
+  private isFull = false;
+  /** The last caller that was refused at once. */
+  private lastFull: FullLine | undefined = undefined;
+
+  constructor(
+    readonly key: string,
+    readonly mode: LockMode,
+    private readonly deps: AcquireDeps,
+    private readonly forget: (line: Line) => void,
+  ) {}
+
+  /** Adds a caller, which gets the lock or an error. */
+  join(waiter: Waiter, now: number): void {
+    try {
+      this.enter(waiter, now);
+      this.lookForOwn();
+    } catch (error) {
+      // A waiter that stays behind would be granted the lock for nobody.
+      waiter.refuse(error);
+      this.refuse(waiter, error);
+      this.forgetIfIdle();
+    }
+  }
+
+  /** Rejects a caller, if it waits. */
+  refuse(waiter: Waiter, reason: unknown): void {
+    if (!this.queue.remove(waiter)) return;
+    waiter.refuse(reason);
+    this.onLeft();
+  }
+
+  /**
+   * Refuses a caller at once, because `maxWaiting` others wait.
+   *
+   * @param waiting how many wait for the key, in all modes that count.
+   * @returns a promise that rejects with `LockTimeoutError`, or with `LockUnavailableError` in an outage. The error has
+   * no stack.
+   */
+  refuseAtOnce({ resource }: Target, options: WaitOptions, now: number, waiting: number): Promise<never> {
+    const { key, mode, lastFull } = this;
+    const { waitMs, maxWaiting } = options;
+    const isSame = lastFull?.resource === resource && lastFull.maxWaiting === maxWaiting;
+    // A crowd of callers is refused in the same millisecond, for the same reason. It must not block the event loop.
+    if (isSame && lastFull.waiting === waiting && now - lastFull.at < 1)
+      return Promise.reject(withoutStack(() => copyOf(lastFull.error)));
+    const call = { resource, key, mode, waitMs, enteredAt: now, now };
+    const line = { waitingHere: waiting, maxWaiting };
+    const error = withoutStack(() => acquireError(this.whyFull(resource), { ...call, line }));
+    if (error instanceof LockTimeoutError) this.lastFull = { resource, maxWaiting, waiting, at: now, error };
+    this.forgetIfIdle();
+    return Promise.reject(error);
+  }
+
+  /** How many callers wait. */
+  get length(): number {
+    return this.queue.length;
+  }
+
+  /** The callers that wait, in order of arrival. */
+  get waiters(): Iterable<Waiter> {
+    return this.queue;
+  }
+
+  /** Whether all that wait are served together, so that many of them count as one for `maxWaiting`. */
+  get isServedTogether(): boolean {
+    return this.mode === 'shared' && !this.isStrict;
+  }
+
+  /** Returns how many callers may wait. */
+  longest({ maxWaiting = Infinity }: WaitOptions): number {
+    return this.isServedTogether ? maxWaiting * READERS_PER_PLACE : maxWaiting;
+  }
+
+  /** Whether callers wait, and this instance has the lock and requests no more of it. */
+  get isBehindOwn(): boolean {
+    return this.queue.head !== undefined && this.asking.length === 0 && this.owned.length > 0;
+  }
+
+  /** Rejects the waiters that do not run in a hold of this engine: all, or those for whose work nobody waits. */
+  refuseOutsiders(onlyBackground = false): void {
+    for (const waiter of this.queue) {
+      if (waiter.nested || (onlyBackground && waiter.options.background !== true)) continue;
+      this.refuse(waiter, closed(waiter.resource));
+    }
+  }
+
+  /** Rejects all waiters and cancels all timers. */
+  close(): void {
+    for (const waiter of this.queue) this.refuse(waiter, closed(waiter.resource));
+    for (const ownership of this.owned) ownership.close();
+  }
+
+  // Events of the store.
+
+  /** Takes a handoff. Returns false if it is of no use here: `Lines` then releases it. */
+  onHandoff(handoff: Handoff): boolean {
+    // A duplicate, or one whose lock a reply has granted already.
+    if (this.owns(handoff.owner)) return true;
+    return this.asking.some((loop) => loop.onHandoff(handoff));
+  }
+
+  /** Repeats the requests that wait to be repeated. */
+  retryNow(): void {
+    for (const loop of this.asking) loop.retryNow();
+  }
+
+  /** Called if others have released the key. */
+  onReleasedByOthers(): void {
+    for (const loop of this.asking) loop.onReleasedByOthers();
+  }
+
+  onDisconnected(): void {
+    for (const loop of this.loops) loop.onDisconnected();
+  }
+
+  /** Called if the lock may have been released by force. */
+  onForceReleased(): void {
+    for (const ownership of this.owned) {
+      if (!ownership.isResting) continue;
+      this.forgetLastReply();
+      ownership.endRest();
+    }
+  }
+
+  /**
+   * Rejects the waiters for whom the outage of the key's server has lasted too long. All of them, because no release
+   * of another holder reaches this instance during an outage.
+   */
+  refuseIfUnavailable(): void {
+    const { health, clock } = this.deps;
+    const outage = health.isAnySilent ? health.outage(this.key) : undefined;
+    if (outage === undefined) return;
+    for (const waiter of this.queue) {
+      const { resource, enteredAt, options } = waiter;
+      const { unavailableAfterMs = Infinity } = options;
+      if (outage.seenForMs < unavailableAfterMs) continue;
+      this.refuse(waiter, outageError(resource, outage, clock.now() - enteredAt));
+    }
+  }
+
+  /** The loops that run or wait for a last reply. The model checker reads them. @internal */
+  get loops(): readonly AcquireLoop[] {
+    return [...this.asking, ...this.unanswered];
+  }
+
+  // What its loops need.
+
+  get resource(): string {
+    return this.queue.head?.resource ?? this.key;
+  }
+
+  get leaseMs(): number {
+    return this.queue.head?.leaseMs ?? 1;
+  }
+
+  /** One token for the first waiter, and one for each waiter that an exclusive lock may be passed on to. */
+  get tokens(): number {
+    return this.mode === 'exclusive' ? 1 + Math.min(this.queue.length - 1, this.deps.passing.maxLocalPasses) : 1;
+  }
+
+  get willWait(): boolean {
+    return this.queue.willWait;
+  }
+
+  get waitUntil(): number {
+    return this.queue.head?.waitUntil ?? Infinity;
+  }
+
+  /** Returns true from the grant until the release is sent, rest included. So a late reply of the owner frees nothing. */
+  owns(owner: string): boolean {
+    return this.owned.some((ownership) => ownership.owner === owner);
+  }
+
+  onGranted(loop: AcquireLoop, given: StoreGrant, now: number): void {
+    this.leave(loop);
+    const ownership = new Ownership(this.key, this.mode, given, now, this.deps, this);
+    // Before the caller knows of it.
+    this.owned = [...this.owned, ownership];
+    this.lastReply = HELD;
+    this.admitFirst(ownership, now);
+    if (this.isServedTogether) {
+      this.joinable = ownership;
+      while (this.queue.head !== undefined && ownership.isHeld) this.admitFirst(ownership, now);
+    }
+    // Others may have released more permits.
+    this.ask();
+    this.reviewAll();
+    this.lookForOwn();
+  }
+
+  onReply(reply: LastReply, limit: number): void {
+    this.isFull = true;
+    const before = this.lastReply;
+    // What the store said before is still the best that is known.
+    if (reply.kind === 'undelivered' && before.kind === 'held') return this.reviewAll();
+    this.lastReply = 'since' in reply && before.kind === reply.kind ? { ...reply, since: before.since } : reply;
+    // A reply that nobody else has the lock does not count.
+    const counts = reply.kind === 'held' ? reply.notYet === undefined : reply.kind !== 'undelivered';
+    if (counts) this.countReply(limit);
+    this.reviewAll();
+  }
+
+  onYield(isYielding: boolean): void {
+    if (!isYielding) return this.forgetLastReply();
+    // While others come first, the lock is theirs.
+    this.lastReply = HELD;
+    this.reviewAll();
+  }
+
+  onBlocked(): void {
+    this.reviewAll();
+  }
+
+  onIdle(loop: AcquireLoop): void {
+    this.unanswered = without(this.unanswered, loop);
+    this.forgetIfIdle();
+  }
+
+  // What its ownerships need.
+
+  passOn(ownership: Ownership, now: number): boolean {
+    // Each loop that runs is for a waiter. Readers that may join have done so.
+    if (this.queue.length <= this.asking.length || this.mode === 'shared') return false;
+    if (!ownership.tryPass(now)) return false;
+    this.admitFirst(ownership, now);
+    this.lookForOwn();
+    return true;
+  }
+
+  onOver(ownership: Ownership, now: number): void {
+    if (this.joinable === ownership) this.joinable = undefined;
+    this.owned = without(this.owned, ownership);
+    const { since, turns } = ownership;
+    const isAwaited = this.queue.head !== undefined;
+    turnsOf(this.deps, this.key, this.mode)?.onReleased(this.key, { heldMs: now - since, grants: turns, isAwaited });
+    this.ask();
+    this.forgetIfIdle();
+  }
+
+  private get isStrict(): boolean {
+    return this.mode !== 'exclusive' && this.deps.passing.maxLocalPasses === 0;
+  }
+
+  /** How many loops should run for those that wait. */
+  private get wanted(): number {
+    const { mode, owned } = this;
+    const { length } = this.queue;
+    if (mode === 'exclusive') return owned.length === 0 ? Math.min(length, 1) : 0;
+    if (this.isStrict) return length;
+    if (mode === 'shared') return Math.min(length, 1);
+    // Without a queue, each caller counts the replies.
+    const isOne = this.isFull || !this.deps.store.capabilities.queue;
+    return Math.min(length, mode - owned.length, isOne ? 1 : Infinity);
+  }
+
+  private enter(waiter: Waiter, now: number): void {
+    const { head, willWait } = this.queue;
+    if (head === undefined && this.joinable?.tryPass(now)) return this.admit(waiter, this.joinable, now);
+    this.queue.push(waiter);
+    const running = this.asking.length;
+    const { wanted } = this;
+    // Until the reply, it is not known whether others hold the lock.
+    if (head === undefined && running === 0 && wanted > 0) this.forgetLastReply();
+    if (wanted > running) this.ask();
+    else this.refuseIfUnavailable();
+    this.review(waiter);
+    if (running === 0 || willWait || !this.queue.willWait) return;
+    // Those that are not in the store's queue join it.
+    for (const loop of this.asking) loop.onWaiterAdded();
+  }
+
+  /** Starts the loops that are missing. */
+  private ask(): void {
+    if (this.wanted <= this.asking.length) return;
+    this.refuseIfUnavailable();
+    while (this.asking.length < this.wanted) {
+      const loop = this.unanswered.at(-1) ?? new AcquireLoop(this.key, this.mode, this.deps, this);
+      this.unanswered = without(this.unanswered, loop);
+      this.asking = [...this.asking, loop];
+      loop.start();
+    }
+  }
+
+  private admitFirst(ownership: Ownership, now: number): void {
+    const waiter = this.queue.head as Waiter;
+    this.queue.remove(waiter);
+    this.admit(waiter, ownership, now);
+  }
+
+  private admit(waiter: Waiter, ownership: Ownership, now: number): void {
+    const grant = ownership.grantTo(waiter, now);
+    waiter.admit(grant, this.deps.watch(grant));
+  }
+
+  private lookForOwn(): void {
+    if (this.isBehindOwn) this.deps.onWaitBehindOwn?.();
+  }
+
+  /** Removes a loop that has stopped. */
+  private leave(loop: AcquireLoop): void {
+    this.asking = without(this.asking, loop);
+    if (!loop.isIdle) this.unanswered = [...this.unanswered, loop];
+  }
+
+  /** Stops the loops that nobody waits for: those that were started last, with the last places in the store's queue. */
+  private onLeft(): void {
+    const { length } = this.asking;
+    while (this.asking.length > this.queue.length) {
+      const last = this.asking[this.asking.length - 1];
+      try {
+        last.stop();
+      } finally {
+        this.leave(last);
+      }
+    }
+    for (const loop of this.asking) loop.onWaiterLeft();
+    // Those that do not wait may have waited for the reply to a request that was given up.
+    if (this.asking.length < length) this.reviewAll();
+    this.forgetIfIdle();
+  }
+
+  private forgetIfIdle(): void {
+    const { asking, owned, unanswered, queue } = this;
+    if (asking.length + owned.length + unanswered.length + queue.length === 0) this.forget(this);
+  }
+
+  // The end of a wait.
+
+  private forgetLastReply(): void {
+    this.lastReply = NO_REPLY;
+    this.isTimed = false;
+  }
+
+  /** Counts a reply that has granted nothing. Rejects those with at least `limit` such replies. */
+  private countReply(limit: number): void {
+    const { retry } = this.deps.store.capabilities;
+    if (limit === Infinity && retry?.limit === undefined) return;
+    for (const waiter of this.queue) {
+      waiter.ungranted += 1;
+      if (waiter.ungranted >= limit) this.refuse(waiter, this.errorFor(waiter));
+    }
+  }
+
+  /** Reviews all waiters, if a reply may have changed when they stop waiting. */
+  private reviewAll(): void {
+    if (this.queue.head === undefined) return;
+    const { kind } = this.lastReply;
+    if (this.isTimed && kind !== 'failed' && (this.queue.allWillWait || this.replyDueAt === Infinity)) return;
+    this.isTimed = kind !== 'none' && kind !== 'failed';
+    for (const waiter of this.queue) this.review(waiter);
+  }
+
+  /** Rejects a waiter that has waited long enough, or reviews it again when it will have. */
+  private review(waiter: Waiter): void {
+    if (!this.queue.has(waiter)) return;
+    const now = this.deps.clock.now();
+    const at = this.givesUpAt(waiter, now);
+    if (at <= now) this.refuse(waiter, this.errorFor(waiter));
+    else waiter.wakeAt(at, now, () => this.review(waiter));
+  }
+
+  /** No caller stops waiting before: Infinity while a request is on its way, 0 if none is. */
+  private get replyDueAt(): number {
+    let dueAt = 0;
+    for (let i = this.asking.length - 1; i >= 0 && dueAt !== Infinity; i -= 1)
+      dueAt = Math.max(dueAt, this.asking[i].replyDueAt);
+    return dueAt;
+  }
+
+  /** Returns when a waiter stops waiting. Infinity: a reply will come, and decides. */
+  private givesUpAt({ options, enteredAt, waitUntil }: Waiter, now: number): number {
+    const { lastReply, replyDueAt } = this;
+    const { unavailableAfterMs = Infinity, waitMs } = options;
+    if (lastReply.kind === 'none') {
+      // Until the first reply, the lock is neither held by others nor unavailable.
+      const isLimited = unavailableAfterMs !== Infinity && replyDueAt !== 0;
+      return Math.max(isLimited ? enteredAt + unavailableAfterMs : waitUntil, replyDueAt);
+    }
+    const storeLimitMs = storeLimitOf(lastReply, options);
+    // How long it waits for the store does not depend on `waitMs`.
+    if (lastReply.kind === 'failed' && storeLimitMs !== Infinity) {
+      const failsSince = Math.min(lastReply.since, now - this.deps.health.refusesForMs(this.key));
+      const limit = failsSince + storeLimitMs;
+      // The outage may be over by the next reply, which decides. One that is overdue decides nothing.
+      return replyDueAt !== 0 || limit <= now ? Math.max(limit, replyDueAt) : Infinity;
+    }
+    if (waitMs > 0) return waitUntil;
+    // A caller whose time is up still awaits the reply, to report busy or unavailable.
+    return Math.max(replyDueAt, this.notYetUntil(options, enteredAt));
+  }
+
+  /** Returns until when a caller without `waitMs` waits, because nobody else seems to have the lock: see `NotYet`. */
+  private notYetUntil(options: WaitOptions, enteredAt: number): number {
+    const { lastReply, deps } = this;
+    // The event loop may have stood still before the request came too late.
+    if (lastReply.kind === 'undelivered')
+      return Math.max(enteredAt, lastReply.since) + notYetLimitOf(0, options, deps.requestTimeoutMs);
+    if (lastReply.kind !== 'held' || lastReply.notYet === undefined) return 0;
+    return enteredAt + notYetLimitOf(lastReply.notYet.leastMs, options, deps.requestTimeoutMs);
+  }
+
+  private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
+    const { key, mode } = this;
+    // The waiter itself leaves.
+    const line = { waitingHere: this.queue.length - 1 };
+    return acquireError(this.whyNot, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now(), line });
+  }
+
+  /** Why a waiter does not have the lock now: the store's last reply, or the holders of this instance. */
+  private get whyNot(): LastReply {
+    const { owned, asking, mode } = this;
+    const [first] = owned;
+    if (first === undefined || asking.length > 0) return this.lastReply;
+    const { owner, deadline, since, servedAt, isResting } = first;
+    const holder = { instanceId: instanceOf(owner), isOwn: true };
+    if (mode !== 'exclusive') return heldUntil(deadline, { ...holder, since, count: owned.length });
+    return heldUntil(deadline, { ...holder, since: isResting ? since : servedAt });
+  }
+
+  /** Returns why a caller beyond `maxWaiting` is refused. */
+  private whyFull(resource: string): LastReply {
+    const { whyNot, key, deps } = this;
+    if (whyNot.kind !== 'none' && whyNot.kind !== 'undelivered') return whyNot;
+    const cause = deps.health.outageOf(key);
+    // Those that wait keep it out, whatever the first reply says.
+    return cause === undefined
+      ? HELD
+      : failedBecause(unavailable(resource, 'the store has sent no reply yet', { cause }), deps.clock.now());
+  }
+}
+
+/** Returns another error with the same fields. Each caller has its own. */
+function copyOf(error: LockTimeoutError): LockTimeoutError {
+  return new LockTimeoutError(error.message, error);
+}
+
+function without<T>(list: readonly T[], item: T): readonly T[] {
+  if (list.length === 0) return list;
+  return list.length === 1 && list[0] === item ? [] : list.filter((each) => each !== item);
+}
