@@ -225,7 +225,7 @@ export class Line implements LoopUser, OwnershipUser {
     return this.queue.head?.waitUntil ?? Infinity;
   }
 
-  /** Returns true from the grant until the release is sent, rest included. So a late reply of the owner frees nothing. */
+  /** Returns true from the grant until the release is sent, the rest included: a late reply must free nothing. */
   owns(owner: string): boolean {
     return this.owned.some((ownership) => ownership.owner === owner);
   }
