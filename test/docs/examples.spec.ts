@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { expect, it } from '@jest/globals';
-import { pages, root } from '../support/pages.js';
+import { page, pages, root } from '../support/pages.js';
 
 /** Languages that a page may show and no test compiles. */
 const NOT_COMPILED = ['sh', 'text', ''];
@@ -43,6 +43,16 @@ it('every code block of a page is in an example, and every example is on a page'
     }
   }
   expect(examples.filter((_, i) => !shown.has(i))).toEqual([]);
+});
+
+// Users paste this code into applications of `nest new`, whose ESLint configuration refuses needless `async`.
+it.each(['README.md', 'docs/index.md', 'docs/quick-start.md'])('the linter refuses needless async in %s', (path) => {
+  const { overrides } = JSON.parse(read('.oxlintrc.json')) as { overrides: { files: string[]; rules: object }[] };
+  const strict = overrides.filter(({ rules }) => 'typescript/require-await' in rules).flatMap(({ files }) => files);
+  const blocks = [...page(path).text.matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code);
+  const shown = examples.filter((example) => blocks.some((code) => read(example).includes(code)));
+  expect(shown.length).toBeGreaterThan(0);
+  expect(shown.filter((example) => !strict.some((glob) => example.startsWith(glob.replace('**', ''))))).toEqual([]);
 });
 
 it('every code block of a page is TypeScript that runs, or no program', () => {
