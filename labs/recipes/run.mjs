@@ -52,6 +52,12 @@ const RECIPES = [
     needs: 'postgres',
   },
   { name: 'mikro-orm', page: '[MikroORM](mikro-orm.md)', packages: ['@mikro-orm/postgresql'], needs: 'postgres' },
+  {
+    name: 'transactions',
+    page: '[Transactions](../transactions.md#a-warning), the lines of the table',
+    packages: ['sequelize', 'cls-hooked', 'drizzle-orm', 'mongoose', '@mikro-orm/postgresql'],
+    needs: 'postgres',
+  },
   { name: 'config', page: '[Configuration](config.md)', packages: ['@nestjs/config'] },
   { name: 'sentry', page: '[Exception filters](filters.md) with Sentry', packages: ['@sentry/nestjs'] },
   { name: 'pino', page: '[nestjs-pino](pino.md)', packages: ['nestjs-pino', 'pino'] },
