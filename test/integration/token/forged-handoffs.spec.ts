@@ -160,6 +160,44 @@ describe('a user that may use the channels and not the keys', () => {
     await eventually('nothing is left locked', async () => (await here.leftovers()).length === 0);
   });
 
+  it.each([
+    ['while the lease of that handoff runs', 1],
+    ['when the lease of that handoff is over', 60_000],
+  ])('grants nothing by repeating an old message as it was, %s', async (_, laterMs) => {
+    const forger = await Forger.start();
+    const [holder, waiter] = await both();
+    await eventually('both handoffs are received', () => forger.received.length >= 2);
+    const old = [...forger.received];
+    await here.clock.advance(laterMs);
+    /** Publishes all old messages again, and returns when all that they caused was sent. */
+    const repeat = async (): Promise<void> => {
+      const instances = [holder, waiter];
+      const before = instances.map((each) => subscriberOf(each).receivedAt);
+      await here.clock.advance(1);
+      for (const { channel, message } of old) await forger.send(channel, message);
+      const haveArrived = (): boolean => instances.every((each, i) => subscriberOf(each).receivedAt > before[i]);
+      await eventually('the messages have arrived', haveArrived);
+      for (const each of instances) await each.inspect('goods:300');
+    };
+
+    await repeat();
+    expect(await here.leftovers()).toEqual([]);
+
+    const lock = await holder.acquire('goods:300');
+    const { granted } = await here.enqueue(() => waiter.acquire('goods:300'));
+    const waiting = outcome(granted);
+    await repeat();
+    expect(waiting).toEqual({});
+    expect(await holder.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken });
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    const next = await granted;
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    await next.release();
+    forger.close();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
   it.each(['repeats', 'forges'])('does not open a lock that stays closed after its loss if it %s', async (how) => {
     const forger = await Forger.start();
     const [one, other] = [here.instance(), here.instance({ lockDelayMs: 20_000 })];
