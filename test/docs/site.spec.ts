@@ -47,6 +47,16 @@ describe('the site', () => {
     expect(openingOf(text)).toMatch(/\.$/);
   });
 
+  it('has the costs of a lock first on the page of performance, and last how they are made', () => {
+    const { text } = page('docs/performance.md');
+    const [first, ...others] = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
+    expect(first).toBe('What a lock costs');
+    expect(others.at(-1)).toBe('How the figures are made');
+    // The first screen has figures: right behind the heading comes their table.
+    const [, opening = ''] = /^# .+\n\n[^#]+\n## .+\n\n<!-- costs:start -->\n\n(\|[^]*?)\n\n/.exec(text) ?? [];
+    expect(opening).toMatch(/\| acquire and release a free lock +\| +\d+ µs \|/);
+  });
+
   it('says the same as the README of what a lock cannot promise', () => {
     const section = (path: string) => {
       const [, rest = ''] = page(path).text.split('\n## What a Redis lock cannot promise\n');

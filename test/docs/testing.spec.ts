@@ -1,6 +1,6 @@
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { LockLostError, LockTimeoutError } from 'nestjs-redis-lock';
-import { withLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { statuses } from './bench/bench-over-http.js';
 import { Checkout, Orders } from './bench/bench-shop.js';
 import { isBusy, isLost, isWithoutRedis } from './bench/bench-test.js';
@@ -16,6 +16,10 @@ beforeEach(() => {
   if (isOfContract) expect.setState({ isExpectingAssertions: false });
 });
 
+afterEach(() => {
+  jest.useRealTimers();
+});
+
 describe('the page on testing', () => {
   it('has a line that makes a whole application lock in memory', async () => {
     process.env['REDIS_URL'] = 'redis://127.0.0.1:1';
@@ -29,6 +33,16 @@ describe('the page on testing', () => {
 
   it('has a manual clock that ends a lease', async () => {
     expect(await lostAfterItsLease()).toBe(true);
+  });
+
+  it('says that fake timers of the test runner do not end a lease', async () => {
+    const locks = createTestLocks();
+    const lock = await locks.acquire('goods:300', { ttlMs: 30_000, renew: false });
+    jest.useFakeTimers();
+    jest.advanceTimersByTime(60_000);
+    lock.assertHeld();
+    expect(await locks.inspect('goods:300')).not.toBeNull();
+    expect(await lock.release()).toBe(true);
   });
 
   it('has a bench for locks that are busy, lost and unavailable', async () => {
