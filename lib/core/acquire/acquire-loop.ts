@@ -100,6 +100,12 @@ export class AcquireLoop implements AttemptListener {
     else this.startAttempt();
   }
 
+  /** Goes on with an attempt whose request is on its way. */
+  adopt(attempt: Attempt): void {
+    attempt.moveTo(this);
+    this.state = { kind: 'requesting', attempt };
+  }
+
   /** Shortens a yield that is too long for the callers that are left. */
   onWaiterLeft(): void {
     const { state } = this;

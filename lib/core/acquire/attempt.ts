@@ -88,10 +88,10 @@ export class Attempt {
 
   constructor(
     readonly owner: string,
-    private readonly keys: readonly string[],
+    readonly keys: readonly string[],
     private readonly mode: LockMode,
     private readonly deps: AcquireDeps,
-    private readonly listener: AttemptListener,
+    private listener: AttemptListener,
   ) {}
 
   /** Whether a reply is expected. */
@@ -117,12 +117,20 @@ export class Attempt {
     return this.notDelivered(withoutStack(() => unavailable(this.listener.resource, why, { reason: 'process-busy' })));
   }
 
-  /** Sends a request that is admitted. The listener is called with its outcome. */
-  send({ leaseMs, tokens }: { readonly leaseMs: number; readonly tokens: number }, queue: boolean): void {
+  /**
+   * Sends a request that is admitted. The listener is called with its outcome.
+   *
+   * @param now the present time. Default: it is read.
+   */
+  send(
+    { leaseMs, tokens }: { readonly leaseMs: number; readonly tokens: number },
+    queue: boolean,
+    now = this.deps.clock.now(),
+  ): void {
     const { keys, owner, mode } = this;
-    const { store, clock, requestTimeoutMs, limitRequest, health } = this.deps;
+    const { store, requestTimeoutMs, limitRequest, health } = this.deps;
     if (health.isAnySilent) health.onRetry(keys[0]);
-    this.sentAt = clock.now();
+    this.sentAt = now;
     this.leaseMs = leaseMs;
     this.queueRequested = queue;
     this.unverifiedHandoff = false;
@@ -135,6 +143,11 @@ export class Attempt {
       (value) => this.onReply(value),
       (error: unknown) => this.onError(error),
     );
+  }
+
+  /** From now on, that listener gets the outcomes. */
+  moveTo(listener: AttemptListener): void {
+    this.listener = listener;
   }
 
   /** Skips the short first pauses: after a yield, this attempt must not poll more often than others do. */

@@ -16,6 +16,7 @@ import {
 } from './acquire-errors.js';
 import { AcquireLoop, type LoopUser } from './acquire-loop.js';
 import { type AcquireDeps, READERS_PER_PLACE, type Target, type WaitOptions } from './acquire-options.js';
+import type { ThinCall } from './thin-call.js';
 import { turnsOf } from './turns.js';
 import { type Waiter, WaiterQueue } from './waiters.js';
 
@@ -67,6 +68,22 @@ export class Line implements LoopUser, OwnershipUser {
     private readonly deps: AcquireDeps,
     private readonly forget: (line: Line) => void,
   ) {}
+
+  /** Takes over the only caller of the key, whose request is on its way. Returns the loop that goes on with it. */
+  adoptCall(call: ThinCall): AcquireLoop {
+    const loop = new AcquireLoop(this.key, this.mode, this.deps, this);
+    this.queue.push(call);
+    this.asking = [loop];
+    loop.adopt(call.attempt);
+    return loop;
+  }
+
+  /** Takes over what the only caller of the key has. */
+  adoptOwned(ownership: Ownership): void {
+    ownership.user = this;
+    this.owned = [ownership];
+    this.lastReply = HELD;
+  }
 
   /** Adds a caller, which gets the lock or an error. */
   join(waiter: Waiter, now: number): void {

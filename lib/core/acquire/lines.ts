@@ -1,5 +1,5 @@
-import type { Grant } from '../lease/grant.js';
-import { Ownership } from '../lease/ownership.js';
+import type { Grant, StoreGrant } from '../lease/grant.js';
+import { Ownership, type OwnershipUser } from '../lease/ownership.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
 import { closed, outageError } from './acquire-errors.js';
 import {
@@ -10,18 +10,26 @@ import {
   type WaitingCaller,
   type WaitOptions,
 } from './acquire-options.js';
+import type { AcquireLoop } from './acquire-loop.js';
+import type { Attempt } from './attempt.js';
 import { Line } from './line.js';
 import { MultiAcquire, type Obstacle } from './multi-acquire.js';
+import { ThinCall, type ThinCallUser } from './thin-call.js';
 import { Waiter } from './waiters.js';
 
 type LinesListener = Pick<StoreListener, 'onHandoff' | 'onReleased' | 'onSubscribed' | 'onDisconnected'>;
 
 const NO_LINES: readonly Line[] = [];
 
-/** The lines of the keys that are in use in one module instance: one for each key and mode. */
-export class Lines implements LinesListener {
+/**
+ * The lines of the keys that are in use in one module instance: one for each key and mode. A key that only one caller
+ * uses, exclusively, has no line: it is thin.
+ */
+export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
   /** By key. Nearly always one. */
   private readonly byKey = new Map<string, readonly Line[]>();
+  /** By key: the only caller while its request is on its way, then what it has. Such a key has no exclusive line. */
+  private readonly thin = new Map<string, ThinCall | Ownership>();
   /** What was acquired together with others. No caller waits there. */
   private readonly bare = new Set<Ownership>();
   private readonly multiAcquires = new Set<MultiAcquire>();
@@ -30,7 +38,7 @@ export class Lines implements LinesListener {
 
   /** How many entries are kept, 0 if nothing is in use. @internal */
   get size(): number {
-    return [...this.all()].length + this.bare.size + this.multiAcquires.size;
+    return [...this.all()].length + this.thin.size + this.bare.size + this.multiAcquires.size;
   }
 
   /**
@@ -38,22 +46,93 @@ export class Lines implements LinesListener {
    * caller beyond `maxWaiting` at once, see {@link Line.refuseAtOnce}.
    */
   acquire(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
+    if (this.mayBeThin(target.key, options)) return this.acquireAlone(target, options, now, nested);
     const { key, resource, call } = target;
     const { mode, maxWaiting, signal } = options;
+    this.inflateAt(key);
     if (maxWaiting !== undefined) {
       const line = this.open(key, mode);
       const waiting = this.waitingBeside(line);
       if (waiting >= line.longest(options)) return line.refuseAtOnce(target, options, now, waiting);
     }
     const waiter = new Waiter(resource, options, now, nested, this.deps.clock, call);
-    // The signal's own code may acquire the same key, so the line is looked up afterwards.
-    if (signal === undefined || this.listen(waiter, key)) this.open(key, mode).join(waiter, now);
+    if (signal === undefined || this.listen(waiter, key)) this.join(key, waiter, now);
     return waiter.granted;
+  }
+
+  private acquireAlone(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
+    const { key } = target;
+    const call = new ThinCall(target, options, now, nested, this.deps, this);
+    if (options.signal !== undefined && !this.listen(call, key)) return call.granted;
+    // The signal's own code may have acquired the same key.
+    const isAlone = options.signal === undefined || this.mayBeThin(key, options);
+    if (!isAlone) this.join(key, call, now);
+    else {
+      this.thin.set(key, call);
+      if (!call.start()) {
+        this.thin.delete(key);
+        this.join(key, call, now);
+      }
+    }
+    return call.granted;
+  }
+
+  private mayBeThin(key: string, { mode, maxWaiting = Infinity }: WaitOptions): boolean {
+    const { store, health, turns } = this.deps;
+    if (mode !== 'exclusive' || maxWaiting === 0 || !store.capabilities.queue || health.isAnySilent) return false;
+    return !this.thin.has(key) && !this.byKey.has(key) && turns?.isSharedWithForeign(key) !== true;
+  }
+
+  private join(key: string, waiter: Waiter, now: number): void {
+    this.inflateAt(key);
+    this.open(key, waiter.options.mode).join(waiter, now);
+  }
+
+  /** See {@link ThinCallUser}. @internal */
+  onGranted(call: ThinCall, given: StoreGrant, now: number): void {
+    const [key] = call.attempt.keys;
+    const ownership = new Ownership(key, 'exclusive', given, now, this.deps, this);
+    // Before the caller knows of it.
+    this.thin.set(key, ownership);
+    const grant = ownership.grantTo(call, now);
+    call.admit(grant, this.deps.watch(grant));
+  }
+
+  /** See {@link ThinCallUser}. @internal */
+  inflate(call: ThinCall): AcquireLoop {
+    const [key] = call.attempt.keys;
+    this.thin.delete(key);
+    return this.open(key, 'exclusive').adoptCall(call);
+  }
+
+  /** See {@link OwnershipUser}: nobody else waits here. @internal */
+  passOn(): boolean {
+    return false;
+  }
+
+  /** See {@link OwnershipUser}. @internal */
+  onOver(ownership: Ownership): void {
+    if (this.thin.get(ownership.key) === ownership) this.thin.delete(ownership.key);
+    else this.bare.delete(ownership);
+  }
+
+  /** Makes a line of what a thin key has. */
+  private inflateAt(key: string): void {
+    const user = this.thin.get(key);
+    if (user instanceof ThinCall) this.inflate(user);
+    else if (user !== undefined) {
+      this.thin.delete(key);
+      this.open(key, 'exclusive').adoptOwned(user);
+    }
+  }
+
+  private *thinCalls(concerns: KeyFilter = () => true): Generator<ThinCall> {
+    for (const [key, user] of this.thin) if (user instanceof ThinCall && concerns(key)) yield user;
   }
 
   /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
   hasExclusive(targets: readonly Target[]): boolean {
-    return targets.some(({ key }) => this.find(key, 'exclusive') !== undefined);
+    return targets.some(({ key }) => this.thin.has(key) || this.find(key, 'exclusive') !== undefined);
   }
 
   /** Acquires all of them in one request, without waiting for other holders. See {@link MultiAcquire.send}. */
@@ -65,10 +144,9 @@ export class Lines implements LinesListener {
   ): Promise<readonly Grant[] | Obstacle> {
     if (this.deps.health.isAnySilent) this.checkOutage(targets[0], options, enteredAt);
     const leaseMs = leaseOf(options);
-    const user = { passOn: () => false, onOver: (ownership: Ownership) => void this.bare.delete(ownership) };
     const request = new MultiAcquire(targets, options, { nested, enteredAt }, this.deps, (given, now) => {
       const grants = targets.map(({ resource, key, call = 0 }) => {
-        const ownership = new Ownership(key, options.mode, given, now, this.deps, user);
+        const ownership = new Ownership(key, options.mode, given, now, this.deps, this);
         this.bare.add(ownership);
         const grant = ownership.grantTo({ resource, options, leaseMs }, now);
         grant.ready = this.deps.watch(grant);
@@ -89,12 +167,18 @@ export class Lines implements LinesListener {
 
   /** The next caller must not count on a lock that somebody may have released by force. */
   onForceReleased(key: string): void {
+    const user = this.thin.get(key);
+    if (user instanceof Ownership) user.endRest();
     for (const line of this.at(key)) line.onForceReleased();
   }
 
   onHandoff(handoff: Handoff): void {
     const { owner, leaseMs, mode } = handoff;
     const [key] = handoff.keys;
+    const user = mode === 'exclusive' ? this.thin.get(key) : undefined;
+    // A duplicate of what a reply has granted already.
+    if (user instanceof Ownership && user.owner === owner) return;
+    if (user instanceof ThinCall) this.inflate(user);
     if (this.find(key, mode)?.onHandoff(handoff)) return;
     // No caller here waits for it: the next owner in the store's queue must get it.
     this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, closedUntil: 0 });
@@ -110,30 +194,36 @@ export class Lines implements LinesListener {
   }
 
   onDisconnected(concerns?: KeyFilter): void {
+    // It becomes a line by that.
+    for (const { attempt } of this.thinCalls(concerns)) attempt.onDisconnected();
     for (const line of this.all(concerns)) line.onDisconnected();
     for (const request of this.multiAcquires) if (concerns?.(request.key) !== false) request.onDisconnected();
   }
 
   /** Called if a server is seen to be silent. Rejects the callers that wait no longer for it. */
   onSilent(): void {
+    for (const call of this.thinCalls()) this.inflate(call);
     for (const line of this.all()) line.refuseIfUnavailable();
     for (const request of this.multiAcquires) request.refuseIfUnavailable();
   }
 
   /** Rejects the callers for whose work nobody waits, unless they run in a hold of this engine. */
   refuseBackground(): void {
+    for (const call of this.thinCalls()) this.inflate(call);
     for (const line of this.all()) line.refuseOutsiders(true);
     for (const request of this.multiAcquires) if (request.isBackground) request.refuse(closed(request.resource));
   }
 
   /** Rejects all callers that do not run in a hold of this engine. */
   refuseOutsiders(): void {
+    for (const call of this.thinCalls()) this.inflate(call);
     for (const line of this.all()) line.refuseOutsiders();
     for (const request of this.multiAcquires) if (!request.caller.nested) request.refuse(closed(request.resource));
   }
 
   /** Rejects all callers and cancels all timers. */
   close(): void {
+    for (const key of this.thin.keys()) this.inflateAt(key);
     for (const each of [...this.all(), ...this.bare]) each.close();
     for (const request of this.multiAcquires) request.refuse(closed(request.resource));
   }
@@ -143,6 +233,15 @@ export class Lines implements LinesListener {
     return this.byKey.get(key) ?? NO_LINES;
   }
 
+  /** Returns the attempts of a key whose requests may be on their way. The model checker reads them. @internal */
+  attemptsAt(key: string): readonly Attempt[] {
+    const call = this.thin.get(key);
+    const ofLines = this.at(key).flatMap(({ loops }) =>
+      loops.flatMap(({ state }) => ('attempt' in state ? state.attempt : [])),
+    );
+    return call instanceof ThinCall ? [call.attempt, ...ofLines] : ofLines;
+  }
+
   /** Yields the keys for which callers wait behind a holder of this instance. */
   *keysBehindOwn(): Generator<string> {
     for (const line of this.all()) if (line.isBehindOwn) yield line.key;
@@ -150,6 +249,8 @@ export class Lines implements LinesListener {
 
   /** Yields the callers that wait for a lock, or for the reply to a request for several. */
   *waiting(): Generator<WaitingCaller> {
+    for (const { attempt, resource, call, options, enteredAt } of this.thinCalls())
+      yield { resource, key: attempt.keys[0], call, options, enteredAt };
     for (const { key, waiters } of this.all())
       for (const { resource, call, options, enteredAt } of waiters) yield { resource, key, call, options, enteredAt };
     for (const request of this.multiAcquires) yield* request.waiting();
@@ -157,13 +258,17 @@ export class Lines implements LinesListener {
 
   /** Returns how many callers wait for a key. */
   waitingAt(key: string): number {
-    return this.at(key).reduce((sum, { length }) => sum + length, 0);
+    const alone = this.thin.get(key) instanceof ThinCall ? 1 : 0;
+    return this.at(key).reduce((sum, { length }) => sum + length, alone);
   }
 
   /** Returns false if the caller was refused. */
   private listen(waiter: Waiter, key: string): boolean {
     try {
-      waiter.listen((reason) => this.find(key, waiter.options.mode)?.refuse(waiter, reason));
+      waiter.listen((reason) => {
+        if (this.thin.get(key) === waiter) this.inflateAt(key);
+        this.find(key, waiter.options.mode)?.refuse(waiter, reason);
+      });
       return true;
     } catch (error) {
       waiter.refuse(error);

@@ -62,7 +62,8 @@ export class Ownership implements GrantOwner {
     /** When the store granted it. */
     readonly since: number,
     private readonly deps: OwnershipDeps,
-    private readonly user: OwnershipUser,
+    /** Changes when a line takes it over. */
+    public user: OwnershipUser,
   ) {
     this.longestLeaseMs = given.leaseMs;
   }

@@ -251,7 +251,6 @@ export class Process implements AcquireDeps {
 
   /** The attempt that sends a request now. It is part of the state while a reply may arrive. */
   private attemptOf(owner: string): Attempt | undefined {
-    for (const { state } of this.loops) if ('attempt' in state && state.attempt.owner === owner) return state.attempt;
-    return undefined;
+    return this.lines.attemptsAt(KEY).find((attempt) => attempt.owner === owner);
   }
 }
