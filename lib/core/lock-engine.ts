@@ -22,10 +22,10 @@ import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import type { PassingLimits } from './lease/ownership.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
+import { Lifecycle } from './lifecycle.js';
 import { type LocalLockState, toLocalState } from './local-state.js';
 import { OrderWatch } from './order/order-watch.js';
 import { callsByKey, type KeyCalls } from './own-calls.js';
-import { Shutdown } from './shutdown.js';
 import { DelayedStore } from './store/delayed-store.js';
 import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
@@ -89,7 +89,7 @@ export class LockEngine {
   private readonly leaderships = new Set<Leadership>();
   /** Whether callers are about to be rejected because of an outage. */
   private isRejecting = false;
-  private readonly shutdown: Shutdown;
+  private readonly lifecycle: Lifecycle;
   private readonly warn: (this: void, message: string) => void;
   private readonly info: (this: void, message: string) => void;
   /** The methods that were not called during a shutdown. */
@@ -131,7 +131,8 @@ export class LockEngine {
     const tokens = passing.maxLocalPasses + 1;
     const releaser = new Releaser(store, clock, clock.limitRequest, requestTimeoutMs, tokens, lockDelayMs, health);
     const onExtended = (key: string): void => health.onServed('extend', key);
-    const leases = new LeaseManager(store, clock, events, { ...options, warn, info, onExtended });
+    const onEnded = (): void => lifecycle.onEnded();
+    const leases = new LeaseManager(store, clock, events, { ...options, warn, info, onExtended, onEnded });
     const { watchdog } = leases;
     const leakReport = new LeakReport({ clock, events, leases, warn });
     this.leaks = new LeakedHandles((hold) => leakReport.onLeaked(hold), clock);
@@ -164,8 +165,14 @@ export class LockEngine {
     this.requestTimeoutMs = requestTimeoutMs;
     this.health = health;
     this.leases = leases;
-    this.acquirer = new Acquirer(store, lines, leases, events, clock, new OrderWatch(options.instance, warn));
-    this.shutdown = new Shutdown(this.acquirer, lines, leases, clock);
+    const lifecycle = new Lifecycle(clock, {
+      hasCalls: (last) => this.hasCalls(last),
+      hasHolds: () => watchdog.size > 0,
+      refuse: (onlyBackground) => lines.refuseOutsiders(onlyBackground),
+    });
+    const order = new OrderWatch(options.instance, warn);
+    this.acquirer = new Acquirer(store, lines, leases, events, clock, order, lifecycle);
+    this.lifecycle = lifecycle;
     this.admission = admission;
     this.stopListening = this.listen(turns, busy);
   }
@@ -326,7 +333,7 @@ export class LockEngine {
 
   /** Whether a shutdown has begun. */
   get isShuttingDown(): boolean {
-    return this.acquirer.phase !== 'open';
+    return !this.lifecycle.isOpen;
   }
 
   /** Logs once that a method was not called, because the application is shutting down. */
@@ -339,7 +346,7 @@ export class LockEngine {
   /** Closes all leaderships and refuses background work. Everything else goes on. */
   beginShutdown(): void {
     if (this.isShuttingDown) return;
-    this.shutdown.begin();
+    this.lifecycle.begin();
     this.stepDown();
   }
 
@@ -350,7 +357,7 @@ export class LockEngine {
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();
     // The caller of `close` gets its error.
-    return this.shutdown.settle(graceMs, () => void this.close(0).catch(() => undefined));
+    return this.lifecycle.settle(graceMs, () => void this.close(0).catch(() => undefined));
   }
 
   /**
@@ -364,7 +371,7 @@ export class LockEngine {
   private async end(graceMs: number): Promise<void> {
     const { lines, leases, watchdog } = this;
     this.beginShutdown();
-    await this.shutdown.drain(graceMs);
+    await this.lifecycle.drain(graceMs);
     // Waiters come first: the end of a grant must not let the next one in.
     lines.close();
     for (const grant of watchdog.grants())
@@ -375,6 +382,12 @@ export class LockEngine {
     this.probe.close();
     this.clock.close();
     this.stopListening();
+  }
+
+  private hasCalls(last: number): boolean {
+    for (const { call } of this.watchdog.grants()) if (call <= last) return true;
+    for (const { call = 0 } of this.lines.waiting()) if (call <= last) return true;
+    return false;
   }
 
   /** Rejects the callers for whom an outage has lasted too long, after the code that has seen it. */

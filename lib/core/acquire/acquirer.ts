@@ -7,13 +7,13 @@ import { Lock } from '../hold/lock.js';
 import { MultiLock } from '../hold/multi-lock.js';
 import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
+import type { Lifecycle } from '../lifecycle.js';
 import type { OrderWatch } from '../order/order-watch.js';
 import { kindOf, modesOf } from '../store/lock-mode.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { Clock } from '../time/clock.js';
 import {
   acquireError,
-  closed,
   type LastReply,
   storeLimitOf,
   tooShortLease,
@@ -24,12 +24,6 @@ import { type AcquireOptions, leaseOf, type Target } from './acquire-options.js'
 import type { Lines } from './lines.js';
 import { inLockOrder } from './lock-order.js';
 import { UseWaiter } from './use-waiter.js';
-
-/**
- * `stopping` admits no background work. `draining` admits only callers that run in a hold, so that the hold can finish,
- * as `stopping` admits them. `closed` admits none.
- */
-export type AcquirerPhase = 'open' | 'stopping' | 'draining' | 'closed';
 
 /** One call of `acquire` or `acquireAll` that needs a request. */
 interface AcquireCall {
@@ -49,9 +43,6 @@ const NONE: ReadonlySet<string> = new Set();
 
 /** Gives callers their locks: a nested hold of a lock that the caller holds, or a new one from the lines. */
 export class Acquirer {
-  phase: AcquirerPhase = 'open';
-  /** Called when a call has ended without a lock. Set while a shutdown waits for calls. */
-  onRefused: (() => void) | undefined;
   /** Counts the requests that are made in lock scopes. */
   private arrivals = 0;
   /** The options that the store can do, as checked last. Most calls have the defaults of their module. */
@@ -64,6 +55,7 @@ export class Acquirer {
     private readonly events: LockEvents,
     private readonly clock: Clock,
     private readonly order: OrderWatch,
+    private readonly lifecycle: Lifecycle,
   ) {}
 
   /** Waits for the lock, or joins the hold that the caller runs in. */
@@ -82,7 +74,7 @@ export class Acquirer {
     const nested = this.isNested();
     const outer = nested ? this.outerHold(target.key) : undefined;
     if (outer !== undefined && !this.mustWait(outer)) return whenReady(this.nest(outer, options));
-    this.checkPhase(target, options, nested);
+    this.lifecycle.admit(target.resource, nested, options.background);
     // A caller with an outer hold waits for another use of that lock in its lock scope.
     if (outer === undefined && isInHold()) this.checkOrder([target], options);
     const startedAt = this.leases.now();
@@ -96,7 +88,7 @@ export class Acquirer {
     };
     const onRefused = (reason: unknown): never => {
       this.events.refused(target, options, this.leases.now() - startedAt, reason);
-      this.onRefused?.();
+      this.lifecycle.onEnded();
       throw reason;
     };
     return this.lines.acquire(target, options, startedAt, nested).then(onGranted, onRefused);
@@ -145,7 +137,7 @@ export class Acquirer {
     add: (lock: Lock) => void,
   ): Promise<void> {
     const nested = this.isNested();
-    this.checkPhase(targets[0], options, nested);
+    this.lifecycle.admit(targets[0].resource, nested, options.background);
     const call = { options, nested, startedAt: this.leases.now() };
     const { maxKeys = 1 } = this.store.capabilities;
     const groups = inLockOrder(targets, maxKeys);
@@ -235,7 +227,7 @@ export class Acquirer {
     const { options, startedAt } = call;
     if (isUnpublished) this.events.requested(target, options);
     this.events.refused(target, options, this.leases.now() - startedAt, reason);
-    this.onRefused?.();
+    this.lifecycle.onEnded();
   }
 
   /** Waits for a lock, or for a hold of it that another request of the caller's lock scopes gets meanwhile. */
@@ -292,13 +284,7 @@ export class Acquirer {
   /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of its call. */
   private checkCall(target: Target, { options, nested }: AcquireCall): void {
     throwIfAborted(options.signal);
-    this.checkPhase(target, options, nested);
-  }
-
-  private checkPhase(target: Target, options: AcquireOptions, nested: boolean): void {
-    if (this.phase === 'open') return;
-    const isLate = this.phase === 'draining' || options.background === true;
-    if (this.phase === 'closed' || (isLate && !nested)) throw closed(target.resource);
+    this.lifecycle.admit(target.resource, nested, options.background);
   }
 
   /**

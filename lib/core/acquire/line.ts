@@ -153,7 +153,7 @@ export class Line implements LoopUser, OwnershipUser {
   }
 
   /** Rejects the waiters that do not run in a hold of this engine: all, or those for whose work nobody waits. */
-  refuseOutsiders(onlyBackground = false): void {
+  refuseOutsiders(onlyBackground: boolean): void {
     for (const waiter of this.queue) {
       if (waiter.nested || (onlyBackground && waiter.options.background !== true)) continue;
       this.refuse(waiter, closed(waiter.resource));

@@ -207,18 +207,14 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
     for (const request of this.multiAcquires) request.refuseIfUnavailable();
   }
 
-  /** Rejects the callers for whose work nobody waits, unless they run in a hold of this engine. */
-  refuseBackground(): void {
+  /** Rejects the callers that do not run in a hold of this engine: all, or those for whose work nobody waits. */
+  refuseOutsiders(onlyBackground: boolean): void {
     for (const call of this.thinCalls()) this.inflate(call);
-    for (const line of this.all()) line.refuseOutsiders(true);
-    for (const request of this.multiAcquires) if (request.isBackground) request.refuse(closed(request.resource));
-  }
-
-  /** Rejects all callers that do not run in a hold of this engine. */
-  refuseOutsiders(): void {
-    for (const call of this.thinCalls()) this.inflate(call);
-    for (const line of this.all()) line.refuseOutsiders();
-    for (const request of this.multiAcquires) if (!request.caller.nested) request.refuse(closed(request.resource));
+    for (const line of this.all()) line.refuseOutsiders(onlyBackground);
+    for (const request of this.multiAcquires) {
+      if (request.caller.nested || (onlyBackground && !request.isBackground)) continue;
+      request.refuse(closed(request.resource));
+    }
   }
 
   /** Rejects all callers and cancels all timers. */

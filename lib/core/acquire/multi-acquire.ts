@@ -48,9 +48,9 @@ export class MultiAcquire implements AttemptListener {
     return this.targets[0].key;
   }
 
-  /** Whether nobody waits for the work of its caller, which runs in no hold of this engine. */
+  /** Whether nobody waits for the work of its caller. */
   get isBackground(): boolean {
-    return this.options.background === true && !this.caller.nested;
+    return this.options.background === true;
   }
 
   /** The resource that errors name. */

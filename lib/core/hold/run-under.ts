@@ -28,9 +28,14 @@ export async function runUnder<T, H extends Hold>(
   }
   const expiry = lock.expire();
   if (expiry === undefined && lock.loss === undefined) {
-    // The usual end, without the promise of `settle`.
-    const ending = endOf(lock);
-    if (ending !== undefined) await ending;
+    // The usual end, without the promises of `settle`.
+    const released = lock.release();
+    try {
+      if (lock.awaitsRelease) await released;
+      else released.catch(() => undefined);
+    } catch {
+      // The releaser repeats it.
+    }
   } else {
     await expiry;
     await settle(lock, onLost);

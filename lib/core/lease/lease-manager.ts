@@ -25,14 +25,14 @@ export interface LeaseOptions {
   readonly inTransaction?: (() => boolean) | undefined;
   /** Called with the key of each renewed lock. */
   onExtended?(key: string): void;
+  /** Called when a hold has ended. */
+  onEnded?(): void;
 }
 
 /** Extends, ends and loses the grants of one module instance, and publishes what happens to them. */
 export class LeaseManager {
   readonly watchdog: Watchdog;
   private readonly forceChecks: ForceChecks;
-  /** Called when a hold has ended. Set while a shutdown waits for holds. */
-  onEnded: (() => void) | undefined;
   private readonly overdue: OverdueReport;
   private readonly transactions: TransactionCheck | undefined;
 
@@ -131,18 +131,6 @@ export class LeaseManager {
     return this.forceChecks.check(key);
   }
 
-  /** Waits until no lock is held, for at most `graceMs` milliseconds. */
-  drain(graceMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = this.clock.schedule(graceMs, resolve);
-      this.onEnded = () => {
-        if (this.watchdog.size > 0) return;
-        timer.cancel();
-        resolve();
-      };
-    });
-  }
-
   private endAsLost(grant: Grant, why: string, cause: unknown): void {
     const now = this.clock.now();
     const error = grant.lose(why, now, cause);
@@ -163,7 +151,7 @@ export class LeaseManager {
 
   private forget(grant: Grant): void {
     this.watchdog.forget(grant);
-    this.onEnded?.();
+    this.options.onEnded?.();
   }
 }
 

@@ -6,7 +6,7 @@ import { Grant } from '../../../lib/core/lease/grant.js';
 import { LeaseManager } from '../../../lib/core/lease/lease-manager.js';
 import { Releaser } from '../../../lib/core/lease/releaser.js';
 import { Watchdog } from '../../../lib/core/lease/watchdog.js';
-import { Shutdown } from '../../../lib/core/shutdown.js';
+import { Lifecycle } from '../../../lib/core/lifecycle.js';
 import { RedisScript } from '../../../lib/redis/redis-script.js';
 import { SlotMap } from '../../../lib/redis/cluster/slot-map.js';
 import type { StoreListener } from '../../../lib/core/store/lock-store.js';
@@ -131,15 +131,15 @@ const ablations = {
   /** A renewal without a reply counts as refused. */
   'unknown is not lost': () =>
     replace(Watchdog, 'onDisconnected', (watchdog) => {
-      const events = fieldOf(watchdog, 'events') as { lost(grant: unknown, why: string): void };
-      const unanswered = fieldOf(watchdog, 'inFlight') as ReadonlyMap<unknown, unknown>;
-      for (const grant of unanswered.keys()) events.lost(grant, 'no reply');
+      const events = fieldOf(watchdog, 'events') as { lost(grant: Grant, why: string): void };
+      const owners = (watchdog as unknown as Watchdog).owners();
+      const unanswered = owners.filter(({ renewal }) => renewal !== undefined);
+      for (const grant of unanswered.flatMap(({ grants }) => grants)) events.lost(grant, 'no reply');
     }),
   /** A lease counts from its reply. */
   'leases from before the request': () =>
-    replace(AcquireLoop, 'grantedByReply', (loop, [attempt], own) => {
-      const { clock } = fieldOf(loop, 'deps') as { clock: { now(): number } };
-      (attempt as { sentAt: number }).sentAt = clock.now();
+    replace(Attempt, 'grantOf', (attempt, [, now], own) => {
+      (attempt as unknown as Attempt).sentAt = now as number;
       return own();
     }),
   /** A script that the server has forgotten is not sent again. */
@@ -172,8 +172,8 @@ const ablations = {
   },
   /** A shutdown waits for no call and no hold. */
   'grace of a shutdown': () => {
-    replace(Shutdown, 'settle', () => Promise.resolve());
-    replace(LeaseManager, 'drain', () => Promise.resolve());
+    replace(Lifecycle, 'settle', () => Promise.resolve());
+    replace(Lifecycle, 'drain', () => Promise.resolve());
   },
   /** A process that shuts down ends without a release of its locks, as if no hook had run. */
   'release at shutdown': () => replace(LockEngine, 'end', () => process.exit()),

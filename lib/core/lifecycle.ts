@@ -1,0 +1,112 @@
+import { latestCall } from './call.js';
+import { closed } from './acquire/acquire-errors.js';
+import { atEndOfTick, type Clock, type Timer } from './time/clock.js';
+
+/** What has to end before an engine is closed. */
+export interface Lives {
+  /** Returns whether a call up to that number waits for a lock or holds one. */
+  hasCalls(last: number): boolean;
+  /** Returns whether there are holds. */
+  hasHolds(): boolean;
+  /** Rejects the callers that wait and run in no hold: all, or those that do background work. */
+  refuse(onlyBackground: boolean): void;
+}
+
+/**
+ * The life of one engine. `open` admits all callers. `stopping` admits no background work. `draining` admits only
+ * callers that run in a hold, so that the hold can finish, as `stopping` admits them. `closed` admits none.
+ */
+export class Lifecycle {
+  private phase: 'open' | 'stopping' | 'draining' | 'closed' = 'open';
+  private graceTimer: Timer | undefined;
+  private graceEndsAt: number | undefined;
+  private settled: Promise<void> | undefined;
+  private readonly checks = new Set<() => void>();
+  private isDue = false;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly lives: Lives,
+  ) {}
+
+  get isOpen(): boolean {
+    return this.phase === 'open';
+  }
+
+  /** @throws LockClosedError if the phase does not admit the caller. */
+  admit(resource: string, nested: boolean, background = false): void {
+    if (this.phase === 'open') return;
+    const isLate = this.phase === 'draining' || background;
+    if (this.phase === 'closed' || (isLate && !nested)) throw closed(resource);
+  }
+
+  /** Called when a call has ended without a lock, and when a hold has ended. */
+  onEnded(): void {
+    if (this.checks.size === 0 || this.isDue) return;
+    this.isDue = true;
+    // Once a tick, because many holds may end in one, and because a call may be between two requests.
+    atEndOfTick(() => {
+      this.isDue = false;
+      this.check();
+    });
+  }
+
+  /** Refuses background work, even what waits already. */
+  begin(): void {
+    this.phase = 'stopping';
+    this.lives.refuse(true);
+  }
+
+  /**
+   * Waits until the calls so far have ended, and their holds.
+   *
+   * @param onGraceOver called after `graceMs` milliseconds, unless {@link drain} was called before.
+   */
+  settle(graceMs: number, onGraceOver: () => void): Promise<void> {
+    if (this.phase === 'stopping' && this.settled === undefined) {
+      this.graceEndsAt = this.clock.now() + graceMs;
+      this.graceTimer = this.clock.schedule(graceMs, onGraceOver);
+      const last = latestCall();
+      // From the start of `drain` on, its end counts.
+      this.settled = this.until(
+        () => this.phase === 'closed' || (this.phase === 'stopping' && !this.lives.hasCalls(last)),
+      );
+    }
+    return this.settled ?? Promise.resolve();
+  }
+
+  /** Refuses all callers that run in no hold, and waits for the holds until `graceMs` is over. */
+  async drain(graceMs: number): Promise<void> {
+    const now = this.clock.now();
+    const restMs = Math.max(0, (this.graceEndsAt ?? now + graceMs) - now);
+    this.graceTimer?.cancel();
+    this.phase = 'draining';
+    this.lives.refuse(false);
+    let isOver = false;
+    const ended = this.until(() => isOver || !this.lives.hasHolds());
+    const timer = this.clock.schedule(restMs, () => {
+      isOver = true;
+      this.check();
+    });
+    await ended;
+    timer.cancel();
+    this.phase = 'closed';
+    this.check();
+  }
+
+  private until(isOver: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const check = (): void => {
+        if (!isOver()) return;
+        this.checks.delete(check);
+        resolve();
+      };
+      this.checks.add(check);
+      check();
+    });
+  }
+
+  private check(): void {
+    for (const check of this.checks) check();
+  }
+}
