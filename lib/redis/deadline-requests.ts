@@ -1,6 +1,7 @@
 import type { Clock } from '../core/time/clock.js';
 import type { AcquireRequest } from '../core/store/lock-store.js';
 import type { RedisConnection } from './redis-connection.js';
+import type { Outcome } from './redis-script.js';
 
 /** The reply of a script that checks its deadline in server time. */
 export interface DeadlineReply {
@@ -28,11 +29,8 @@ export const PAST_DEADLINE = -1;
 /** Stands for the reply to a request that was not sent. */
 export const NOT_SENT: DeadlineReply = { status: PAST_DEADLINE, value: 0, now: 0 };
 
-/** Runs the script of an acquire request with this deadline, in µs of server time. Returns what `use` returns. */
-type RunScript = (
-  deadline: string,
-  use: (reply: DeadlineReply) => DeadlineReply | Promise<DeadlineReply>,
-) => Promise<DeadlineReply>;
+/** Runs the script of an acquire request with this deadline, in µs of server time. Returns what the outcome returns. */
+type RunScript<R> = (deadline: string, outcome: Outcome<DeadlineReply, R>) => Promise<R>;
 
 /** Sends acquire requests with a deadline in server time, so that a delayed request does nothing. */
 export class DeadlineRequests {
@@ -44,43 +42,58 @@ export class DeadlineRequests {
   ) {}
 
   /**
-   * Runs the script, at once if server time is known. Returns `NOT_SENT` for a request that was cancelled or that is
-   * past its deadline. Rejects with the error of the client.
+   * Runs the script, at once if server time is known. Returns what the outcome returns. The reply is `NOT_SENT` for a
+   * request that was cancelled or that is past its deadline.
    */
-  sendWithDeadline(request: AcquireRequest, runScript: RunScript): Promise<DeadlineReply> {
+  sendWithDeadline<R>(
+    request: AcquireRequest,
+    runScript: RunScript<R>,
+    outcome: Outcome<DeadlineReply, R>,
+  ): Promise<R> {
     const deadline = this.connection.microsAt(request.expiresAt);
-    return deadline === undefined ? this.sendLater(request, runScript) : this.sendNow(request, deadline, runScript);
+    return deadline === undefined
+      ? this.sendLater(request, runScript, outcome)
+      : this.sendNow(request, deadline, runScript, outcome);
   }
 
-  private async sendLater(request: AcquireRequest, runScript: RunScript): Promise<DeadlineReply> {
+  private async sendLater<R>(
+    request: AcquireRequest,
+    runScript: RunScript<R>,
+    outcome: Outcome<DeadlineReply, R>,
+  ): Promise<R> {
     const { owner, expiresAt } = request;
     this.pending.add(owner);
-    let wanted = false;
     try {
       await this.connection.synchronise(expiresAt);
-    } finally {
-      wanted = this.pending.take(owner);
+    } catch (error) {
+      this.pending.take(owner);
+      return outcome.onFailed(error);
     }
+    const wanted = this.pending.take(owner);
     const deadline = this.connection.microsAt(expiresAt);
-    return wanted && deadline !== undefined ? this.sendNow(request, deadline, runScript) : NOT_SENT;
+    if (!wanted || deadline === undefined) return outcome.onReply(NOT_SENT);
+    return this.sendNow(request, deadline, runScript, outcome);
   }
 
   // Every lock goes through here, and `async` would cost it two promises.
-  private sendNow(
+  private sendNow<R>(
     request: AcquireRequest,
     deadline: number,
-    runScript: RunScript,
+    runScript: RunScript<R>,
+    { onReply, onFailed }: Outcome<DeadlineReply, R>,
     isRepeated = false,
-  ): Promise<DeadlineReply> {
+  ): Promise<R> {
     const sentAt = this.clock.now();
-    if (sentAt >= request.expiresAt) return Promise.resolve(NOT_SENT);
-    return runScript(String(deadline), (reply) => {
+    if (sentAt >= request.expiresAt) return Promise.resolve(onReply(NOT_SENT));
+    const onTimedReply = (reply: DeadlineReply): R | Promise<R> => {
       this.connection.observeTime(reply.now, sentAt);
-      if (reply.status !== PAST_DEADLINE || isRepeated) return reply;
+      if (reply.status !== PAST_DEADLINE || isRepeated) return onReply(reply);
       // The server's clock may have been set forward. The reply has corrected it, so the request is sent once more.
       const corrected = this.connection.microsAt(request.expiresAt);
-      return corrected === undefined ? reply : this.sendNow(request, corrected, runScript, true);
-    });
+      if (corrected === undefined) return onReply(reply);
+      return this.sendNow(request, corrected, runScript, { onReply, onFailed }, true);
+    };
+    return runScript(String(deadline), { onReply: onTimedReply, onFailed });
   }
 }
 

@@ -11,17 +11,11 @@ type ConnectionListener = Pick<
   'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable' | 'onSlowReply'
 >;
 
-// Later it may be the fake of a test, which never calls.
-const nextTick = process.nextTick.bind(process);
-
 /** A reply that takes longer than this is reported as slow, in milliseconds. */
 const SLOW_REPLY_MS = 250;
 
 /** A timer that fires this much too late shows that the event loop stood still, in milliseconds. */
 const LATE_MS = 100;
-
-/** When a packet leaves: with the promise jobs that are queued by then, or with all of those of the tick. */
-export type CorkEnd = 'microtask' | 'tick';
 
 /** A second connection, which has to lead to the same server as the first one. */
 export interface Follower {
@@ -124,14 +118,13 @@ export class RedisConnection implements ServerConnection {
     if (this.ready) this.learnTime().catch(() => undefined);
   }
 
-  /** Sends the commands from now on in one packet, so that the server reads them together. */
-  corkUntil(end: CorkEnd): void {
+  /** Sends the commands that the code makes now in one packet, so that the server reads them together. */
+  cork(): void {
     const { stream } = this.client;
     if (stream === undefined || this.corked !== undefined) return;
     this.corked = stream;
     stream.cork();
-    if (end === 'tick') nextTick(() => this.uncork());
-    else afterPromiseJobs(() => this.uncork());
+    afterPromiseJobs(() => this.uncork());
   }
 
   /** Sends what waits for others. Call it for a request that must leave before any other code runs. */

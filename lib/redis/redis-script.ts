@@ -8,6 +8,12 @@ export interface EmbeddedScript {
   readonly lua: string;
 }
 
+/** What is done with the reply to a request, or with its error. */
+export interface Outcome<Reply, R> {
+  onReply(this: void, reply: Reply): R | Promise<R>;
+  onFailed(this: void, error: unknown): R | Promise<R>;
+}
+
 /** The connection on which a script runs. */
 export interface ScriptConnection {
   readonly client: Pick<RedisClient, 'eval' | 'evalsha'>;
@@ -33,22 +39,30 @@ export class RedisScript<Reply> {
 
   /** Runs the script and returns its decoded reply. */
   run(connection: ScriptConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
-    return this.runThen(connection, keys, args, same);
+    return this.runThen<Reply>(connection, keys, args, PASSED_ON);
   }
 
-  /** Runs the script and returns what `use` returns for its decoded reply. */
+  /** Runs the script. Returns what the outcome returns for its decoded reply, or for an error. */
   // Every lock goes through here, and `async` or a further `then` would cost it more promises.
   runThen<T>(
     connection: ScriptConnection,
     keys: readonly string[],
     args: readonly string[],
-    use: (reply: Reply) => T | Promise<T>,
+    outcome: Outcome<Reply, T>,
   ): Promise<T> {
-    const onReply = (reply: unknown): T | Promise<T> => use(this.decode(reply));
-    if (!this.isKnownTo(connection)) return this.runWhole(connection, keys, args).then(onReply);
+    const { onFailed } = outcome;
+    const onReply = (reply: unknown): T | Promise<T> => {
+      try {
+        return outcome.onReply(this.decode(reply));
+      } catch (error) {
+        // A server or a proxy may send what no script returns.
+        return onFailed(error);
+      }
+    };
+    if (!this.isKnownTo(connection)) return this.runWhole(connection, keys, args).then(onReply, onFailed);
     return connection.client
       .evalsha(this.digest, keys.length, ...keys, ...args)
-      .then(onReply, (error: unknown) => this.runAgain(error, connection, keys, args).then(onReply));
+      .then(onReply, (error: unknown) => this.runAgain(error, connection, keys, args).then(onReply, onFailed));
   }
 
   /** Runs the script once for each call, in one pipeline. Returns a reply or an error for each. Does not reject. */
@@ -105,9 +119,13 @@ export class RedisScript<Reply> {
   }
 }
 
-function same<T>(value: T): T {
-  return value;
-}
+/** The outcome that returns a reply, and throws an error. */
+export const PASSED_ON = {
+  onReply: <T>(reply: T): T => reply,
+  onFailed: (error: unknown): never => {
+    throw error;
+  },
+};
 
 /** Returns whole milliseconds for Redis, rounded up so that a lease does not end there before it ends here. */
 export function wholeMs(leaseMs: number): string {

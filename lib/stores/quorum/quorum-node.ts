@@ -265,7 +265,7 @@ export class QuorumNode {
 
   /** Lets requests of many callers leave in one packet. A single lock waits for nothing. */
   private corkIfBusy(): void {
-    if (this.inFlight.isBusy) this.connection.corkUntil('microtask');
+    if (this.inFlight.isBusy) this.connection.cork();
   }
 
   private setDown(outage: Error): void {

@@ -10,16 +10,16 @@ import type {
 } from '../../core/store/lock-store.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
-import type { CorkEnd, RedisConnection } from '../../redis/redis-connection.js';
+import type { RedisConnection } from '../../redis/redis-connection.js';
 import type { LockUnavailableError } from '../../core/errors.js';
 import { redirectionIn } from '../../redis/redirection.js';
 import { acquireFailed, isErrorReply, refusesEverything, releaseFailed } from '../../redis/redis-errors.js';
-import { wholeMs } from '../../redis/redis-script.js';
+import { type Outcome, wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import { OwnersOfSeveral } from './owners-of-several.js';
 import { encodeEntry } from './queue-entry.js';
 import { type QueuedOwners, RecentNames } from './queued-owners.js';
-import { findRecent, MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
+import { type Entry, findRecent, MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
 import {
   acquireBatchScript,
   acquireManyScript,
@@ -37,7 +37,7 @@ import {
   type ReleaseReply,
   releaseScript,
 } from './token-scripts.js';
-import type { TokenTopology } from './token-topology.js';
+import type { SendRequest, TokenTopology } from './token-topology.js';
 
 /** How long the requests of a group go alone after the server has refused some of them together. */
 const ALONE_MS = 5_000;
@@ -67,8 +67,6 @@ export class TokenRequests {
   /** What all owners of this instance begin with. */
   private instancePart = '';
   private readonly several = new OwnersOfSeveral();
-  /** The key of an exclusive lock that was released for others, until this instance requests it again. */
-  private handedOffKey: string | undefined;
 
   constructor(
     private readonly topology: TokenTopology,
@@ -88,15 +86,19 @@ export class TokenRequests {
           one.queue === other.queue &&
           one.handoffMs === other.handoffMs &&
           this.haveOneEntry(one, other),
-        sendAlone: (request, cork) => this.acquireAlone(request, cork),
+        sendAlone: (entry, hasOthers) => this.acquireAlone(entry, hasOthers),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
       },
       {
         groupOf,
         fits: (one, other) =>
-          one.tokens === other.tokens && one.handoffMs === other.handoffMs && this.haveOneEntry(one, other),
-        sendAlone: (request, cork) => this.releaseAlone(request, cork),
+          one.tokens === other.tokens &&
+          one.handoffMs === other.handoffMs &&
+          this.maySendTogether(one) &&
+          this.maySendTogether(other) &&
+          this.haveOneEntry(one, other),
+        sendAlone: (entry, hasOthers) => this.releaseAlone(entry, hasOthers),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runReleaseBatch(requests, node), releaseFailed),
       },
@@ -105,25 +107,19 @@ export class TokenRequests {
 
   /** Rejects with `LockUnavailableError`. */
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const { keys } = request;
-    if (keys.length === 1 && keys[0] !== this.handedOffKey) return this.batches.acquire(request);
-    this.handedOffKey = undefined;
+    if (request.keys.length === 1) return this.batches.acquire(request);
     this.batches.flush();
-    return this.acquireAlone(request);
+    return new Promise((resolve, reject) => this.acquireAlone({ request, resolve, reject }, false));
   }
 
   /** Rejects with `LockUnavailableError`. */
   release(request: ReleaseRequest): Promise<boolean> {
-    const { keys, owner, mode, closedForMs } = request;
+    const { keys, owner } = request;
     if (this.several.onReleased(owner, keys)) this.subscription.onReleased(owner);
     const wasUnsent = this.batches.cancel(owner, EXPIRED) || this.topology.cancelPending(owner);
     // Also an owner that a reply has granted its lock, because its lease may have been over by then.
     if (wasUnsent && !this.queued.has(owner)) return Promise.resolve(false);
-    const isHandoff = mode === 'exclusive' && this.queued.mayWait(owner);
-    if (closedForMs === 0 && !isHandoff) return this.batches.release(request);
-    if (isHandoff) [this.handedOffKey] = keys;
-    this.batches.flush();
-    return this.releaseAlone(request);
+    return this.batches.release(request);
   }
 
   /** Sends the requests at once, several in one script call. Returns a reply or an error for each. Does not reject. */
@@ -159,43 +155,46 @@ export class TokenRequests {
     for (const [repeated, key] of this.repeats) if (concerns(key)) this.repeats.delete(repeated);
   }
 
-  private acquireAlone(request: AcquireRequest, cork?: CorkEnd): Promise<AcquireReply> {
+  private acquireAlone({ request, resolve, reject }: Entry<AcquireRequest, AcquireReply>, hasOthers: boolean): void {
     let from: RedisConnection | undefined;
-    const send = (node: RedisNode): Promise<DeadlineReply> => {
+    const send: SendRequest<DeadlineReply> = (node, outcome) => {
       from = node.connection;
       // Each of many hash tags has a call of its own. The calls to a node leave together.
-      if (cork !== undefined) from.corkUntil(cork);
-      return node.deadlineRequests.sendWithDeadline(request, (deadline, use) => {
-        if (request.keys.length > 1) return this.runAcquireMany(request, node, deadline).then(use);
-        return this.runAcquire(request, node, deadline, use);
-      });
+      if (hasOthers) from.cork();
+      return node.deadlineRequests.sendWithDeadline(
+        request,
+        (deadline, timed) => this.runAcquire(request, node, deadline, timed),
+        outcome,
+      );
     };
-    const onReply = (reply: DeadlineReply): AcquireReply => {
-      this.batches.onReply(request);
-      return this.decode(request, reply, from);
-    };
-    return this.topology.request(request.keys[0], send, onReply, (error) => {
-      throw acquireFailed(error);
-    });
+    const onFailed = (error: unknown): void => reject(acquireFailed(error));
+    const onReply = (reply: DeadlineReply): void => resolve(this.decode(request, reply, from));
+    void this.topology.request(request.keys[0], send, { onReply, onFailed });
   }
 
-  private runAcquire<T>(
+  private runAcquire<R>(
     request: AcquireRequest,
     node: RedisNode,
     deadline: string,
-    use: (reply: DeadlineReply) => T | Promise<T>,
-  ): Promise<T> {
+    outcome: Outcome<DeadlineReply, R>,
+  ): Promise<R> {
+    if (request.keys.length > 1) return this.runAcquireMany(request, node, deadline, outcome);
     const { leaseMs, tokens, handoffMs } = request;
     const [key] = request.keys;
     const joins = this.joinQueue([request], node) ? '1' : '0';
     const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(key));
-    return acquireScript.runThen(node.connection, this.topology.keysOf(key), args, use);
+    return acquireScript.runThen(node.connection, this.topology.keysOf(key), args, outcome);
   }
 
-  private runAcquireMany(request: AcquireRequest, { connection }: RedisNode, deadline: string) {
+  private runAcquireMany<R>(
+    request: AcquireRequest,
+    { connection }: RedisNode,
+    deadline: string,
+    outcome: Outcome<DeadlineReply, R>,
+  ): Promise<R> {
     const args = [this.entryOf(request), wholeMs(request.leaseMs), deadline];
-    return acquireManyScript.run(connection, keysOfAll(request.keys, this.topology), args);
+    return acquireManyScript.runThen(connection, keysOfAll(request.keys, this.topology), args, outcome);
   }
 
   /**
@@ -246,7 +245,7 @@ export class TokenRequests {
     const joins = this.joinQueue(requests, node) ? '1' : '0';
     const args = [...entriesOfAll(requests, this.topology), wholeMs(first.leaseMs), String(deadline), String(tokens)];
     args.push(joins, wholeMs(first.handoffMs), ...this.topology.handoffArgs(first.keys[0]));
-    connection.corkUntil('microtask');
+    connection.cork();
     const { now, replies } = await acquireBatchScript.run(connection, this.keysOfBatch(requests), args);
     connection.observeTime(now, sentAt);
     return replies?.map((reply, i) =>
@@ -254,31 +253,19 @@ export class TokenRequests {
     );
   }
 
-  private releaseAlone(request: ReleaseRequest, cork?: CorkEnd): Promise<boolean> {
-    const onReleased = (reply: ReleaseReply): boolean => {
-      this.batches.onReply(request);
-      return this.onReleased(request, reply);
+  private releaseAlone({ request, resolve, reject }: Entry<ReleaseRequest, boolean>, hasOthers: boolean): void {
+    const send: SendRequest<ReleaseReply> = ({ connection, failsFast }, outcome) => {
+      // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
+      if (!failsFast) return Promise.resolve(outcome.onFailed(noConnection()));
+      if (hasOthers) connection.cork();
+      const { keys, closedForMs, tokens, handoffMs } = request;
+      const args = [this.entryOf(request), String(closedForMs), String(tokens), wholeMs(handoffMs)];
+      args.push(...this.topology.handoffArgs(keys[0]));
+      return releaseScript.runThen(connection, this.topology.keysOf(keys[0]), args, outcome);
     };
-    const onFailed = (error: unknown): never => {
-      throw releaseFailed(error);
-    };
-    return this.topology.request(request.keys[0], (node) => this.runRelease(request, node, cork), onReleased, onFailed);
-  }
-
-  private runRelease(
-    request: ReleaseRequest,
-    { connection, failsFast }: RedisNode,
-    cork: CorkEnd | undefined,
-  ): Promise<ReleaseReply> {
-    const { keys, owner, closedForMs, tokens, handoffMs } = request;
-    // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
-    if (!failsFast) return Promise.reject(noConnection());
-    // Another waiter of this instance acquires in the same tick. Its request must arrive before the handoff passes it
-    // over.
-    if (cork !== undefined || this.queued.mayWait(owner)) connection.corkUntil(cork ?? 'microtask');
-    const args = [this.entryOf(request), String(closedForMs), String(tokens), wholeMs(handoffMs)];
-    args.push(...this.topology.handoffArgs(keys[0]));
-    return releaseScript.run(connection, this.topology.keysOf(keys[0]), args);
+    const onFailed = (error: unknown): void => reject(releaseFailed(error));
+    const onReply = (reply: ReleaseReply): void => resolve(this.onReleased(request, reply));
+    void this.topology.request(request.keys[0], send, { onReply, onFailed });
   }
 
   private async runReleaseBatch(requests: readonly ReleaseRequest[], { connection, failsFast }: RedisNode) {
@@ -286,7 +273,7 @@ export class TokenRequests {
     const [{ keys, tokens, handoffMs }] = requests;
     const args = [...entriesOfAll(requests, this.topology), String(tokens), wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(keys[0]));
-    connection.corkUntil('microtask');
+    connection.cork();
     const replies = await releaseBatchScript.run(connection, this.keysOfBatch(requests), args);
     return replies.map((reply, i) => {
       return reply instanceof Error ? releaseFailed(reply) : this.onReleased(requests[i], reply);
@@ -378,6 +365,14 @@ export class TokenRequests {
       this.queued.add({ owner, mode, keys: [request.keys[0]] }, now);
     }
     return true;
+  }
+
+  /**
+   * Returns whether a release may be one of several in a script call. A handoff may not: a call hands off a limited
+   * number of locks.
+   */
+  private maySendTogether({ mode, owner, closedForMs }: ReleaseRequest): boolean {
+    return closedForMs === 0 && (mode !== 'exclusive' || !this.queued.mayWait(owner));
   }
 
   /** Returns whether the entries of both differ in nothing but their attempts, as one script call needs it. */

@@ -16,6 +16,7 @@ import {
 import { ShardedHandoffChannels } from './handoff/sharded-handoff-channels.js';
 import { newSecret } from './queue-entry.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
+import { type Outcome, PASSED_ON } from '../../redis/redis-script.js';
 import { keysOf, type LockKeys, type ScriptNames } from './token-scripts.js';
 
 /** The topology of the token store. */
@@ -27,18 +28,16 @@ export interface TokenTopology extends Topology, ScriptNames {
   handoffArgs(key: string): readonly string[];
   /** Returns the node that has the key. Undefined while there is no connection to it. */
   nodeOf(key: string): RedisNode | undefined;
-  /** Calls `send` like `sendToNode`, and then `onReply` or `onFailed`. Returns what that returns. */
-  request<T, R>(
-    key: string,
-    send: (node: RedisNode) => Promise<T>,
-    onReply: (reply: T) => R,
-    onFailed: (error: unknown) => R,
-  ): Promise<R>;
+  /** Sends a request to the node that has the key, like `sendToNode`. Returns what the outcome returns. */
+  request<T, R>(key: string, send: SendRequest<T>, outcome: Outcome<T, R>): Promise<R>;
   /** Returns a string that is the same for all keys whose locks one script can acquire, with one fence. */
   scriptGroupOf(key: string): string;
   /** Begins to report the state of the connections. Returns the handoff channels and how to stop. */
   listen(listener: StoreListener, events: HandoffListener): Listening;
 }
+
+/** Sends a request to a node. Returns what the outcome returns. */
+export type SendRequest<T> = <R>(node: RedisNode, outcome: Outcome<T, R>) => Promise<R>;
 
 export interface Listening {
   readonly handoffs: HandoffChannels;
@@ -89,17 +88,13 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
     });
   }
 
-  // Every lock goes through here, and `sendToNode` would cost it one more promise.
-  request<T, R>(
-    _key: string,
-    send: (node: RedisNode) => Promise<T>,
-    onReply: (reply: T) => R,
-    onFailed: (error: unknown) => R,
-  ): Promise<R> {
+  // Every lock goes through here, and `sendToNode` would cost it two more promises.
+  request<T, R>(_key: string, send: SendRequest<T>, outcome: Outcome<T, R>): Promise<R> {
     const { slotted } = this;
-    return send(this).then(onReply, (error: unknown) =>
-      !slotted && this.learnsSlots(error) ? send(this).then(onReply, onFailed) : onFailed(error),
-    );
+    return send<R>(this, {
+      onReply: outcome.onReply,
+      onFailed: (error) => (!slotted && this.learnsSlots(error) ? send<R>(this, outcome) : outcome.onFailed(error)),
+    });
   }
 
   /**
@@ -143,13 +138,8 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
     return this.tagOf(key);
   }
 
-  request<T, R>(
-    key: string,
-    send: (node: RedisNode) => Promise<T>,
-    onReply: (reply: T) => R,
-    onFailed: (error: unknown) => R,
-  ): Promise<R> {
-    return this.sendToNode(key, send).then(onReply, onFailed);
+  request<T, R>(key: string, send: SendRequest<T>, { onReply, onFailed }: Outcome<T, R>): Promise<R> {
+    return this.sendToNode(key, (node) => send<T>(node, PASSED_ON)).then(onReply, onFailed);
   }
 
   handoffArgs(key: string): readonly string[] {

@@ -14,7 +14,7 @@ interface Events {
 /** Requests to a server that gives these replies, and none to further requests. */
 function requestsTo(replies: readonly (ReleaseReply | DeadlineReply)[], events: Partial<Events> = {}) {
   const left = [...replies];
-  const request: TokenTopology['request'] = (_key, _send, onReply) => {
+  const request: TokenTopology['request'] = (_key, _send, { onReply }) => {
     const reply = left.shift();
     return reply === undefined ? new Promise(() => undefined) : Promise.resolve(onReply(reply as never));
   };
