@@ -1,7 +1,7 @@
 import { instanceOf } from '../../../lib/core/store/lock-store.js';
-import { createHash } from 'node:crypto';
 import type { Process } from './process.js';
 import { ageOfPrompt } from './exchange.js';
+import type { Scenario } from './scenario.js';
 import type { World } from './world.js';
 
 /** Moments, which are written relative to now. */
@@ -21,41 +21,58 @@ const IGNORED = new Set([
   'ahead', 'attempts', 'notes', 'process', 'instanceId', 'resource', 'key', 'keys', 'lastReply', 'reason', 'enteredAt', 'grantedAt',
 ]); // prettier-ignore
 
+/** How a field is written. */
+interface Field {
+  /** Stands for its name. */
+  readonly code: string;
+  readonly kind: 'ignored' | 'token' | 'moment' | 'until' | 'other';
+}
+
+const fields = new Map<string, Field>();
+
+function fieldOf(name: string): Field {
+  const known = fields.get(name);
+  if (known !== undefined) return known;
+  const field: Field = { code: `;${fields.size}`, kind: kindOf(name) };
+  fields.set(name, field);
+  return field;
+}
+
+function kindOf(name: string): Field['kind'] {
+  if (IGNORED.has(name)) return 'ignored';
+  if (TOKENS.has(name)) return 'token';
+  if (MOMENTS.has(name)) return 'moment';
+  return PAST_IS_ALIKE.has(name) ? 'until' : 'other';
+}
+
 // Jest's contexts look globals up slowly, and this runs a million times.
 const { isArray } = Array;
 const [Bag, Table, Future, Failure] = [Set<unknown>, Map, Promise, Error];
 
-/** Texts, and tokens between them. Only the order of the tokens counts. */
-type Pieces = (string | number)[];
-
 /** Writes a part of a state. Equal parts are written alike. */
 class Script {
-  readonly pieces: Pieces = [];
   readonly owners: string[] = [];
-  private text = '';
+  readonly tokens: number[] = [];
+  /** Has no tokens. Only their order counts. */
+  text = '';
   private readonly seen = new Table<object, number>();
 
   constructor(private readonly now: number) {}
 
-  write(value: unknown, name = ''): void {
-    if (typeof value === 'number') this.number(value, name);
+  write(value: unknown, kind: Field['kind'] = 'other'): void {
+    if (typeof value === 'number') this.number(value, kind);
     else if (typeof value === 'string') this.text += ` ${value.includes(':') ? this.owner(value) : value}`;
     else if (typeof value === 'function') this.text += ' f';
     else if (typeof value !== 'object' || value === null) this.text += ` ${String(value)}`;
     else this.object(value);
   }
 
-  end(): Pieces {
-    this.pieces.push(this.text);
-    return this.pieces;
-  }
-
-  private number(value: number, name: string): void {
-    if (TOKENS.has(name)) {
-      this.pieces.push(this.text, value);
-      this.text = '';
-    } else if (MOMENTS.has(name)) this.text += `@${value - this.now}`;
-    else if (PAST_IS_ALIKE.has(name)) this.text += `@${Math.max(0, value - this.now)}`;
+  private number(value: number, kind: Field['kind']): void {
+    if (kind === 'token') {
+      this.tokens.push(value);
+      this.text += ' t';
+    } else if (kind === 'moment') this.text += `@${value - this.now}`;
+    else if (kind === 'until') this.text += `@${value > this.now ? value - this.now : 0}`;
     else this.text += ` ${value}`;
   }
 
@@ -85,9 +102,12 @@ class Script {
     this.text += '{';
     // A field that was never set equals one that is undefined.
     for (const name in object) {
-      if (object[name] === undefined || IGNORED.has(name)) continue;
-      this.text += ` ${name}`;
-      this.write(object[name], name);
+      const value = object[name];
+      if (value === undefined) continue;
+      const { code, kind } = fieldOf(name);
+      if (kind === 'ignored') continue;
+      this.text += code;
+      this.write(value, kind);
     }
     this.text += '}';
   }
@@ -95,39 +115,47 @@ class Script {
 
 /** A written process. It knows only its own owners. */
 interface Part {
-  readonly pieces: Pieces;
-  /** Without tokens. Processes are sorted by it. */
-  readonly text: string;
+  /** Equal for equal texts. Processes are sorted by it. */
+  readonly id: number;
   readonly tokens: readonly number[];
   readonly owners: readonly string[];
   readonly instanceId: string;
 }
 
+/** The numbers of the texts that were written for a scenario. They take less memory and time than the texts. */
+const idsOf = new WeakMap<Scenario, Map<string, number>>();
+
+function idOf(text: string, scenario: Scenario): number {
+  let ids = idsOf.get(scenario);
+  if (ids === undefined) idsOf.set(scenario, (ids = new Table<string, number>()));
+  const known = ids.get(text);
+  if (known !== undefined) return known;
+  ids.set(text, ids.size);
+  return ids.size - 1;
+}
+
 /**
- * Returns the same text for two states from which the same can happen. Moments are relative to now, owners are named in
- * order of appearance, tokens are ranked, and processes are sorted, because they are interchangeable.
+ * Returns the same text for two states of a scenario from which the same can happen. Moments are relative to now,
+ * owners are named in order of appearance, tokens are ranked, and processes are sorted, because they are
+ * interchangeable.
  *
  * @param bounded whether the faults that are left count.
  */
 export function fingerprint(world: World, bounded = true): string {
-  const { holders, time, left, lastHeld, lastExclusive } = world;
-  const places = [...holders, ...world.queue].map(({ owner }) => owner);
+  const { holders, queue, time, left, lastHeld, lastExclusive, scenario } = world;
+  const places = [...holders, ...queue].map(({ owner }) => owner);
   const rank = ({ instanceId }: Part): number => places.findIndex((owner) => instanceOf(owner) === instanceId);
   const parts = world.processes.map((process) => partOf(process, world));
-  parts.sort((a, b) => {
-    if (a.text !== b.text) return a.text < b.text ? -1 : 1;
-    return rank(a) - rank(b) || difference(a.tokens, b.tokens);
-  });
+  parts.sort((a, b) => a.id - b.id || rank(a) - rank(b) || difference(a.tokens, b.tokens));
   const server = new Script(time.now);
   if (bounded) server.write(left);
   server.write({ lastToken: world.table.lastToken, lastHeld, lastExclusive });
   for (const { expiresAt, token } of holders) server.write({ at: expiresAt, token });
   server.write(places.map((owner) => nameIn(parts, owner, places)));
   server.write(places.map((owner) => world.strays.includes(owner)));
-  server.write(world.queue.map((entry) => ageOfPrompt(entry, time.now)));
-  return createHash('md5')
-    .update(ranked([...parts.map(({ pieces }) => pieces), server.end()]))
-    .digest('base64');
+  server.write(queue.map((entry) => ageOfPrompt(entry, time.now)));
+  const ids = [...parts.map(({ id }) => id), idOf(server.text, scenario)];
+  return `${ids.join()} ${ranksOf([...parts.flatMap(({ tokens }) => tokens), ...server.tokens]).join()}`;
 }
 
 function difference(a: readonly number[], b: readonly number[]): number {
@@ -148,23 +176,15 @@ function partOf(process: Process, world: World): Part {
   const script = new Script(world.time.now);
   script.write(process);
   script.write(world.leftovers.filter((leftover) => world.processes[leftover.process] === process));
-  const pieces = script.end();
-  const text = pieces.filter((piece) => typeof piece === 'string').join('');
-  const tokens = pieces.filter((piece) => typeof piece === 'number');
-  const part: Part = Object.freeze({ pieces, text, tokens, owners: script.owners, instanceId });
+  const { text, tokens, owners } = script;
+  const part: Part = Object.freeze({ id: idOf(text, world.scenario), tokens, owners, instanceId });
   process.note({ written: part });
   return part;
 }
 
-function ranked(texts: readonly Pieces[]): string {
-  const tokens = texts
-    .flatMap((pieces) => pieces.filter((piece) => typeof piece === 'number'))
-    .toSorted((a, b) => a - b);
-  const rank = new Table<number, string>();
-  for (const token of tokens) if (!rank.has(token)) rank.set(token, ` t${rank.size} `);
-  let text = '';
-  for (const pieces of texts) {
-    for (const piece of pieces) text += typeof piece === 'number' ? rank.get(piece) : piece;
-  }
-  return text;
+/** Returns how many different tokens are lower, for each of the tokens. */
+function ranksOf(tokens: readonly number[]): readonly number[] {
+  const sorted = [...new Bag(tokens)] as number[];
+  sorted.sort((a, b) => a - b);
+  return tokens.map((token) => sorted.indexOf(token));
 }
