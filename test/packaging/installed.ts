@@ -18,10 +18,14 @@ export function namesIn(text: string): Surfaces {
   );
 }
 
-/** Returns the names that a declaration file exports, in the form and order of `public-api.txt`. */
-export function declaredNames(file: string): string[] {
+/** Returns the names that each of the declaration files exports, in the form and order of `public-api.txt`. */
+export function declaredNames(files: readonly string[]): readonly string[][] {
   const options = { module: ts.ModuleKind.NodeNext, skipLibCheck: true, noEmit: true };
-  const program = ts.createProgram([file], options);
+  const program = ts.createProgram(files, options);
+  return files.map((file) => namesOfFile(file, program));
+}
+
+function namesOfFile(file: string, program: ts.Program): string[] {
   const checker = program.getTypeChecker();
   const source = program.getSourceFile(file);
   const module = source && checker.getSymbolAtLocation(source);
