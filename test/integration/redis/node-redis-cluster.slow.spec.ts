@@ -3,7 +3,7 @@ import { RedisFence } from 'nestjs-redis-lock/fence';
 import type { RedisClient } from 'nestjs-redis-lock/store';
 import { NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
 import { RedisCluster } from '../../support/redis/index.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { eventually, RedisLocks, renewed } from '../../support/redis-locks.js';
 
 describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
   let cluster: RedisCluster;
@@ -101,12 +101,7 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     await eventually('it is replicated', async () => (await admin.exists(lock.key)) === 1);
     await master.server.kill();
     await cluster.takeOver(cluster.replicaOf(master));
-    const extended = () =>
-      lock.extend().then(
-        () => true,
-        () => false,
-      );
-    await eventually('it is renewed there', extended);
+    await renewed(lock);
     const granted = other.acquire('goods:300');
     await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1);
     expect(await lock.release()).toBe(true);

@@ -4,7 +4,7 @@ import type { RedisClient } from 'nestjs-redis-lock/store';
 import { NODE_REDIS } from '../../support/client-libraries.js';
 import type { RedisServer } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { eventually, RedisLocks, renewed } from '../../support/redis-locks.js';
 
 let servers: ReplicaSet;
 let running: RedisLocks;
@@ -51,12 +51,7 @@ describe.each(NODE_REDIS)('locks behind Sentinels by $name', (library) => {
     const lock = await one.acquire('goods:300', { ttlMs: 60_000 });
     await servers.replicated(lock.key);
     const admin = servers.adminOf(await FAILOVERS[how]());
-    const extended = () =>
-      lock.extend().then(
-        () => true,
-        () => false,
-      );
-    await eventually('it is renewed there', extended);
+    await renewed(lock);
     const granted = other.acquire('goods:300');
     await eventually('it waits there', async () => (await admin.zcard(`${lock.key}|queue`)) === 1);
     expect(await lock.release()).toBe(true);

@@ -5,17 +5,20 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { Lock, LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { ClusterContention } from '../../support/cluster-contention.js';
+import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
 /** Long enough for a machine that does much else. */
 const LONG_MS = 120_000;
 
+const CALLERS = 2_000;
+
 /** Waits until the instance is connected: it may take longer than unavailableAfterMs on a busy machine. */
 const connected = (locks: LockService, resource = 'goods:300'): Promise<void> =>
   eventually('locks are granted', () => locks.using(resource, () => true).catch(() => false));
 
-describe('an outage of Redis, in full length', () => {
+describe('an outage of Redis', () => {
   let server: RedisServer;
   let running: RedisLocks;
 
@@ -30,8 +33,7 @@ describe('an outage of Redis, in full length', () => {
     await server.stop();
   });
 
-  const start = (options = {}) =>
-    running.start({ redis: server.url, requestTimeoutMs: 1_000, unavailableAfterMs: 500, ...options });
+  const start = (options = {}) => running.start({ redis: server.url, unavailableAfterMs: 500, ...options });
   const failureOf = (call: Promise<unknown>): Promise<LockUnavailableError> =>
     call.then(
       () => Promise.reject(new Error('the lock was granted')),
@@ -50,7 +52,7 @@ describe('an outage of Redis, in full length', () => {
   });
 
   it('without a refusal is known after requestTimeoutMs, and over with the first reply', async () => {
-    const locks = start({ waitMs: LONG_MS });
+    const locks = start({ waitMs: LONG_MS, requestTimeoutMs: 1_000 });
     await connected(locks);
     server.pause();
     const calls = Array.from({ length: 50 }, (_, id) => failureOf(locks.acquire(`goods:${id}`)));
@@ -60,7 +62,10 @@ describe('an outage of Redis, in full length', () => {
   });
 
   it('ends the waiting in the queue, and leaves no entry there', async () => {
-    const [locks, others] = [start({ waitMs: Infinity }), running.start({ redis: server.url })];
+    const [locks, others] = [
+      start({ waitMs: Infinity, requestTimeoutMs: 1_000 }),
+      running.start({ redis: server.url }),
+    ];
     await connected(locks);
     await connected(others);
     const holder: Lock = await others.acquire('goods:300', { ttlMs: 60_000 });
@@ -98,6 +103,68 @@ describe('an outage of Redis, in full length', () => {
       await slow.stop();
       rmSync(folder, { recursive: true, force: true });
     }
+  });
+
+  it('costs 2,000 callers no time once it is known, and ends with the first reply', async () => {
+    const locks = start({ waitMs: LONG_MS });
+    await connected(locks);
+    const before = running.warnings.length;
+    await server.kill();
+    const first = await failureOf(locks.acquire('goods:0'));
+    expect(first).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    expect(first.message).toContain('ECONNREFUSED');
+    const calls = Array.from({ length: CALLERS }, (_, id) =>
+      failureOf(id % 2 ? locks.acquire(`goods:${id}`) : locks.tryAcquire('goods:1')),
+    );
+    const failures = await Promise.all(calls);
+    expect(new Set(failures.map(({ code }) => code))).toEqual(new Set(['LOCK_UNAVAILABLE']));
+    // They have sent no request, but for those that look for Redis once a second.
+    const refused = failures.filter(({ message }) => message.includes('Redis has been unreachable for'));
+    expect(refused.length).toBeGreaterThan(CALLERS / 2);
+    expect(running.warnings).toHaveLength(before + 1);
+    await server.restart();
+    await eventually('locks are granted again', async () => {
+      const lock = await locks.tryAcquire('goods:1').catch(() => null);
+      return lock === null ? false : lock.release();
+    });
+    await locks.using('goods:2', () => undefined);
+  });
+
+  it('at the start is like any other', async () => {
+    await server.kill();
+    const locks = start({ waitMs: LONG_MS });
+    expect(await failureOf(locks.acquire('goods:1'))).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    const { message } = await failureOf(locks.acquire('goods:2'));
+    expect(message).toMatch(/Redis has been unreachable for [\d.]+ m?s \(connect ECONNREFUSED/);
+    await server.restart();
+    await start({ unavailableAfterMs: LONG_MS }).using('goods:1', () => undefined);
+    await connected(locks, 'goods:1');
+  });
+
+  const work = (): void => undefined;
+
+  it.each<[how: string, waitMs: number, call: (locks: LockService, id: number) => Promise<void>]>([
+    ['waits for others', LONG_MS, (locks, id) => locks.using(`goods:${id}`, work)],
+    ['does not wait for others', 0, (locks, id) => locks.using(`goods:${id}`, work)],
+    ['wants several locks', 0, (locks, id) => locks.using([`goods:${id}`, `more:${id}`], work)],
+    ['wants a permit', 0, (locks, id) => locks.using(`goods:${id}`, { permits: 1 }, work)],
+  ])('of a moment costs no caller an error that %s', async (_how, waitMs, call) => {
+    const proxy = await RedisProxy.start(server.url);
+    const admin = new Redis(server.url);
+    const locks = start({ redis: proxy.url, waitMs, unavailableAfterMs: LONG_MS });
+    await locks.using('goods:300', () => undefined);
+    proxy.hold('replies');
+    const calls = Array.from({ length: 100 }, (_, id) => call(locks, id));
+    // The requests have run, and their replies are lost.
+    const last = running.keyOf('goods', '99');
+    const names = [last, `${last}|queue`];
+    await eventually('all requests have run', async () => (await admin.exists(names)) === 1);
+    proxy.reset();
+    proxy.resume('replies');
+    await Promise.all(calls);
+    await running.close();
+    await proxy.close();
+    admin.disconnect();
   });
 });
 
