@@ -21,13 +21,8 @@ import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { Preflight } from './redis/preflight.js';
 import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 import { familyDefaultsOf } from './options/family-defaults.js';
-import {
-  checkLockOptions,
-  lockDefaultsOf,
-  REQUEST_TIMEOUT_MS,
-  type ResolvedOptions,
-  resolveOptions,
-} from './options/resolve-options.js';
+import { checkAt, REQUEST_TIMEOUT_MS } from './options/option-table.js';
+import { lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
 import type { StartChecks } from './locked/check-locked-methods.js';
 import type { StoreContext, StoreFactory } from './stores/store-context.js';
 import { token } from './stores/token/token.store.js';
@@ -93,7 +88,7 @@ export class LockRuntime {
       lockDelayMs: options.lockDelayMs,
       inTransaction: options.inTransaction,
       written: writtenBy(opened),
-      checkTtl: (ttlMs) => checkLockOptions({ ttlMs }, 'extend()'),
+      checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
       warn,
       info: (message) => logger.log(message),
       onCallbackError: (message, error) => logger.error(message, stackOf(error)),

@@ -1,6 +1,6 @@
 import type { AcquireOptions, Target } from './core/acquire/acquire-options.js';
 import { nextCall } from './core/call.js';
-import { aFunction, checkOptions, checkValue } from './core/check-options.js';
+import { aFunction, checkValue } from './core/check-options.js';
 import { offerService } from './core/copies.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
@@ -23,16 +23,9 @@ import { copyOfService, markService } from './lock-service-mark.js';
 import { type CallDefaults, callDefaultsOf, type FamilyDefaults, familyOfAll } from './options/family-defaults.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
 import type { LockOptions } from './options/lock.options.js';
+import { checkAt, OPTIONS } from './options/option-table.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
-import {
-  ASSERT_RULES,
-  type AssertHeldOptions,
-  DEFAULT_COUNT,
-  FORCE_RULES,
-  type ForceReleaseOptions,
-  LIST_RULES,
-  type ListOptions,
-} from './options/service.options.js';
+import type { AssertHeldOptions, ForceReleaseOptions, ListOptions } from './options/service.options.js';
 
 export type { AssertHeldOptions, ForceReleaseOptions, ListOptions };
 
@@ -236,7 +229,7 @@ export class LockService {
    * The list would not be whole then. Locks that were yielded before are valid.
    */
   async *list(options: ListOptions = {}): AsyncGenerator<LockInfo, void, undefined> {
-    const { match, count = DEFAULT_COUNT } = checkOptions('list()', options, LIST_RULES);
+    const { match, count = OPTIONS.count.default } = checkAt('list()', options);
     const { pattern, resourceOf } = this.selectKeys(match);
     const selects = (key: string): boolean => resourceOf(key) !== undefined;
     const { engine } = this;
@@ -279,7 +272,7 @@ export class LockService {
    * nevertheless.
    */
   async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {
-    const { ifToken } = checkOptions('forceRelease()', options, FORCE_RULES);
+    const { ifToken } = checkAt('forceRelease()', options);
     return this.engine.forceRelease(this.targetOf(resource), this.defaultsOf(resource).lock.ttlMs, ifToken);
   }
 
@@ -318,7 +311,7 @@ export class LockService {
    * @throws {LockLostError} if the lock was lost.
    */
   assertHeld(resource: string, options: AssertHeldOptions = {}): Lock {
-    const { mode = 'exclusive' } = checkOptions('assertHeld()', options, ASSERT_RULES);
+    const { mode = OPTIONS.mode.default } = checkAt('assertHeld()', options);
     return this.engine.assertHeld(this.targetOf(resource), mode);
   }
 

@@ -7,19 +7,12 @@ import {
 } from '@nestjs/common';
 import { getLockServiceToken } from './decorators/inject-lock-service.decorator.js';
 import { LockRuntime } from './lock-runtime.js';
-import {
-  aFunction,
-  checkOptions,
-  copyOptions,
-  oneOf,
-  type OptionRule,
-  type OptionRules,
-} from './core/check-options.js';
+import { aFunction, checkOptions, copyOptions, type OptionRule, type OptionRules } from './core/check-options.js';
 import { keepOutside } from './core/async-context.js';
 import { otherServices, otherVersion } from './core/copies.js';
 import { LockConfigError } from './core/errors.js';
 import { VERSION } from './core/version.js';
-import { instanceName } from './options/instance-name.js';
+import { checkAt, defaultsOf, optionsAt } from './options/option-table.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 
 /**
@@ -43,9 +36,7 @@ export interface RedisLockModuleExtras {
   readonly isGlobal?: boolean | undefined;
 }
 
-const EXTRAS: RedisLockModuleExtras = { name: DEFAULT_INSTANCE, isGlobal: true };
-
-const EXTRAS_RULES: OptionRules<RedisLockModuleExtras> = { name: instanceName, isGlobal: oneOf(true, false) };
+const EXTRAS: RedisLockModuleExtras = defaultsOf(optionsAt('extras'));
 
 /**
  * Returns a copy of a module's options. Checks the extras, which Nest needs before the application starts. All other
@@ -56,7 +47,7 @@ const EXTRAS_RULES: OptionRules<RedisLockModuleExtras> = { name: instanceName, i
 export function copyModuleOptions<T extends RedisLockModuleExtras>(place: string, given: T): T {
   const options = copyOptions(place, given);
   const { name, isGlobal } = options;
-  checkOptions<RedisLockModuleExtras>(place, { name, isGlobal }, EXTRAS_RULES);
+  checkAt('extras', { name, isGlobal }, place);
   return options;
 }
 
@@ -77,7 +68,7 @@ interface AsyncOptions extends RedisLockModuleExtras {
 }
 
 const ASYNC_RULES: OptionRules<AsyncOptions> = {
-  ...EXTRAS_RULES,
+  ...optionsAt('extras'),
   imports: list,
   inject: list,
   provideInjectionTokensFrom: list,

@@ -6,6 +6,8 @@ export interface OptionRule {
   /** Completes "allowed is …" in the error. */
   readonly allowed: string;
   readonly fits: (value: unknown) => boolean;
+  /** The rules of the options in it, if the value is an object. */
+  readonly fields?: OptionRules<object> | undefined;
 }
 
 /** One rule for each option. An option without a rule is unknown. */
@@ -59,10 +61,10 @@ export function isNodeRedis(value: unknown): boolean {
 }
 
 /**
- * Returns the given options without those that are undefined.
+ * Returns the given options without those that are undefined, also in options that are objects with rules of their own.
  *
  * @param place names the options in the error: a function, a decorator's method, or "the options of a lock".
- * @param others are known too, and checked by the caller. The error for an unknown option names them.
+ * @param path stands before the names in the error, such as `http.` for what is in `http`.
  * @throws LockConfigError that names the place, the option, what was given and what is allowed. For an unknown option,
  * the known ones.
  */
@@ -70,16 +72,18 @@ export function checkOptions<T extends object>(
   place: string,
   given: T,
   rules: OptionRules<T>,
-  others: readonly string[] = [],
+  path: string = '',
 ): GivenOptions<T> {
   // Every acquire with options runs this, so the rules are not copied.
   const known: Record<string, unknown> = {};
   for (const option of namesOf(place, given)) {
     const value = read(place, given, option);
     if (value === undefined) continue;
-    if (!Object.hasOwn(rules, option)) throw unknownOption(place, option, [...Object.keys(rules), ...others]);
-    checkValue(place, option, value, rules[option]);
-    known[option] = value;
+    if (!Object.hasOwn(rules, option)) throw unknownOption(place, option, Object.keys(rules), path);
+    const rule = rules[option];
+    checkValue(place, path + option, value, rule);
+    const { fields } = rule;
+    known[option] = fields && isOptionsObject(value) ? checkOptions(place, value, fields, `${path}${option}.`) : value;
   }
   return known as GivenOptions<T>;
 }
@@ -150,9 +154,10 @@ function unreadable(what: string, cause: unknown): LockConfigError {
   return new LockConfigError(`${what} cannot be read (${messageOf(cause)}); allowed is a plain object.`, { cause });
 }
 
-function unknownOption(place: string, option: string, known: readonly string[]): LockConfigError {
+function unknownOption(place: string, option: string, known: readonly string[], path: string): LockConfigError {
   const are = known.length === 1 ? 'is' : 'are';
-  return new LockConfigError(`${place}: there is no option ${formatName(option)}; there ${are} ${known.join(', ')}.`);
+  const names = known.map((name) => path + name).join(', ');
+  return new LockConfigError(`${place}: there is no option ${path}${formatName(option)}; there ${are} ${names}.`);
 }
 
 /** Returns the options that are not undefined. */

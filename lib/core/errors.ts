@@ -1,18 +1,22 @@
 import { kindOf } from './format-value.js';
 
+/** Every code of an error. */
+export const LOCK_ERROR_CODES = [
+  'LOCK_TIMEOUT',
+  'LOCK_UNAVAILABLE',
+  'LOCK_REPLICATION',
+  'LOCK_CLOSED',
+  'LOCK_STALE',
+  'LOCK_LOST',
+  'LOCK_NOT_HELD',
+  'LOCK_KEY',
+  'LOCK_REENTRY',
+  'LOCK_ORDER',
+  'LOCK_CONFIG',
+] as const;
+
 /** The stable `code` of a {@link LockError}. The exception filter maps codes to HTTP, RPC and WebSocket errors. */
-export type LockErrorCode =
-  | 'LOCK_TIMEOUT'
-  | 'LOCK_LOST'
-  | 'LOCK_NOT_HELD'
-  | 'LOCK_UNAVAILABLE'
-  | 'LOCK_REPLICATION'
-  | 'LOCK_KEY'
-  | 'LOCK_REENTRY'
-  | 'LOCK_ORDER'
-  | 'LOCK_CLOSED'
-  | 'LOCK_CONFIG'
-  | 'LOCK_STALE';
+export type LockErrorCode = (typeof LOCK_ERROR_CODES)[number];
 
 /** The optional fields of every {@link LockError}. */
 export interface LockErrorDetails {

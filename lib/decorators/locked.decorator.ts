@@ -1,7 +1,5 @@
-import { types } from 'node:util';
 import { Inject } from '@nestjs/common';
 import { Observable } from 'rxjs';
-import { checkValue, copyOptions, type OptionRule } from '../core/check-options.js';
 import { familyOfTemplate } from '../core/call.js';
 import { LockConfigError, type LockTimeoutError, type LockUnavailableError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
@@ -25,10 +23,9 @@ import type { RenderResource } from '../core/keys/key-template.js';
 import { isList, readList } from '../core/keys/read-list.js';
 import { refuseStandardDecorator } from './standard-decorators.js';
 import { bindTemplate } from './parameters/bind-template.js';
-import { checkInstanceName } from '../options/instance-name.js';
 import type { LockOptions } from '../options/lock.options.js';
-import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { checkLockOptions, insteadRule } from '../options/resolve-options.js';
+import { checkAt, OPTIONS } from '../options/option-table.js';
+import { checkMode } from '../options/resolve-options.js';
 
 /**
  * The options of {@link Locked}.
@@ -227,45 +224,20 @@ function methodOf(
   return method as Method;
 }
 
-const whenRule: OptionRule = {
-  allowed: 'a function that returns true or false, and no promise',
-  // An `async` function would return a promise, which is true in every condition.
-  fits: (value) => typeof value === 'function' && !types.isAsyncFunction(value) && !types.isGeneratorFunction(value),
-};
-
-const labelOrFunction: OptionRule = {
-  allowed: 'a string or a function',
-  fits: (value) => typeof value === 'string' || typeof value === 'function',
-};
-
-/** The options that only the decorator has. */
-const DECORATOR_OPTIONS = ['name', 'when', 'onBusy', 'onUnavailable'];
-
 /** The options with their defaults. */
 interface CheckedOptions extends LockOptions {
   readonly name: string;
-  readonly onBusy: OnBusy | undefined;
-  readonly onUnavailable: OnUnavailable | undefined;
-  readonly when: When | undefined;
-  readonly labelOf: LabelOf | undefined;
+  readonly onBusy?: OnBusy;
+  readonly onUnavailable?: OnUnavailable;
+  readonly when?: When;
+  readonly labelOf?: LabelOf;
 }
 
 function checkedOptions<A extends readonly unknown[]>(where: string, options: LockedOptions<A>): CheckedOptions {
   const place = `@Locked of ${where}`;
-  const { name = DEFAULT_INSTANCE, label, ...others } = copyOptions(place, options);
-  const { onBusy, onUnavailable, when, ...lockOptions } = others;
-  checkInstanceName(place, name);
-  if (onBusy !== undefined) checkValue(where, 'onBusy', onBusy, insteadRule);
-  if (onUnavailable !== undefined) checkValue(where, 'onUnavailable', onUnavailable, insteadRule);
-  if (when !== undefined) checkValue(where, 'when', when, whenRule);
-  if (label !== undefined) checkValue(place, 'label', label, labelOrFunction);
-  const known = checkLockOptions(lockOptions, place, DECORATOR_OPTIONS);
-  const labels = typeof label === 'string' ? { label, labelOf: undefined } : { labelOf: label as LabelOf | undefined };
-  const instead = {
-    onBusy: onBusy as OnBusy | undefined,
-    onUnavailable: onUnavailable as OnUnavailable | undefined,
-  };
-  return { ...known, ...labels, ...instead, when: when as When | undefined, name };
+  const { label, ...known } = checkMode(checkAt('@Locked', options, place), place);
+  const labels = typeof label === 'function' ? { labelOf: label } : { label };
+  return { name: OPTIONS.name.default, ...known, ...labels } as CheckedOptions;
 }
 
 export function returnsObservable(target: object, propertyKey: string | symbol): boolean {

@@ -1,13 +1,12 @@
 import { Inject } from '@nestjs/common';
-import { checkOptions, checkValue, type OptionRule } from '../core/check-options.js';
+import { checkValue, type OptionRule } from '../core/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import type { Lock } from '../core/hold/lock.js';
 import { serviceProperty } from '../locked/bound-service.js';
 import { ownLeaderMethods, registerLeader } from '../locked/leader-methods.js';
-import { instanceName } from '../options/instance-name.js';
 import type { LeadOptions } from '../options/lead.options.js';
+import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { LOCK_RULES } from '../options/resolve-options.js';
 import { describeMethod } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
 import type { NoGenerator, NoMethod, OnlyMethods } from './locked.decorator.js';
@@ -71,8 +70,7 @@ export function WhileLeader(resource: string, options: WhileLeaderOptions = {}):
     const place = `@WhileLeader of ${name}`;
     checkMethod(name, target, propertyKey, descriptor);
     checkValue(place, 'the resource', resource, resourceRule);
-    const rules = { ttlMs: LOCK_RULES.ttlMs, name: instanceName };
-    const { ttlMs, name: instance = DEFAULT_INSTANCE } = checkOptions<WhileLeaderOptions>(place, options, rules);
+    const { ttlMs, name: instance = DEFAULT_INSTANCE } = checkAt('@WhileLeader', options, place);
     const [token, service] = [getLockServiceToken(instance), serviceProperty(instance)];
     Inject(token)(target, service);
     registerLeader(target, propertyKey, { name, resource, ttlMs, token, service });

@@ -12,6 +12,7 @@ import {
   messageOf,
 } from '../core/errors.js';
 import type { LockEngine } from '../core/lock-engine.js';
+import { HTTP } from '../options/option-table.js';
 import type { HttpOptions } from '../options/redis-lock.options.js';
 
 /** What a caller gets for a lock error. */
@@ -54,8 +55,6 @@ const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
   LOCK_STALE: { status: 409, transient: true },
 };
 
-const DEFAULT_RETRY_AFTER_MS = 1000;
-
 const known = shared('error-responses', () => new WeakMap<object, ErrorResponses>());
 
 /** Logs an error that the program is to blame for. The engine has logged a lost lock, but not the error of its work. */
@@ -82,7 +81,7 @@ export class ErrorResponses {
 
   /** False if the application's own filters handle all lock errors. */
   get filter(): boolean {
-    return this.options.filter ?? true;
+    return this.options.filter ?? HTTP.filter.default;
   }
 
   /**
@@ -105,7 +104,7 @@ export class ErrorResponses {
 
   /** Returns what a caller gets for an error. */
   responseTo(error: LockError): LockErrorResponse {
-    const { status: statuses, retryAfterMs = DEFAULT_RETRY_AFTER_MS } = this.options;
+    const { status: statuses, retryAfterMs = HTTP.retryAfterMs.default } = this.options;
     const input = error instanceof LockKeyError ? error.input : undefined;
     const kind = input === undefined ? KINDS[error.code] : CLIENT;
     // A value that the program made stays a 500.

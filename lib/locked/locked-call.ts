@@ -9,7 +9,8 @@ import { runUnder, settle } from '../core/hold/run-under.js';
 import { runWork, workChannel } from '../core/tracing.js';
 import type { LockService } from '../lock.service.js';
 import type { CallDefaults } from '../options/family-defaults.js';
-import { labelRule, type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
+import { OPTIONS } from '../options/option-table.js';
+import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
 import { isBackgroundWork } from './background-work.js';
 import { withClientInput } from './client-input.js';
 import { ErrorResponses } from './error-responses.js';
@@ -225,7 +226,7 @@ class LockedCall {
     if (typeof label !== 'function') return this.options.label;
     const given: unknown = Reflect.apply(label, this.instance, this.args);
     dropPromise(given);
-    if (given !== undefined) checkValue(this.method.name, 'the result of the label function', given, labelRule);
+    if (given !== undefined) checkValue(this.method.name, 'the result of the label function', given, OPTIONS.label);
     return given as string | undefined;
   }
 

@@ -1,11 +1,12 @@
 import type { AcquireOptions } from '../core/acquire/acquire-options.js';
 import { familyOf, familyOfTemplate } from '../core/call.js';
-import { checkOptions, checkValue, copyOptions, isOptionsObject, type OptionRule } from '../core/check-options.js';
+import { checkValue, copyOptions, isOptionsObject, type OptionRule } from '../core/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import { formatName } from '../core/format-value.js';
 import { isList, readList } from '../core/keys/read-list.js';
+import { checkAt } from './option-table.js';
 import type { FamilyOptions, RedisLockModuleOptions } from './redis-lock.options.js';
-import { checkHoldTimes, FAMILY_RULES, type ResolvedLockOptions } from './resolve-options.js';
+import { checkHoldTimes, type ResolvedLockOptions } from './resolve-options.js';
 
 /** A family's locks: their options with all defaults, and what happens to a `@Locked` call that gets none. */
 export interface FamilyDefaults extends Pick<FamilyOptions, 'onBusy' | 'onUnavailable'> {
@@ -38,7 +39,7 @@ export function familyDefaultsOf(
     checkFamily(family);
     const place = `families of RedisLockModule: ${formatName(family)}`;
     checkValue('families of RedisLockModule', formatName(family), given, familyRule);
-    const { onBusy, onUnavailable, ...own } = checkOptions(place, given, FAMILY_RULES);
+    const { onBusy, onUnavailable, ...own } = checkAt('family', given, place);
     const lock: ResolvedLockOptions = { ...module, ...own };
     checkHoldTimes(lock, place);
     byFamily.set(family, { lock, onBusy, onUnavailable });

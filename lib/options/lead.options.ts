@@ -1,7 +1,7 @@
-import { aFunction, checkOptions, type OptionRules } from '../core/check-options.js';
 import type { Lock } from '../core/hold/lock.js';
 import type { LeaderCallbacks } from '../core/leader/leadership.js';
-import { LOCK_RULES, type ResolvedLockOptions } from './resolve-options.js';
+import { checkAt } from './option-table.js';
+import type { ResolvedLockOptions } from './resolve-options.js';
 
 /**
  * The options of `LockService.lead()`.
@@ -39,13 +39,6 @@ export interface LeadOptions {
   readonly onDeposed?: ((reason: unknown) => unknown) | undefined;
 }
 
-const LEAD_RULES: OptionRules<LeadOptions> = {
-  ttlMs: LOCK_RULES.ttlMs,
-  signal: LOCK_RULES.signal,
-  onElected: aFunction,
-  onDeposed: aFunction,
-};
-
 /** How a candidate acquires its lock, whatever the defaults of the module are. */
 const LEADER = {
   mode: 'exclusive',
@@ -72,6 +65,6 @@ export function resolveLeadOptions(
   given: LeadOptions,
   { ttlMs: defaultTtlMs }: ResolvedLockOptions,
 ): { readonly candidacy: LeaderCallbacks; readonly lock: ResolvedLockOptions } {
-  const { ttlMs = defaultTtlMs, signal, ...candidacy } = checkOptions('lead()', given, LEAD_RULES);
+  const { ttlMs = defaultTtlMs, signal, ...candidacy } = checkAt('lead()', given);
   return { candidacy, lock: { ...LEADER, ttlMs, signal } };
 }

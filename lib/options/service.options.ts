@@ -1,5 +1,3 @@
-import { oneOf, type OptionRules, wholeNumber } from '../core/check-options.js';
-
 /**
  * What `LockService.list()` yields.
  *
@@ -19,18 +17,6 @@ export interface ListOptions {
   readonly count?: number | undefined;
 }
 
-/** The default of {@link ListOptions.count}. */
-export const DEFAULT_COUNT = 1_000;
-
-/** The rule of every option of `list()`. */
-export const LIST_RULES: OptionRules<ListOptions> = {
-  match: {
-    allowed: 'a glob over resources such as goods:*, of 1 to 1024 characters',
-    fits: (value) => typeof value === 'string' && value.length >= 1 && value.length <= 1_024,
-  },
-  count: wholeNumber(1, 100_000),
-};
-
 /**
  * The options of `LockService.forceRelease()`.
  *
@@ -45,14 +31,6 @@ export interface ForceReleaseOptions {
   readonly ifToken?: number | undefined;
 }
 
-/** The rule of every option of `forceRelease()`. */
-export const FORCE_RULES: OptionRules<ForceReleaseOptions> = {
-  ifToken: {
-    allowed: 'a fencing token, a whole number from 1 up',
-    fits: (value) => Number.isSafeInteger(value) && Number(value) > 0,
-  },
-};
-
 /**
  * The options of `LockService.assertHeld()`.
  *
@@ -66,6 +44,3 @@ export interface AssertHeldOptions {
    */
   readonly mode?: 'exclusive' | 'shared' | undefined;
 }
-
-/** The rule of every option of `assertHeld()`. */
-export const ASSERT_RULES: OptionRules<AssertHeldOptions> = { mode: oneOf('exclusive', 'shared') };

@@ -14,7 +14,7 @@ import {
   type RedisLockModuleExtras,
 } from '../redis-lock.module-definition.js';
 import { type CheckLevel, DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
-import { LOCK_RULES } from '../options/resolve-options.js';
+import { OPTIONS } from '../options/option-table.js';
 import { memory } from '../stores/memory/memory.store.js';
 import { startOnBench, TestBench } from './test-bench.js';
 import { addTestService, forTests } from './test-services.js';
@@ -124,7 +124,7 @@ export function withMemoryLocks<B extends ProviderOverrides>(
   options: Pick<TestingOptions, 'bench' | 'clock' | 'lockOrder'> = {},
 ): B {
   checkValue('withMemoryLocks()', 'the builder', builder, builderRule);
-  const rules = { bench: benchRule, clock: clockRule, lockOrder: LOCK_RULES.lockOrder };
+  const rules = { bench: benchRule, clock: clockRule, lockOrder: OPTIONS.lockOrder };
   const { bench, clock, ...own } = checkOptions('withMemoryLocks()', options, rules);
   const start = starterOf('withMemoryLocks()', { bench, clock });
   const factory = (given: RedisLockModuleOptions, name: string): LockRuntime => {

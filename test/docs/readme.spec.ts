@@ -2,19 +2,32 @@ import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
 import { LockService } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks, withMemoryLocks } from 'nestjs-redis-lock/testing';
-import { LOCK_RULES, MODULE_RULES, resolveOptions } from '../../lib/options/resolve-options.js';
+import { OPTIONS, optionsAt } from '../../lib/options/option-table.js';
 import { page } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
-const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+const ofModule = { ...optionsAt('module'), ...optionsAt('extras') };
+const ofLock = optionsAt('lock');
+const allOptions = { ...ofModule, ...ofLock };
 
-const moduleOptions = Object.keys(MODULE_RULES);
-const allOptions = new Set([...moduleOptions, ...Object.keys(LOCK_RULES), 'name', 'isGlobal']);
+/** The defaults that are computed. */
+const COMPUTED: Readonly<Record<string, string>> = {
+  store: 'token()',
+  identity: 'host name and pid',
+  lockOrder: 'checks.lockOrder',
+  background: 'by decorator',
+};
 
-/** Returns the options in the tables of a page, with their defaults. */
+/** Returns an option as the page on configuration names it, with its mark. */
+function markOf(option: string): string {
+  if (!(option in ofLock)) return option;
+  return `${option} ${option in ofModule ? '•' : '◦'}`;
+}
+
+/** Returns the options in the tables of a page, with their marks and defaults. */
 function optionsOf(file: string): ReadonlyMap<string, string> {
-  const row = /^\| `(\w+)`(?: [•◦])? *\| `?([^|`]*?)`? *\|/gm;
-  return new Map([...page(file).text.matchAll(row)].map(([, option, value]) => [option, value]));
+  const row = /^\| `(\w+)`( [•◦])? *\| `?([^|`]*?)`? *\|/gm;
+  return new Map([...page(file).text.matchAll(row)].map(([, name, mark = '', value]) => [name + mark, value]));
 }
 
 describe('the README', () => {
@@ -48,35 +61,24 @@ describe('the README', () => {
 });
 
 describe('the page on configuration', () => {
-  it('lists every option of the module and of a lock with its default', () => {
-    const shown = optionsOf('docs/configuration.md');
-    expect(new Set(shown.keys())).toEqual(allOptions);
-    const defaults = {
-      name: 'default',
-      isGlobal: true,
-      key: 'none',
-      namespace: 'none',
-      families: 'none',
-      store: 'token()',
-      ...resolveOptions({}),
-      fairness: 'throughput',
-      replicas: 'none',
-      checks: 'warn',
-      http: 'none',
-      lockOrder: 'checks.lockOrder',
-      identity: 'host name and pid',
-      maxHoldMs: 'Infinity',
-      mode: 'exclusive',
-      permits: 'none',
-    };
-    const expected = Object.entries(defaults);
-    for (const [option, value] of expected) expect([option, shown.get(option)]).toEqual([option, asText(value)]);
+  it('lists every option of the module and of a lock, with its mark and its default', () => {
+    const rows = Object.entries<{ readonly default: string | number | boolean | undefined }>(allOptions);
+    const expected = rows.map(
+      ([name, row]) => [markOf(name), COMPUTED[name] ?? String(row.default ?? 'none')] as const,
+    );
+    expect(optionsOf('docs/configuration.md')).toEqual(new Map(expected));
   });
 
-  it('explains every option', () => {
+  it('explains every option, with its mark', () => {
     const { text } = page('docs/configuration.md');
-    const explained = [...text.matchAll(/^### `(\w+)`/gm)].map(([, option]) => option);
-    expect(new Set(explained)).toEqual(new Set([...allOptions, 'signal', 'label', 'background']));
+    const explained = [...text.matchAll(/^### `(\w+)`( [•◦])?$/gm)].map(([, name, mark = '']) => name + mark);
+    expect(explained.toSorted()).toEqual(Object.keys(allOptions).map(markOf).toSorted());
+  });
+
+  it('has the options of a lock in every place that the table of options names', () => {
+    // The options of a family are those with •, and two of `@Locked`.
+    const marked = Object.keys(OPTIONS).filter((name) => markOf(name).endsWith('•'));
+    expect(Object.keys(optionsAt('family'))).toEqual([...marked, 'lockOrder', 'onBusy', 'onUnavailable']);
   });
 
   it('has a function that says whether a call takes the lock', async () => {

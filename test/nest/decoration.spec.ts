@@ -211,7 +211,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     'an unknown onBusy',
     LockConfigError,
-    /^GoodsService\.buy: onBusy is "wait"; allowed is "throw", "skip" or a function/,
+    /^@Locked of GoodsService\.buy: onBusy is "wait"; allowed is "throw", "skip" or a function/,
     () => {
       class GoodsService {
         @Locked('goods', { onBusy: 'wait' as 'skip' })
@@ -223,7 +223,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     'an unknown onUnavailable',
     LockConfigError,
-    /^GoodsService\.buy: onUnavailable is "run"; allowed is "throw", "skip" or a function/,
+    /^@Locked of GoodsService\.buy: onUnavailable is "run"; allowed is "throw", "skip" or a function/,
     () => {
       class GoodsService {
         @Locked('goods', { onUnavailable: 'run' as 'skip' })

@@ -37,25 +37,35 @@ describe('options', () => {
     ['fairness', 0, '"throughput" or "strict"'],
     ['fairness', null, '"throughput" or "strict"'],
     ['http', true, 'like { filter: true, retryAfterMs: 1000 }'],
-    ['http', { filter: 'no' }, 'http of RedisLockModule: filter is "no"; allowed is true or false'],
+    ['http', { filter: 'no' }, 'the options of RedisLockModule: http.filter is "no"; allowed is true or false'],
     ['http', { retryAfterMs: -1 }, 'from 0'],
     ['http', { retryAfterMs: Infinity }, 'from 0'],
-    ['http', { httpStatus: {} }, 'there are filter, status, retryAfterMs'],
+    ['http', { httpStatus: {} }, 'no option http.httpStatus; there are http.filter, http.status, http.retryAfterMs'],
     ['http', { status: 409 }, '{ LOCK_TIMEOUT: 409 }'],
-    ['http', { status: { LOCK_BUSY: 409 } }, 'there are LOCK_TIMEOUT, LOCK_UNAVAILABLE'],
+    [
+      'http',
+      { status: { LOCK_BUSY: 409 } },
+      'no option http.status.LOCK_BUSY; there are http.status.LOCK_TIMEOUT, http.status.LOCK_UNAVAILABLE',
+    ],
     ['http', { status: { LOCK_TIMEOUT: 399 } }, 'from 400 to 599'],
     ['http', { status: { LOCK_TIMEOUT: 600 } }, 'from 400 to 599'],
     ['http', { status: { LOCK_TIMEOUT: 409.5 } }, 'a whole number'],
     ['http', { status: { LOCK_TIMEOUT: '409' } }, 'a whole number'],
     ['checks', 'fail', '"warn", "error", "off" or like { server: \'error\' }'],
     ['checks', null, '"warn", "error", "off"'],
-    ['checks', { server: 'fail' }, 'server is "fail"; allowed is "warn" or "error" or "off"'],
-    ['checks', { preflight: 'error' }, 'there are server, decoratorOrder, unlockedOverride, lockOrder'],
+    ['checks', { server: 'fail' }, 'checks.server is "fail"; allowed is "warn" or "error" or "off"'],
+    [
+      'checks',
+      { preflight: 'error' },
+      'there are checks.server, checks.decoratorOrder, checks.unlockedOverride, checks.lockOrder',
+    ],
     ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', {}, '{ min: 1, timeoutMs: 50 }'],
-    ['replicas', { min: 0 }, 'from 1 up'],
-    ['replicas', { min: 1, timeoutMs: 0 }, 'from 1 up'],
-    ['replicas', { min: 1, wait: 50 }, '{ min: 1, timeoutMs: 50 }'],
+    ['replicas', { timeoutMs: 50 }, '{ min: 1, timeoutMs: 50 }'],
+    ['replicas', { min: 0 }, 'replicas.min is 0; allowed is a whole number from 1 up'],
+    ['replicas', { min: Infinity }, 'from 1 up'],
+    ['replicas', { min: 1, timeoutMs: 0 }, 'replicas.timeoutMs is 0; allowed is a whole number from 1 to 500'],
+    ['replicas', { min: 1, wait: 50 }, 'no option replicas.wait; there are replicas.min, replicas.timeoutMs'],
   ];
 
   it('have an unavailableAfterMs of 500', () => {
@@ -109,7 +119,7 @@ describe('options', () => {
   it('have a default replicas.timeoutMs of 50, at most 500', () => {
     expect(resolveOptions({ replicas: { min: 2 } }).replicas).toEqual({ min: 2, timeoutMs: 50 });
     const slow = () => resolveOptions({ replicas: { min: 1, timeoutMs: 501 } });
-    expect(slow).toThrow('replicas.timeoutMs is 501; allowed is up to 500');
+    expect(slow).toThrow('replicas.timeoutMs is 501; allowed is a whole number from 1 to 500');
   });
 
   it('have the default for an undefined value', () => {

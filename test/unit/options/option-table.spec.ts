@@ -1,0 +1,110 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import type {
+  CheckOptions,
+  FamilyOptions,
+  HttpOptions,
+  LeadOptions,
+  LockOptions,
+  RedisLockModuleExtras,
+  RedisLockModuleOptions,
+  ReplicaOptions,
+  WhileLeaderOptions,
+} from 'nestjs-redis-lock';
+import type { LockedOptions } from '../../../lib/decorators/locked.decorator.js';
+import {
+  CHECKS,
+  HTTP,
+  type NamesAt,
+  OPTIONS,
+  optionsAt,
+  type Place,
+  REPLICAS,
+} from '../../../lib/options/option-table.js';
+import type { AssertHeldOptions, ForceReleaseOptions, ListOptions } from '../../../lib/options/service.options.js';
+
+/** True if an interface has the names of the table, and no others. */
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : { lacks: Exclude<B, A> }) : { lacks: Exclude<A, B> };
+
+/** Does not compile if an interface and the table differ. */
+const SAME: {
+  readonly module: Same<NamesAt<'module'>, keyof RedisLockModuleOptions>;
+  readonly extras: Same<NamesAt<'extras'>, keyof RedisLockModuleExtras>;
+  readonly family: Same<NamesAt<'family'>, keyof FamilyOptions>;
+  readonly lock: Same<NamesAt<'lock'>, keyof LockOptions>;
+  readonly '@Locked': Same<NamesAt<'@Locked'>, keyof LockedOptions>;
+  readonly '@WhileLeader': Same<NamesAt<'@WhileLeader'>, keyof WhileLeaderOptions>;
+  readonly 'extend()': Same<NamesAt<'extend()'>, 'ttlMs'>;
+  readonly 'lead()': Same<NamesAt<'lead()'>, keyof LeadOptions>;
+  readonly 'list()': Same<NamesAt<'list()'>, keyof ListOptions>;
+  readonly 'forceRelease()': Same<NamesAt<'forceRelease()'>, keyof ForceReleaseOptions>;
+  readonly 'assertHeld()': Same<NamesAt<'assertHeld()'>, keyof AssertHeldOptions>;
+  readonly checks: Same<keyof typeof CHECKS, keyof CheckOptions>;
+  readonly http: Same<keyof typeof HTTP, keyof HttpOptions>;
+  readonly replicas: Same<keyof typeof REPLICAS, keyof ReplicaOptions>;
+} = {
+  module: true,
+  extras: true,
+  family: true,
+  lock: true,
+  '@Locked': true,
+  '@WhileLeader': true,
+  'extend()': true,
+  'lead()': true,
+  'list()': true,
+  'forceRelease()': true,
+  'assertHeld()': true,
+  checks: true,
+  http: true,
+  replicas: true,
+};
+
+const FILES = ['options/lock.options', 'options/redis-lock.options', 'redis-lock.module-definition'];
+
+/** Returns the option, the tag and the value of each `@default`, `@minimum` and `@maximum` in the interfaces. */
+function documented(): [option: string, tag: string, value: string][] {
+  const texts = FILES.map((file) => readFileSync(join(__dirname, `../../../lib/${file}.ts`), 'utf8'));
+  const docs = texts.flatMap((text) => [...text.matchAll(/\/\*\*((?:(?!\*\/)[^])*)\*\/\s+readonly (\w+)\?:/g)]);
+  return docs.flatMap(([, doc, option]) =>
+    [...doc.matchAll(/@(default|minimum|maximum) (.+)/g)].map(([, tag, value]): [string, string, string] => [
+      option,
+      tag,
+      value,
+    ]),
+  );
+}
+
+describe('the table of options', () => {
+  const all: Readonly<Record<string, (typeof OPTIONS)[keyof typeof OPTIONS]>> = OPTIONS;
+  const computed = ['identity', 'store', 'onBusy', 'onUnavailable', 'background'];
+
+  it.each(documented().filter(([option, tag]) => tag === 'default' && option in all && !computed.includes(option)))(
+    'has the default of %s that its docstring has',
+    (option, _, value) => {
+      const shown = all[option].default ?? CHECKS.lockOrder.default;
+      expect(typeof shown === 'string' ? `'${shown}'` : String(shown)).toBe(value);
+    },
+  );
+
+  it.each(documented().filter(([, tag]) => tag !== 'default'))('allows %s up to its %s, %s', (option, tag, value) => {
+    const beyond = Number(value) + (tag === 'minimum' ? -1 : 1);
+    expect([all[option].fits(Number(value)), all[option].fits(beyond)]).toEqual([true, false]);
+  });
+
+  it('allows each default', () => {
+    const given = Object.entries(all).filter(([, row]) => row.default !== undefined);
+    for (const [name, row] of given) expect([name, row.fits(row.default)]).toEqual([name, true]);
+  });
+
+  it('has the options of the interfaces at each place', () => {
+    for (const place of Object.keys(SAME).slice(0, 11)) expect(optionsAt(place as Place)).not.toEqual({});
+  });
+
+  it('allows a function as a label for @Locked only', () => {
+    const label = (): string => 'request 7';
+    expect(optionsAt('@Locked')).toHaveProperty('label.fits');
+    expect((optionsAt('@Locked') as { label: { fits(value: unknown): boolean } }).label.fits(label)).toBe(true);
+    expect(optionsAt('lock').label.fits(label)).toBe(false);
+  });
+});
