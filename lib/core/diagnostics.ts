@@ -120,7 +120,7 @@ interface RefusedOptions extends CallDetails {
 
 /** The hold of a caller that was given the lock. */
 interface GrantedLock {
-  readonly shared: EventGrant;
+  readonly grant: EventGrant;
 }
 
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
@@ -136,7 +136,7 @@ export class LockEvents {
   }
 
   granted(lock: GrantedLock, target: CallTarget, waitedMs: number): void {
-    const grant = lock.shared;
+    const { grant } = lock;
     if (this.channels.granted.hasSubscribers) {
       const event: GrantedEvent = { ...this.of(grant, grant.options), waitedMs, fencingToken: grant.token };
       this.channels.granted.publish(event);

@@ -1,5 +1,5 @@
 import { latestCall } from './call.js';
-import { closed } from './acquire/acquire-errors.js';
+import { LockClosedError } from './errors.js';
 import { atEndOfTick, type Clock, type Timer } from './time/clock.js';
 
 /** What has to end before an engine is closed. */
@@ -37,7 +37,7 @@ export class Lifecycle {
   admit(resource: string, nested: boolean, background = false): void {
     if (this.phase === 'open') return;
     const isLate = this.phase === 'draining' || background;
-    if (this.phase === 'closed' || (isLate && !nested)) throw closed(resource);
+    if (this.phase === 'closed' || (isLate && !nested)) throw closedError(resource);
   }
 
   /** Called when a call has ended without a lock, and when a hold has ended. */
@@ -109,4 +109,9 @@ export class Lifecycle {
   private check(): void {
     for (const check of this.checks) check();
   }
+}
+
+/** Returns the error for a caller that comes while the application is shutting down. */
+export function closedError(resource: string): LockClosedError {
+  return new LockClosedError(`${resource} cannot be locked: the application is shutting down.`, { resource });
 }

@@ -1,4 +1,4 @@
-import { closed, describeUnsupportedForce } from './acquire/acquire-errors.js';
+import { describeUnsupportedForce } from './acquire/acquire-errors.js';
 import type { AcquireOptions, Target } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { Admission } from './acquire/admission.js';
@@ -22,7 +22,7 @@ import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import type { PassingLimits } from './lease/ownership.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
-import { Lifecycle } from './lifecycle.js';
+import { closedError, Lifecycle } from './lifecycle.js';
 import { type LocalLockState, toLocalState } from './local-state.js';
 import { OrderWatch } from './order/order-watch.js';
 import { callsByKey, type KeyCalls } from './own-calls.js';
@@ -375,7 +375,7 @@ export class LockEngine {
     // Waiters come first: the end of a grant must not let the next one in.
     lines.close();
     for (const grant of watchdog.grants())
-      leases.lose(grant, 'the application is shutting down', closed(grant.resource));
+      leases.lose(grant, 'the application is shutting down', closedError(grant.resource));
     await this.releaser.drain();
     watchdog.close();
     this.releaser.close();

@@ -21,7 +21,7 @@ export function loseAllOf({ engine }: LockService): void {
 export const refuseWaitersOf = ({ engine }: LockService): void => engine.lines.close();
 
 /** Returns the owner of a lock, as the store has it. */
-export const ownerOf = (lock: Lock): string => lock.shared.owner;
+export const ownerOf = (lock: Lock): string => lock.grant.owner;
 
 /** Returns how many holds and scopes surround the caller. */
 export const contextsAround = (): number => [...surroundings()].length;

@@ -1,5 +1,4 @@
 import {
-  LockClosedError,
   LockConfigError,
   type LockError,
   LockReentryError,
@@ -269,9 +268,4 @@ export function describeUnsupportedForce(
 
 function format(mode: LockMode): string {
   return typeof mode === 'number' ? `with one of ${mode} permits` : mode;
-}
-
-/** Returns the error for a caller that comes while the application is shutting down. */
-export function closed(resource: string): LockClosedError {
-  return new LockClosedError(`${resource} cannot be locked: the application is shutting down.`, { resource });
 }

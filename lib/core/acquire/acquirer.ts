@@ -118,7 +118,7 @@ export class Acquirer {
       const others = targets.filter(({ key }) => !locks.has(key));
       if (others.length > 0) await this.acquireInOrder(others, { ...options, signal: waiting.signal }, add);
       // A nested hold may be of a grant that another request of the lock scope still waits to use.
-      for (const { shared } of locks.values()) if (shared.ready !== undefined) await shared.ready;
+      for (const { grant } of locks.values()) if (grant.ready !== undefined) await grant.ready;
       for (const lock of locks.values()) lock.assertHeld();
       return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));
     } catch (reason) {
@@ -217,7 +217,7 @@ export class Acquirer {
   private publishGrant({ lock, isNew }: ScopedLock, target: Target, call: AcquireCall, isUnpublished: boolean): void {
     const { options, startedAt } = call;
     if (isNew && isUnpublished) this.events.requested(target, options);
-    if (isNew) this.events.granted(lock, target, lock.shared.grantedAt - startedAt);
+    if (isNew) this.events.granted(lock, target, lock.grant.grantedAt - startedAt);
     else if (!isUnpublished)
       this.events.refused(target, options, this.leases.now() - startedAt, grantedInScope(target), 'nested');
   }
@@ -242,7 +242,7 @@ export class Acquirer {
       this.checkCall(target, call);
       if (outer !== undefined) {
         const enter = (): Lock => this.nest(outer, options, scope);
-        const use = new UseWaiter(outer.shared, { options, startedAt, arrival, clock: this.clock, enter });
+        const use = new UseWaiter(outer.grant, { options, startedAt, arrival, clock: this.clock, enter });
         const nestedLock = await use.wait();
         if (nestedLock !== undefined) return { lock: await whenReady(nestedLock), isNew: false };
         continue;
@@ -315,17 +315,17 @@ export class Acquirer {
 
   /** Returns whether a caller must wait for other uses of a lock that only a lock scope keeps around it. */
   private mustWait(outer: Lock): boolean {
-    return outer.shared.isBusy && this.isKeptApart(outer);
+    return outer.grant.isBusy && this.isKeptApart(outer);
   }
 
   /** Returns whether only a lock scope keeps an exclusive lock around the caller. */
-  private isKeptApart({ isKept, shared, key }: Lock): boolean {
-    return isKept && shared.mode === 'exclusive' && !isUsedAround(this.leases, key);
+  private isKeptApart({ isKept, grant, key }: Lock): boolean {
+    return isKept && grant.mode === 'exclusive' && !isUsedAround(this.leases, key);
   }
 
   private nest(outer: Lock, options: AcquireOptions, scope = scopeAround()): Lock {
     outer.assertHeld();
-    const { shared: grant, resource, isKept } = outer;
+    const { grant, resource, isKept } = outer;
     if (grant.mode !== 'exclusive' && grant.mode !== options.mode) {
       throw upgradeError(resource, grant.mode, options.mode);
     }
@@ -366,6 +366,6 @@ function isFinal(reply: LastReply): boolean {
 
 /** Returns a nested hold when its caller may use it. The request that was granted the lock may wait for that, too. */
 function whenReady(lock: Lock): Promise<Lock> {
-  const { ready } = lock.shared;
+  const { ready } = lock.grant;
   return ready === undefined ? Promise.resolve(lock) : ready.then(() => lock);
 }

@@ -1,10 +1,10 @@
 import { LockTimeoutError, type LockError, withoutStack } from '../errors.js';
 import type { StoreGrant } from '../lease/grant.js';
 import { Ownership, type OwnershipUser } from '../lease/ownership.js';
+import { closedError } from '../lifecycle.js';
 import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
 import {
   acquireError,
-  closed,
   failedBecause,
   heldUntil,
   type LastReply,
@@ -156,13 +156,13 @@ export class Line implements LoopUser, OwnershipUser {
   refuseOutsiders(onlyBackground: boolean): void {
     for (const waiter of this.queue) {
       if (waiter.nested || (onlyBackground && waiter.options.background !== true)) continue;
-      this.refuse(waiter, closed(waiter.resource));
+      this.refuse(waiter, closedError(waiter.resource));
     }
   }
 
   /** Rejects all waiters and cancels all timers. */
   close(): void {
-    for (const waiter of this.queue) this.refuse(waiter, closed(waiter.resource));
+    for (const waiter of this.queue) this.refuse(waiter, closedError(waiter.resource));
     for (const ownership of this.owned) ownership.close();
   }
 

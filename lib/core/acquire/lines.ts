@@ -1,7 +1,8 @@
 import type { Grant, StoreGrant } from '../lease/grant.js';
 import { Ownership, type OwnershipUser } from '../lease/ownership.js';
+import { closedError } from '../lifecycle.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
-import { closed, outageError } from './acquire-errors.js';
+import { outageError } from './acquire-errors.js';
 import {
   type AcquireDeps,
   leaseOf,
@@ -213,7 +214,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
     for (const line of this.all()) line.refuseOutsiders(onlyBackground);
     for (const request of this.multiAcquires) {
       if (request.caller.nested || (onlyBackground && !request.isBackground)) continue;
-      request.refuse(closed(request.resource));
+      request.refuse(closedError(request.resource));
     }
   }
 
@@ -221,7 +222,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
   close(): void {
     for (const key of this.thin.keys()) this.inflateAt(key);
     for (const each of [...this.all(), ...this.bare]) each.close();
-    for (const request of this.multiAcquires) request.refuse(closed(request.resource));
+    for (const request of this.multiAcquires) request.refuse(closedError(request.resource));
   }
 
   /** Returns the lines of a key. @internal */

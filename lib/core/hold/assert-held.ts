@@ -17,7 +17,7 @@ export function assertHeldAround(
   const lock = heldAround(leases, key);
   if (lock === undefined) throw lossAround(resource, key) ?? notHeld(resource);
   lock.assertHeld();
-  if (mode === 'shared' || lock.shared.mode === 'exclusive') return lock;
+  if (mode === 'shared' || lock.grant.mode === 'exclusive') return lock;
   throw new LockNotHeldError(
     `${resource} is held with others, and this code needs it alone; allowed is an exclusive hold, or mode: 'shared'.`,
     { resource },

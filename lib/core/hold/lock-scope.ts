@@ -239,7 +239,7 @@ export class ScopeHold implements Hold, LockScope {
 
   /** Ends to keep a lock. */
   drop(lock: KeptLock): void {
-    this.kept.delete(lock.shared);
+    this.kept.delete(lock.grant);
     for (const locks of this.byKey.values()) if (locks.get(lock.key) === lock) locks.delete(lock.key);
   }
 

@@ -62,6 +62,8 @@ export interface Hold {
  * @publicApi
  */
 export class Lock implements Hold {
+  /** The grant, which nested holds have in common. @internal */
+  readonly grant: Grant;
   /** Whether work runs under this hold, until it ends. @internal */
   readonly runsWork: boolean;
   /** See {@link Hold.awaitsRelease}. @internal */
@@ -78,10 +80,11 @@ export class Lock implements Hold {
 
   /** @internal */
   constructor(
-    private readonly grant: Grant,
+    grant: Grant,
     private readonly leases: HoldLeases,
     { runsWork = false, awaitRelease = true, leaks, place }: HoldUse = {},
   ) {
+    this.grant = grant;
     this.runsWork = runsWork;
     this.awaitsRelease = awaitRelease;
     this.leaks = leaks;
@@ -165,11 +168,6 @@ export class Lock implements Hold {
   /** The name of the module instance whose lock it is. @internal */
   get instance(): string {
     return this.leases.instance;
-  }
-
-  /** The grant that nested holds share. @internal */
-  get shared(): Grant {
-    return this.grant;
   }
 
   /** Why the lock was lost. Undefined if it was not. @internal */

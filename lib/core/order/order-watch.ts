@@ -58,7 +58,7 @@ export interface HeldLock {
   /** The name of its module instance. */
   readonly instance: string;
   /** Its grant. */
-  readonly shared: { readonly options: CallDetails };
+  readonly grant: { readonly options: CallDetails };
 }
 
 /** A lock that a caller requests, and that it does not hold. */
@@ -126,7 +126,7 @@ export class OrderWatch {
   nested(held: readonly HeldLock[], taken: RequestedLock, details: RequestDetails): void {
     const to = orderedLock(this.instance, taken, details);
     for (const lock of held) {
-      const { options } = lock.shared;
+      const { options } = lock.grant;
       const from = orderedLock(lock.instance, lock, options);
       this.record({ held: from, taken: to, holder: options.method, taker: details.method }, details);
     }

@@ -197,7 +197,7 @@ describe('a master that has lost a reader', () => {
       const value = String(await here.admins[master].get(here.key));
       const without = value
         .split(';')
-        .filter((sharer) => !sharer.startsWith(reader.shared.owner))
+        .filter((sharer) => !sharer.startsWith(reader.grant.owner))
         .join(';');
       await here.admins[master].set(here.key, without, 'KEEPTTL');
     }
@@ -237,7 +237,7 @@ describe('a reader that has left', () => {
       expect(await locks.tryAcquire('goods:300', shared)).toBeNull();
       way.resume(direction);
       await eventually('the vote is released', async () => (await sharers())[2] === 1);
-      expect(await here.admins[2].get(here.key)).toContain(stays.shared.owner);
+      expect(await here.admins[2].get(here.key)).toContain(stays.grant.owner);
     },
   );
 

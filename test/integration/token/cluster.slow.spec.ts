@@ -146,7 +146,7 @@ describe('a connection to a node that ends', () => {
 });
 
 describe('a node that hangs', () => {
-  const renewal = ({ key, shared: { owner } }: Lock) =>
+  const renewal = ({ key, grant: { owner } }: Lock) =>
     ({ keys: [key], owner, mode: 'exclusive', leaseMs: 60_000 }) as const;
   const everywhere = (coverage: 'yes' | 'no') =>
     Promise.all(

@@ -53,10 +53,10 @@ describe('a multi-lock of free locks of one family', () => {
     expect(log.lockRequests).toEqual(['tokenAcquireMany']);
     expect(all.resources).toEqual(['account:3', 'account:1', 'account:2']);
     for (const resource of ACCOUNTS) {
-      const { shared, fencingToken } = all.of(resource);
+      const { grant, fencingToken } = all.of(resource);
       expect(fencingToken).toBe(all.locks[0].fencingToken);
       expect(await here.admin.get(here.keyOf(resource))).toMatch(
-        new RegExp(`^v1-${shared.owner}/[\\w-]+ ${fencingToken}$`),
+        new RegExp(`^v1-${grant.owner}/[\\w-]+ ${fencingToken}$`),
       );
       expect(await here.admin.pttl(here.keyOf(resource))).toBeGreaterThan(25_000);
       expect(await here.instance().tryAcquire(resource)).toBeNull();

@@ -104,7 +104,7 @@ describe('readers and writers', () => {
     ];
     const queue = helperKey(here.key, 'queue');
     const entries = await here.admin.zrange(queue, 0, '-1');
-    await here.admin.zrem(queue, ...entries.filter((entry) => entry.startsWith(`v1-${one.shared.owner}/`)));
+    await here.admin.zrem(queue, ...entries.filter((entry) => entry.startsWith(`v1-${one.grant.owner}/`)));
     await here.clock.advanceUntil('its signal aborts', () => one.signal.aborted);
     expect(one.signal.reason).toBeInstanceOf(LockLostError);
     await here.clock.advanceUntil('the other one is renewed', () => other.expiresInMs > 1_250);
@@ -140,7 +140,7 @@ describe('readers and writers', () => {
     const locks = here.instance();
     const lock = await locks.acquire('goods:300', shared);
     const { store } = locks.engine;
-    const { owner } = lock.shared;
+    const { owner } = lock.grant;
     const writes = async (): Promise<number> =>
       Number(/rdb_changes_since_last_save:(\d+)/.exec(await here.admin.info('persistence'))?.[1]);
     const before = await writes();
