@@ -120,6 +120,21 @@ class SystemTimer implements Timer {
 const STALL_MS = 50;
 
 /**
+ * Calls `giveUp` after `delayMs`, when the replies that have arrived by then were read. If the event loop stood still,
+ * it is called later.
+ */
+export function scheduleTimeout(clock: Clock, delayMs: number, giveUp: () => void): Timer {
+  const limitMs = Math.max(0, delayMs);
+  const dueAt = clock.now() + limitMs;
+  const onTime = (): void => {
+    // The event loop runs timers before it reads sockets.
+    timer = clock.schedule(clock.now() - dueAt > STALL_MS ? limitMs / 2 : 0, giveUp, true);
+  };
+  let timer = clock.schedule(limitMs, onTime, true);
+  return { cancel: () => timer.cancel() };
+}
+
+/**
  * Returns the result of `reply` if it settles within `delayMs`, otherwise what `late` returns or throws. If the event
  * loop stood still when the time was over, the reply has half of `delayMs` more: the request may not have been sent.
  */
@@ -132,13 +147,7 @@ export function withTimeout<T>(clock: Clock, delayMs: number, reply: Promise<T>,
         reject(error);
       }
     };
-    const limitMs = Math.max(0, delayMs);
-    const dueAt = clock.now() + limitMs;
-    const onTime = (): void => {
-      // The event loop runs timers before it reads sockets.
-      timer = clock.schedule(clock.now() - dueAt > STALL_MS ? limitMs / 2 : 0, giveUp, true);
-    };
-    let timer = clock.schedule(limitMs, onTime, true);
+    const timer = scheduleTimeout(clock, delayMs, giveUp);
     reply.then(resolve, reject).finally(() => timer.cancel());
   });
 }

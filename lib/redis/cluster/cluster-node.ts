@@ -1,8 +1,7 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
 import { DeadlineRequests, type PendingRequests } from '../deadline-requests.js';
-import type { ChannelKind, ChannelSource } from '../pubsub/channel-source.js';
+import { type ChannelKind, type ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { ShardedSubscriber } from '../pubsub/sharded-subscriber.js';
-import { VerifiedSubscriber, type SubscriberListener } from '../pubsub/verified-subscriber.js';
 import type { RedisSubscriber } from '../redis-client.js';
 import { RedisConnection } from '../redis-connection.js';
 import type { RedisNode } from '../topology.js';
@@ -22,8 +21,8 @@ export interface NodeListener {
   onChannelsRemoved(node: ClusterNode): void;
   /** The node's connection has ended. ioredis makes another client for it. */
   onNodeEnded(node: ClusterNode): void;
-  /** Returns the listener for the node's subscriber. */
-  subscriberListenerOf(node: ClusterNode): SubscriberListener;
+  /** Receives the messages and the events of the nodes' channels. Undefined before `listen` and after its end. */
+  readonly channels: ChannelListener | undefined;
 }
 
 /** What all nodes of a cluster share. */
@@ -55,11 +54,10 @@ const SUBSCRIBER = {
 };
 
 /** One node of a cluster, for as long as ioredis' connection to it lasts. */
-export class ClusterNode implements RedisNode, ChannelSource {
+export class ClusterNode implements RedisNode {
   readonly connection: RedisConnection;
   readonly deadlineRequests: DeadlineRequests;
-  /** The connection for channels, which `openSubscriber` opens. */
-  readonly subscriber: VerifiedSubscriber;
+  readonly source: ChannelSource;
   private nodeWithAsking: RedisNode | undefined;
   private unansweredCount = 0;
   private silenceTimer: Timer | undefined;
@@ -81,8 +79,8 @@ export class ClusterNode implements RedisNode, ChannelSource {
     const { clock, requestTimeoutMs, pending, listener } = deps;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, true, address);
     this.deadlineRequests = new DeadlineRequests(this.connection, clock, pending);
-    const subscriberListener = listener.subscriberListenerOf(this);
-    this.subscriber = new VerifiedSubscriber(undefined, this.connection, clock, requestTimeoutMs, subscriberListener);
+    const subscribe = (kind: ChannelKind): RedisSubscriber => this.connectSubscriber(kind);
+    this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, subscribe, () => listener.channels);
     const connectionListener = {
       onDisconnected: () => listener.onNodeDisconnected(this),
       // A node is usually another object when it is back, so the slot map knows which nodes were lost.
@@ -91,7 +89,7 @@ export class ClusterNode implements RedisNode, ChannelSource {
       onReachable: () => listener.onNodeReachable(this),
       onSlowReply: (durationMs: number, sentAt: number) => listener.onSlowReply(durationMs, sentAt),
     };
-    const follower = { reconnect: () => this.subscriber.reconnect(), close: () => this.close() };
+    const follower = { reconnect: () => this.source.reconnect(), close: () => this.close() };
     this.stopListening = this.connection.listen(connectionListener, follower);
     if (client.status === 'wait') client.connect().catch(() => undefined);
   }
@@ -116,18 +114,6 @@ export class ClusterNode implements RedisNode, ChannelSource {
     return this.nodeWithAsking;
   }
 
-  openSubscriber(kind: ChannelKind): void {
-    this.subscriber.open((): RedisSubscriber => {
-      const copy = this.client.duplicate(SUBSCRIBER);
-      copy.on('moved', () => this.deps.listener.onChannelsRemoved(this));
-      return new ShardedSubscriber(copy, kind === 'sharded or plain');
-    });
-  }
-
-  onLastUnsubscribed(): void {
-    this.subscriber.close();
-  }
-
   /** Returns the reply, and reports the node as silent if it does not reply in time. */
   // Every lock goes through here, and `async` would cost it a promise more.
   trackReply<T>(pendingReply: Promise<T>): Promise<T> {
@@ -142,8 +128,14 @@ export class ClusterNode implements RedisNode, ChannelSource {
     this.silenceTimer?.cancel();
     this.silenceTimer = undefined;
     this.unansweredCount = -Infinity;
-    this.subscriber.close();
+    this.source.close();
     this.deps.listener.onNodeEnded(this);
+  }
+
+  private connectSubscriber(kind: ChannelKind): RedisSubscriber {
+    const copy = this.client.duplicate(SUBSCRIBER);
+    copy.on('moved', () => this.deps.listener.onChannelsRemoved(this));
+    return new ShardedSubscriber(copy, kind === 'sharded or plain');
   }
 
   // A stopped node keeps its connection open, so its silence is the only sign that requests should go elsewhere.

@@ -3,7 +3,7 @@ import { LockConfigError } from '../../core/errors.js';
 import { downServer, type ServerPing } from '../../core/store/store-ping.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
 import type { RedisCluster } from './cluster-client.js';
-import type { ChannelListener } from '../pubsub/channel-source.js';
+import type { ChannelListener, ChannelSource, ChannelSources } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
 import type { RedisConnection } from '../redis-connection.js';
 import type { RedisScript } from '../redis-script.js';
@@ -26,7 +26,7 @@ const MAX_REDIRECTIONS = 4;
 type Send<T> = (node: RedisNode) => Promise<T>;
 
 /** The topology of a cluster: each key is on the node that has its slot. */
-export class ClusterTopology implements Topology {
+export class ClusterTopology implements Topology, ChannelSources {
   /** @internal Public for tests. */
   readonly slotMap: SlotMap;
   /** The client's `keyPrefix`. It counts for the slot of a key. */
@@ -117,6 +117,10 @@ export class ClusterTopology implements Topology {
     return this.slotMap.nodeOf(this.slotOf(key));
   }
 
+  sourceOf(key: string): ChannelSource | undefined {
+    return this.nodeOf(key)?.source;
+  }
+
   /** Groups items by the node that has their key, or by undefined while there is no connection to it. */
   byNode<T>(items: readonly T[], keyOf: (item: T) => string): Map<ClusterNode | undefined, T[]> {
     const byNode = new Map<ClusterNode | undefined, T[]>();
@@ -138,12 +142,10 @@ export class ClusterTopology implements Topology {
     return this.slotMap.addressOf(this.slotOf(key));
   }
 
-  /** Learns from a redirection that the key's node has sent in reply to a SUBSCRIBE. */
   learnRedirection(key: string, redirection: Redirection): void {
     this.slotMap.nodeAfter(this.slotOf(key), redirection, this.nodeOf(key));
   }
 
-  /** Refreshes the slot table in the background. */
   refresh(): void {
     this.slotMap.refresh();
   }

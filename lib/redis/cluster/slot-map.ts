@@ -3,7 +3,6 @@ import type { Clock, Timer } from '../../core/time/clock.js';
 import type { KeyFilter, StoreListener } from '../../core/store/lock-store.js';
 import { PendingRequests } from '../deadline-requests.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
-import type { SubscriberListener } from '../pubsub/verified-subscriber.js';
 import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
 import { clusterFailure } from '../redis-errors.js';
 import type { RedisConnection } from '../redis-connection.js';
@@ -44,7 +43,7 @@ export class SlotMap implements NodeListener {
   /** @internal Public for tests. */
   mayRefreshAt = -Infinity;
   private listener: ConnectionListener | undefined;
-  private channels: ChannelListener | undefined;
+  channels: ChannelListener | undefined;
   private outageTimer: Timer | undefined;
   private refreshTimer: Timer | undefined;
   private reconnectTimer: Timer | undefined;
@@ -170,22 +169,13 @@ export class SlotMap implements NodeListener {
 
   onChannelsRemoved(node: ClusterNode): void {
     this.refresh();
-    this.channels?.onChannelsRemoved(node);
+    this.channels?.onChannelsRemoved(node.source);
   }
 
   onNodeEnded(node: ClusterNode): void {
     if (this.nodes.get(node.address) === node) this.nodes.delete(node.address);
     this.ownClients.delete(node.client);
     this.refresh();
-  }
-
-  subscriberListenerOf(node: ClusterNode): SubscriberListener {
-    return {
-      onReady: () => this.channels?.onSourceReady(node),
-      onLost: () => this.channels?.onSourceLost(node),
-      onMessage: (channel, message) => this.channels?.onMessage(node, channel, message),
-      onRefused: (why) => this.channels?.onRefused(why),
-    };
   }
 
   private nodeAt(address: string): ClusterNode | undefined {

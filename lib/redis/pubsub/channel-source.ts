@@ -1,20 +1,25 @@
-import type { RedisConnection } from '../redis-connection.js';
-import type { VerifiedSubscriber } from './verified-subscriber.js';
+import { runOutside } from '../../core/async-context.js';
+import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../core/time/clock.js';
+import { messageOf } from '../../core/errors.js';
+import type { RedisSubscriber } from '../redis-client.js';
+import type { Follower, RedisConnection } from '../redis-connection.js';
+import { type Redirection, redirectionIn } from '../redirection.js';
+import { unavailableBecause } from '../redis-errors.js';
+import { probeDelayMs } from './probe-delay.js';
 
 /**
  * `sharded or plain`: plain channels are used if the server is older than Redis 7. A single server has plain channels.
  */
 export type ChannelKind = 'sharded' | 'sharded or plain';
 
-/** A server that publishes to channels, and the connection on which they are subscribed. */
-export interface ChannelSource {
-  /** The connection that sends commands. */
-  readonly connection: RedisConnection;
-  readonly subscriber: VerifiedSubscriber;
-  /** Opens the subscriber's connection in the background. Does nothing if it is open already. */
-  openSubscriber(kind: ChannelKind): void;
-  /** Called after the last channel was unsubscribed. */
-  onLastUnsubscribed(): void;
+/** The servers that publish to channels: one, or the nodes of a cluster. */
+export interface ChannelSources {
+  /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
+  sourceOf(key: string): ChannelSource | undefined;
+  /** Learns from a redirection that the key's server has sent in reply to a SUBSCRIBE. */
+  learnRedirection?(key: string, redirection: Redirection): void;
+  /** Refreshes the slot table in the background. */
+  refresh?(): void;
 }
 
 /** Receives the messages and the events of all sources. */
@@ -23,6 +28,8 @@ export interface ChannelListener {
   onSourceReady(source: ChannelSource): void;
   /** The source's subscriptions are lost. */
   onSourceLost(source: ChannelSource): void;
+  /** The source's connection has ended 10 s ago. It may be opened again. */
+  onSourceClosed(source: ChannelSource): void;
   onMessage(source: ChannelSource, channel: string, message: string): void;
   /** Subscribing is refused, and why. */
   onRefused(why: string): void;
@@ -30,4 +37,180 @@ export interface ChannelListener {
   onChannelsRemoved(source: ChannelSource): void;
   /** Slots may have moved to other nodes. */
   onSlotsChanged(): void;
+}
+
+/** A connection that has received nothing for this long is verified by PING. */
+const SILENCE_MS = 3_000;
+
+/** How long to wait before a connection is opened again whose client does not reconnect by itself. */
+const REOPEN_AFTER_MS = 10_000;
+
+export const PROBE_NOT_RECEIVED = 'a probe was not received: its connection may lead to another server';
+
+/**
+ * A server, and the connection on which its channels are subscribed. The connection is opened when it is first needed
+ * and comes back after an outage. It is ready as soon as it is connected: channels are verified one by one.
+ */
+export class ChannelSource implements Follower {
+  /** @internal For tests, as are all public members below. */
+  subscriber: RedisSubscriber | undefined;
+  /** @internal When the last message or reply arrived. */
+  receivedAt = 0;
+  /** @internal */
+  pinging = false;
+  private state: 'closed' | 'connecting' | 'ready' = 'closed';
+  /** How many connections in a row were accepted and did not become ready. */
+  private failedConnects = 0;
+  /** Fires if a connection that was accepted does not become ready. */
+  private connectTimer: Timer | undefined;
+  /** Runs while a connection that has ended is not opened again. */
+  private reopenTimer: Timer | undefined;
+
+  /**
+   * @param connection sends commands to the server, probes among them.
+   * @param connect makes a connection for subscriptions. Returns undefined if the client that was given cannot be
+   *   duplicated.
+   * @param listener returns the listener. Undefined after the end of the store.
+   */
+  constructor(
+    readonly connection: RedisConnection,
+    private readonly clock: Clock,
+    private readonly requestTimeoutMs: number,
+    private readonly connect: (kind: ChannelKind) => RedisSubscriber | undefined,
+    private readonly listener: () => ChannelListener | undefined,
+  ) {}
+
+  /** True if channels can be subscribed, as far as is known. */
+  get ready(): boolean {
+    return this.state === 'ready';
+  }
+
+  /**
+   * Opens the connection in the background. Does nothing if it was opened already, or if it has ended less than 10 s
+   * ago. Never throws.
+   */
+  open(kind: ChannelKind): void {
+    if (this.state !== 'closed' || this.reopenTimer !== undefined) return;
+    this.state = 'connecting';
+    runOutside(() => {
+      try {
+        const subscriber = this.connect(kind);
+        if (subscriber === undefined) this.listener()?.onRefused('the client that was given cannot be duplicated');
+        else this.use(subscriber);
+      } catch (error) {
+        this.end(`a connection could not be made: ${messageOf(error)}`);
+      }
+    });
+  }
+
+  /** Subscribes to a channel. Rejects with `LockUnavailableError`. If there is no reply in time, it also reconnects. */
+  async subscribe(channel: string): Promise<void> {
+    const { subscriber } = this;
+    if (!this.ready || subscriber === undefined) throw unavailableBecause(new Error('no connection'), 'pub/sub');
+    try {
+      await withTimeout(this.clock, this.requestTimeoutMs, subscriber.subscribe(channel), () => {
+        throw new Error('no reply');
+      });
+    } catch (error) {
+      const failure = unavailableBecause(error, 'pub/sub');
+      if (!failure.permanent && redirectionIn(error) === undefined) this.reconnect();
+      throw failure;
+    }
+  }
+
+  /** Unsubscribes from a channel in the background. */
+  unsubscribe(channel: string): void {
+    if (this.ready) this.subscriber?.unsubscribe(channel).catch(() => undefined);
+  }
+
+  /** Sends PING in the background if nothing was received for 3 s. Reconnects if there is no reply in time. */
+  verifyConnection(): void {
+    const { subscriber, clock, requestTimeoutMs } = this;
+    if (!this.ready || subscriber === undefined || this.pinging) return;
+    if (clock.now() - this.receivedAt < SILENCE_MS) return;
+    this.pinging = true;
+    const onReply = (): void => {
+      this.receivedAt = clock.now();
+    };
+    // An error is a reply, too.
+    const pong = subscriber.ping().then(onReply, onReply);
+    withTimeout(clock, requestTimeoutMs, pong, () => this.reconnect())
+      .catch(() => undefined)
+      .finally(() => (this.pinging = false));
+  }
+
+  /** Replaces a connection that is ready. Its channels are subscribed again. */
+  reconnect(): void {
+    if (this.ready) this.subscriber?.disconnect(true);
+  }
+
+  /** Ends the connection. `open` opens another one. */
+  close(): void {
+    const { subscriber, ready } = this;
+    this.connectTimer?.cancel();
+    this.reopenTimer?.cancel();
+    this.reopenTimer = undefined;
+    this.state = 'closed';
+    this.subscriber = undefined;
+    subscriber?.disconnect();
+    if (ready) this.listener()?.onSourceLost(this);
+  }
+
+  private use(subscriber: RedisSubscriber): void {
+    this.subscriber = subscriber;
+    const on = (event: 'connect' | 'ready' | 'close' | 'end', then: () => void): void => {
+      subscriber.on(event, () => {
+        if (this.subscriber === subscriber) then();
+      });
+    };
+    subscriber.on('error', () => undefined);
+    on('connect', () => this.onConnect(subscriber));
+    on('ready', () => this.onReady());
+    on('close', () => this.onClose());
+    on('end', () => this.end('its connection has ended, and its retryStrategy makes no other one'));
+    subscriber.on('message', (channel, message) => {
+      this.receivedAt = this.clock.now();
+      this.listener()?.onMessage(this, channel, message);
+    });
+    subscriber.connect().catch(() => undefined);
+  }
+
+  // A server that hangs accepts connections that never become ready. Another server may have its place by now.
+  private onConnect(subscriber: RedisSubscriber): void {
+    const delayMs = probeDelayMs(this.requestTimeoutMs, this.failedConnects);
+    this.connectTimer?.cancel();
+    this.connectTimer = scheduleTimeout(this.clock, delayMs, () => {
+      this.failedConnects += 1;
+      if (this.connection.ready) this.listener()?.onRefused(PROBE_NOT_RECEIVED);
+      subscriber.disconnect(true);
+    });
+  }
+
+  private onReady(): void {
+    this.connectTimer?.cancel();
+    this.failedConnects = 0;
+    this.state = 'ready';
+    this.listener()?.onSourceReady(this);
+  }
+
+  private onClose(): void {
+    const { ready } = this;
+    this.connectTimer?.cancel();
+    this.state = 'connecting';
+    if (ready) this.listener()?.onSourceLost(this);
+  }
+
+  /** Closes, and reports why. Another connection may be opened later. */
+  private end(why: string): void {
+    this.close();
+    this.reopenTimer = this.clock.schedule(REOPEN_AFTER_MS, () => this.mayReopen(), true);
+    this.listener()?.onRefused(why);
+  }
+
+  /** @internal Public for tests. */
+  mayReopen(): void {
+    this.reopenTimer?.cancel();
+    this.reopenTimer = undefined;
+    this.listener()?.onSourceClosed(this);
+  }
 }

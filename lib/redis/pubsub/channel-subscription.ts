@@ -2,8 +2,8 @@ import type { Timer } from '../../core/time/clock.js';
 import type { ChannelSource } from './channel-source.js';
 
 /**
- * `idle`: subscribed by the next `open`. `moved`: subscribed as soon as the slot's new node is known. `waiting`:
- * subscribed as soon as there is a connection. `verifying`: waits for the probe. `refused`: by the server.
+ * `idle`: subscribed by the next `open`, or after a pause. `moved`: subscribed as soon as the slot's new node is known.
+ * `waiting`: subscribed as soon as there is a connection. `verifying`: waits for the probe. `refused`: by the server.
  */
 export type SubscriptionState = 'idle' | 'moved' | 'waiting' | 'subscribing' | 'verifying' | 'subscribed' | 'refused';
 
@@ -18,16 +18,24 @@ export class ChannelSubscription {
   receivedAt: number;
   /** Fires if the probe does not arrive. */
   probeTimer: Timer | undefined;
-  /** Fires when a redirected channel is subscribed again. */
+  /** Fires when a channel is subscribed again whose subscription has failed. */
   retryTimer: Timer | undefined;
   /** How many probes in a row did not arrive. */
   failedProbes = 0;
 
-  /** @param key a key whose slot the channel follows. */
+  /**
+   * @param key a key whose slot the channel follows.
+   * @param probe lets the source publish an empty message to the channel. Returns how many subscribers the source has
+   *   counted, or undefined if the count proves nothing. Without this function the channel counts as subscribed as soon
+   *   as the source has confirmed it.
+   * @param stays the channel stays subscribed without a use.
+   */
   constructor(
     readonly channel: string,
     readonly key: string,
     now: number,
+    readonly probe?: (source: ChannelSource) => Promise<number | undefined>,
+    readonly stays = false,
   ) {
     this.usedAt = now;
     this.receivedAt = now;

@@ -1,10 +1,13 @@
-import type { Clock, Timer } from '../../core/time/clock.js';
+import { runOutside } from '../../core/async-context.js';
+import { type Clock, scheduleTimeout, type Timer } from '../../core/time/clock.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
 import { unavailableBecause } from '../redis-errors.js';
-import type { ChannelKind, ChannelListener, ChannelSource } from './channel-source.js';
+import { type ChannelKind, type ChannelListener, type ChannelSource, PROBE_NOT_RECEIVED } from './channel-source.js';
 import type { ChannelSubscription } from './channel-subscription.js';
 import { probeDelayMs } from './probe-delay.js';
-import { PROBE, PROBE_NOT_RECEIVED } from './verified-subscriber.js';
+
+/** The message that a probe publishes. */
+export const PROBE = '';
 
 /** A channel that has received nothing for this long is verified again. */
 const SILENCE_MS = 3_000;
@@ -14,19 +17,12 @@ export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscripti
   readonly clock: Clock;
   readonly requestTimeoutMs: number;
   readonly kind: ChannelKind;
-  /** What subscribing is called in errors. */
-  readonly subject: string;
   /** How long an unused channel stays subscribed, in milliseconds. */
   readonly lingerMs: number;
-  /** How long after a redirection the channel is subscribed again. Undefined: by the next `open` or slot change. */
+  /** How long after a redirection the channel is subscribed again. Undefined: as after other failures. */
   readonly retryMs?: number;
   /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
   sourceOf(key: string): ChannelSource | undefined;
-  /**
-   * Lets the source publish an empty message to the channel. Returns how many subscribers it has counted. Without this
-   * method a channel counts as subscribed as soon as the source has confirmed it.
-   */
-  probe?(subscription: Subscription, source: ChannelSource): Promise<number>;
   /** Returns true if the channel must stay subscribed. */
   isInUse?(subscription: Subscription): boolean;
   onSubscribed(subscription: Subscription): void;
@@ -38,8 +34,10 @@ export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscripti
 }
 
 /**
- * Keeps channels subscribed at the servers that publish to them. A channel follows its slot to another node, comes back
- * after an outage, and is unsubscribed some time after its last use.
+ * Keeps channels subscribed at the servers that publish to them. A channel counts as subscribed after it has received a
+ * probe that was sent over the connection for commands. This proves that both connections lead to the same server, and
+ * that subscribing is allowed. A channel follows its slot to another node, comes back after an outage, and is
+ * unsubscribed some time after its last use.
  */
 export class ChannelSubscriptions<Subscription extends ChannelSubscription> implements ChannelListener {
   private readonly byChannel = new Map<string, Subscription>();
@@ -65,7 +63,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   /** Adds a channel. It is subscribed by `open`. */
   add(subscription: Subscription): void {
     this.byChannel.set(subscription.channel, subscription);
-    this.startSweepTimer();
+    if (!subscription.stays) this.startSweepTimer();
   }
 
   /** Subscribes in the background. Does nothing if the channel is subscribed where it should be, or soon will be. */
@@ -74,19 +72,20 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     subscription.usedAt = clock.now();
     const source = this.deps.sourceOf(subscription.key);
     if (source === undefined) return;
-    if (source !== subscription.source || subscription.inactive) this.moveTo(subscription, source);
+    if (source !== subscription.source || subscription.inactive) runOutside(() => this.moveTo(subscription, source));
     // Its connection may have ended for good since.
-    else if (subscription.state === 'waiting') source.openSubscriber(kind);
+    else if (subscription.state === 'waiting') source.open(kind);
   }
 
   /** Marks a subscribed channel as used, and verifies in the background that a silent one still works. */
   verify(subscription: Subscription): void {
-    const { source, receivedAt, probeTimer } = subscription;
+    const { source, receivedAt, probe, probeTimer } = subscription;
     const now = this.deps.clock.now();
     subscription.usedAt = now;
     if (source === undefined) return;
-    if (this.deps.probe === undefined) source.subscriber.verifyConnection();
-    else if (now - receivedAt >= SILENCE_MS && probeTimer === undefined) void this.sendProbe(subscription, source);
+    if (probe === undefined) return source.verifyConnection();
+    if (now - receivedAt < SILENCE_MS || probeTimer !== undefined) return;
+    void runOutside(() => this.sendProbe(subscription, source));
   }
 
   /** Unsubscribes all channels. */
@@ -101,10 +100,11 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     const { clock, lingerMs } = this.deps;
     const now = clock.now();
     for (const subscription of this.byChannel.values()) {
+      if (subscription.stays) continue;
       const inUse = now - subscription.usedAt < lingerMs || this.deps.isInUse?.(subscription);
-      if (!inUse) this.drop(subscription);
+      if (inUse) this.startSweepTimer();
+      else this.drop(subscription);
     }
-    if (this.byChannel.size > 0) this.startSweepTimer();
   }
 
   onSourceReady(source: ChannelSource): void {
@@ -116,6 +116,10 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   onSourceLost(source: ChannelSource): void {
     // A refused channel is tried again, too: the next connection may be allowed to subscribe.
     for (const subscription of this.at(source)) subscription.enter('waiting');
+  }
+
+  onSourceClosed(source: ChannelSource): void {
+    if (this.bySource.has(source)) source.open(this.deps.kind);
   }
 
   onMessage(source: ChannelSource, channel: string, message: string): void {
@@ -133,8 +137,8 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
 
   onChannelsRemoved(source: ChannelSource): void {
     for (const subscription of this.at(source)) {
-      const { state } = subscription;
-      if (this.deps.probe !== undefined) {
+      const { state, probe } = subscription;
+      if (probe !== undefined) {
         if (state === 'subscribed') void this.sendProbe(subscription, source);
         // Both states imply a ready connection, because its end makes all its channels wait.
       } else if (state === 'subscribed' || state === 'subscribing') {
@@ -160,20 +164,20 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   private moveTo(subscription: Subscription, source: ChannelSource): void {
     if (subscription.source !== source) this.assign(subscription, source);
     subscription.enter('waiting');
-    source.openSubscriber(this.deps.kind);
+    source.open(this.deps.kind);
     // Otherwise `onSourceReady` subscribes it.
-    if (source.subscriber.ready) void this.subscribeAt(source, subscription);
+    if (source.ready) void this.subscribeAt(source, subscription);
   }
 
   private async subscribeAt(source: ChannelSource, subscription: Subscription): Promise<void> {
     subscription.enter('subscribing');
     try {
-      await source.subscriber.subscribe(subscription.channel);
+      await source.subscribe(subscription.channel);
     } catch (error) {
       return this.onFailed(subscription, source, error);
     }
     if (subscription.source !== source || subscription.state !== 'subscribing') return;
-    if (this.deps.probe === undefined) return this.onVerified(subscription);
+    if (subscription.probe === undefined) return this.onVerified(subscription);
     subscription.enter('verifying');
     await this.sendProbe(subscription, source);
   }
@@ -182,9 +186,9 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     const { clock, requestTimeoutMs } = this.deps;
     const delayMs = probeDelayMs(requestTimeoutMs, subscription.failedProbes);
     subscription.cancelProbeTimer();
-    subscription.probeTimer = clock.schedule(delayMs, () => this.onProbeTimeout(subscription, source), true);
+    subscription.probeTimer = scheduleTimeout(clock, delayMs, () => this.onProbeTimeout(subscription, source));
     try {
-      const subscribers = await this.deps.probe?.(subscription, source);
+      const subscribers = await subscription.probe?.(source);
       if (subscribers === undefined || subscribers > 0) return;
       // The server has removed the channel, because its slot was elsewhere for a moment.
       if (subscription.source === source && subscription.state === 'subscribed') this.moveTo(subscription, source);
@@ -205,12 +209,12 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     this.deps.onSubscribed(subscription);
   }
 
-  private onProbeTimeout(subscription: Subscription, { connection, subscriber }: ChannelSource): void {
+  private onProbeTimeout(subscription: Subscription, source: ChannelSource): void {
     subscription.failedProbes += 1;
     subscription.enter('waiting');
     // Without a connection that sends the probe, its absence proves nothing.
-    if (connection.ready) this.deps.onRefused(PROBE_NOT_RECEIVED);
-    subscriber.reconnect();
+    if (source.connection.ready) this.deps.onRefused(PROBE_NOT_RECEIVED);
+    source.reconnect();
   }
 
   private onFailed(subscription: Subscription, source: ChannelSource, error: unknown): void {
@@ -218,19 +222,23 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     if (subscription.source !== source || subscription.state === 'waiting') return;
     const redirection = redirectionIn(error);
     if (redirection !== undefined) return this.onRedirected(subscription, source, redirection);
-    const { permanent, message } = unavailableBecause(error, this.deps.subject);
+    const { permanent, message } = unavailableBecause(error, 'pub/sub');
     subscription.enter(permanent ? 'refused' : 'idle');
     if (permanent) this.deps.onRefused(message);
+    else this.retryLater(subscription, this.deps.requestTimeoutMs);
   }
 
   private onRedirected(subscription: Subscription, source: ChannelSource, redirection: Redirection): void {
-    const { clock, retryMs } = this.deps;
+    const { requestTimeoutMs, retryMs = requestTimeoutMs } = this.deps;
     subscription.enter(redirection.kind === 'moved' ? 'moved' : 'idle');
     this.deps.onRedirected(subscription, source, redirection);
-    if (retryMs === undefined) return;
-    // One timer for each channel, however often it is redirected.
+    this.retryLater(subscription, retryMs);
+  }
+
+  private retryLater(subscription: Subscription, delayMs: number): void {
+    // One timer for each channel, however often it fails.
     subscription.retryTimer?.cancel();
-    subscription.retryTimer = clock.schedule(retryMs, () => this.retry(subscription), true);
+    subscription.retryTimer = this.deps.clock.schedule(delayMs, () => this.retry(subscription), true);
   }
 
   private retry(subscription: Subscription): void {
@@ -261,11 +269,11 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     const { source, channel } = subscription;
     if (source === undefined) return;
     subscription.source = undefined;
-    source.subscriber.unsubscribe(channel);
+    source.unsubscribe(channel);
     const others = this.bySource.get(source);
     others?.delete(subscription);
     if (others === undefined || others.size > 0) return;
     this.bySource.delete(source);
-    source.onLastUnsubscribed();
+    source.close();
   }
 }

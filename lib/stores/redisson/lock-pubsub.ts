@@ -1,8 +1,9 @@
 import type { Clock } from '../../core/time/clock.js';
-import type { ChannelSource } from '../../redis/pubsub/channel-source.js';
+import type { ChannelSource, ChannelSources } from '../../redis/pubsub/channel-source.js';
 import { ChannelSubscription } from '../../redis/pubsub/channel-subscription.js';
 import { ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
-import type { LockPubSubSources } from './lock-pubsub-sources.js';
+import { RedisScript } from '../../redis/redis-script.js';
+import { scripts } from './scripts.js';
 
 /** Receives the releases of locks. */
 export interface LockPubSubListener {
@@ -28,6 +29,8 @@ const PAUSE_MS = 50;
 /** How long the own message about a release is awaited. One that comes later counts as the message of others. */
 const OWN_MESSAGE_MS = 100;
 
+const probeScript = new RedisScript(scripts.probeSubscription, Number);
+
 /** The channel of a key, or of keys such as `a` and `{a}`, which Redisson gives one channel. */
 class LockSubscription extends ChannelSubscription {
   /** The keys that had a waiter. */
@@ -43,46 +46,54 @@ class LockSubscription extends ChannelSubscription {
 /**
  * Receives Redisson's messages about releases, on one channel for each key with a waiter. The channel is subscribed at
  * the second `waitForRelease` of a key, so that a single `tryAcquire` costs no subscription.
+ *
+ * Other clients read the channels of locks, so no probe is published there. On a single server, a channel of this
+ * instance proves that messages are received.
  */
 export class LockPubSub {
   readonly subscriptions: ChannelSubscriptions<LockSubscription>;
+  private readonly probed: LockSubscription | undefined;
   private lastMessageId = 0;
   private closed = false;
 
-  /** @param channelOf returns the channel of a key. */
+  /**
+   * @param channelOf returns the channel of a key.
+   * @param probeChannel the channel of this instance on a single server.
+   */
   constructor(
     private readonly clock: Clock,
     requestTimeoutMs: number,
     private readonly listener: LockPubSubListener,
-    private readonly sources: LockPubSubSources,
+    sources: ChannelSources,
     private readonly channelOf: (key: string) => string,
+    probeChannel?: string,
   ) {
     this.subscriptions = new ChannelSubscriptions<LockSubscription>({
       clock,
       requestTimeoutMs,
       kind: 'sharded or plain',
-      subject: 'pub/sub',
       lingerMs: LINGER_MS,
       retryMs: PAUSE_MS,
       sourceOf: (key) => sources.sourceOf(key),
       isInUse: ({ waiting }) => waiting.size > 0,
-      // Releases before the subscription were missed, so waiters try again.
-      onSubscribed: (subscription) => {
-        listener.onSubscribed();
-        this.publishReleased(subscription);
-      },
+      onSubscribed: (subscription) => this.onSubscribed(subscription),
       onMessage: (source, channel, message) => this.onMessage(source, channel, message),
       onRedirected: ({ key }, source, redirection) => {
-        if (sources.sourceOf(key) === source) sources.learnRedirection(key, redirection);
+        if (sources.sourceOf(key) === source) sources.learnRedirection?.(key, redirection);
       },
       onRefused: (why) => listener.onRefused(why),
     });
+    if (probeChannel === undefined) return;
+    const probe = ({ connection }: ChannelSource): Promise<undefined> =>
+      probeScript.run(connection, [], [probeChannel]).then(() => undefined);
+    this.probed = new LockSubscription(probeChannel, '', clock.now(), probe, true);
+    this.subscriptions.add(this.probed);
   }
 
   /** Returns the number of the last message about the key. Undefined while no message would be received. */
   messageIdOf(key: string): number | undefined {
     const subscription = this.subscriptions.get(this.channelOf(key));
-    return subscription?.state === 'subscribed' && !this.closed ? subscription.messageId : undefined;
+    return this.receives(subscription) ? subscription.messageId : undefined;
   }
 
   /**
@@ -102,8 +113,9 @@ export class LockPubSub {
       return false;
     }
     subscription.keys.add(key);
+    if (this.probed !== undefined) this.subscriptions.open(this.probed);
     this.subscriptions.open(subscription);
-    if (subscription.state !== 'subscribed') return false;
+    if (!this.receives(subscription)) return false;
     subscription.waiting.add(owner);
     this.subscriptions.verify(subscription);
     // A message that overtook the reply may be about a later release. The timer runs after the owner has received the
@@ -118,7 +130,7 @@ export class LockPubSub {
    */
   ignoreOwnMessage(key: string): boolean {
     const subscription = this.subscriptions.get(this.channelOf(key));
-    if (subscription?.state !== 'subscribed' || this.closed) return false;
+    if (!this.receives(subscription)) return false;
     subscription.ownUntil = this.clock.now() + OWN_MESSAGE_MS;
     return true;
   }
@@ -141,7 +153,20 @@ export class LockPubSub {
   close(): void {
     this.closed = true;
     this.subscriptions.close();
-    this.sources.close();
+  }
+
+  /** Returns true if messages on the channel are received, as far as is known. */
+  private receives(subscription: LockSubscription | undefined): subscription is LockSubscription {
+    const isVerified = this.probed === undefined || this.probed.state === 'subscribed';
+    return isVerified && !this.closed && subscription?.state === 'subscribed';
+  }
+
+  private onSubscribed(subscription: LockSubscription): void {
+    if (!this.receives(subscription)) return;
+    this.listener.onSubscribed();
+    const receiving = subscription === this.probed ? this.subscriptions.all : [subscription];
+    // Releases before the subscription were missed, so waiters try again.
+    for (const each of receiving) if (this.receives(each)) this.publishReleased(each);
   }
 
   private onMessage(source: ChannelSource, channel: string, message: string): void {

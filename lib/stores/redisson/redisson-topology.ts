@@ -6,7 +6,7 @@ import { SingleNode } from '../../redis/single-node.js';
 import type { StoreContext } from '../store-context.js';
 import { channelOf } from './redisson-scripts.js';
 import { type LockPubSubListener, LockPubSub } from './lock-pubsub.js';
-import { ClusterSources, SingleNodeSource } from './lock-pubsub-sources.js';
+import { ChannelSource } from '../../redis/pubsub/channel-source.js';
 
 /** The servers that keep the locks, and the pub/sub that notifies waiters of releases. */
 export interface RedissonTopology extends Topology {
@@ -39,11 +39,12 @@ class SingleNodeRedisson extends SingleNode implements RedissonTopology {
     // Named as the channels of locks are, so that an ACL that allows those allows this one. No lock has that name.
     const probeChannel = channelOf(`nestjs-redis-lock:${listener.instanceId}`);
     const connect = () => this.context.subscriber();
-    const subscriptions = (): LockPubSub['subscriptions'] => pubsub.subscriptions;
-    const source = new SingleNodeSource(probeChannel, this.connection, clock, requestTimeoutMs, connect, subscriptions);
+    const channels = (): LockPubSub['subscriptions'] => pubsub.subscriptions;
+    const source = new ChannelSource(this.connection, clock, requestTimeoutMs, connect, channels);
+    const sources = { sourceOf: () => source };
     const nameOf = (key: string): string => channelOf(this.prefix + key);
-    const pubsub: LockPubSub = new LockPubSub(clock, requestTimeoutMs, events, source, nameOf);
-    return { pubsub, stop: this.connection.listen(listener, source.subscriber) };
+    const pubsub: LockPubSub = new LockPubSub(clock, requestTimeoutMs, events, sources, nameOf, probeChannel);
+    return { pubsub, stop: this.connection.listen(listener, source) };
   }
 }
 
@@ -60,7 +61,7 @@ class ClusterRedisson extends ClusterTopology implements RedissonTopology {
   listen(listener: StoreListener, events: LockPubSubListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
     const nameOf = (key: string): string => channelOf(this.prefix + key);
-    const pubsub = new LockPubSub(clock, requestTimeoutMs, events, new ClusterSources(this), nameOf);
+    const pubsub = new LockPubSub(clock, requestTimeoutMs, events, this, nameOf);
     return { pubsub, stop: this.watchNodes(listener, pubsub.subscriptions) };
   }
 }

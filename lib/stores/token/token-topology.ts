@@ -3,17 +3,17 @@ import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster, type RedisCluster } from '../../redis/cluster/cluster-client.js';
 import type { RedisSubscriber } from '../../redis/redis-client.js';
 import { isCrossSlot } from '../../redis/redis-errors.js';
+import { ChannelSource } from '../../redis/pubsub/channel-source.js';
 import type { RedisNode, Topology } from '../../redis/topology.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { StoreContext } from '../store-context.js';
 import {
-  channelOf,
+  CHANNEL_OF_TAG,
   channelPrefix,
-  HandoffChannel,
+  HandoffChannels,
   type HandoffListener,
-  type HandoffChannels,
-} from './handoff/handoff-channel.js';
-import { ShardedHandoffChannels } from './handoff/sharded-handoff-channels.js';
+  ONE_CHANNEL,
+} from './handoff/handoff-channels.js';
 import { newSecret } from './queue-entry.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
 import { type Outcome, PASSED_ON } from '../../redis/redis-script.js';
@@ -110,9 +110,12 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
   listen(listener: StoreListener, events: HandoffListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
     const connect = (): RedisSubscriber | undefined => this.context.subscriber();
-    const channel = channelOf(this.handoff[0], listener.instanceId);
-    const handoffs = new HandoffChannel(channel, this.connection, clock, requestTimeoutMs, connect, events);
-    return { handoffs, stop: this.connection.listen(listener, handoffs) };
+    const channels = (): HandoffChannels['subscriptions'] => handoffs.subscriptions;
+    const source = new ChannelSource(this.connection, clock, requestTimeoutMs, connect, channels);
+    const sources = { sourceOf: () => source };
+    const { instanceId } = listener;
+    const handoffs: HandoffChannels = new HandoffChannels(instanceId, this, sources, ONE_CHANNEL, this.context, events);
+    return { handoffs, stop: this.connection.listen(listener, source) };
   }
 }
 
@@ -147,8 +150,8 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   }
 
   listen(listener: StoreListener, events: HandoffListener): Listening {
-    const { clock, requestTimeoutMs } = this.context;
-    const handoffs = new ShardedHandoffChannels(listener.instanceId, this, clock, requestTimeoutMs, events);
+    const { instanceId } = listener;
+    const handoffs = new HandoffChannels(instanceId, this, this, CHANNEL_OF_TAG, this.context, events);
     return { handoffs, stop: this.watchNodes(listener, handoffs.subscriptions) };
   }
 }

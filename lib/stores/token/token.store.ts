@@ -32,7 +32,7 @@ import { listLocks } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
-import type { HandoffChannels } from './handoff/handoff-channel.js';
+import type { HandoffChannels } from './handoff/handoff-channels.js';
 import { decodeForced, decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
 import { ForcedReleases } from './forced-releases.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
@@ -126,7 +126,7 @@ export class TokenStore implements LockStore {
     };
     const { handoffs, stop } = this.topology.listen(forwardTo(listener, { onDisconnected }), {
       onMessage: (message, from) => this.onMessage(message, from, listener),
-      onSubscribed: (concerns?: KeyFilter) => {
+      onSubscribed: (concerns) => {
         this.refusal = undefined;
         listener.onSubscribed(concerns);
       },

@@ -4,7 +4,7 @@ import { type ClusterOptions } from 'ioredis';
 import { type Lock, lockChannels, LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import type { ClusterTopology } from '../../../lib/redis/cluster/cluster-topology.js';
 import type { ShardedSubscriber } from '../../../lib/redis/pubsub/sharded-subscriber.js';
-import type { ShardedHandoffChannels } from '../../../lib/stores/token/handoff/sharded-handoff-channels.js';
+import type { HandoffChannels } from '../../../lib/stores/token/handoff/handoff-channels.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { ClusterContention } from '../../support/cluster-contention.js';
@@ -252,15 +252,15 @@ it('a node that refuses requests is named once, and again when it grants locks',
   expect(here.infos).toEqual([expect.stringContaining(`locks again on ${address} after`)]);
 });
 
-function subscriptionsOf(locks: LockService): ShardedHandoffChannels['subscriptions'] {
+function subscriptionsOf(locks: LockService): HandoffChannels['subscriptions'] {
   const { handoffs } = locks.engine.store as TokenStore;
-  return (handoffs as ShardedHandoffChannels).subscriptions;
+  return (handoffs as HandoffChannels).subscriptions;
 }
 
 /** Returns the connection on which the first channel is subscribed. */
 function subscriberOf(locks: LockService): ShardedSubscriber {
   const [subscription] = subscriptionsOf(locks).all;
-  return subscription.source?.subscriber.subscriber as ShardedSubscriber;
+  return subscription.source?.subscriber as ShardedSubscriber;
 }
 
 describe('a subscription in a cluster', () => {

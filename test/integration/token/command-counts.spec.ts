@@ -7,7 +7,7 @@ import type { InstanceOptions } from '../../support/redis-locks.js';
 import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
 import { needWallClocks } from '../../support/server-clock/shim.js';
 import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
-import { subscriberOf } from '../../support/subscriber-of.js';
+import { subscriptionOf } from '../../support/subscriber-of.js';
 
 needWallClocks();
 
@@ -127,7 +127,7 @@ describe('the locks of one tick', () => {
     const held = await Promise.all(family(300).map((resource) => locks.acquire(resource)));
     // Holds that last subscribe their instance, once.
     await clock.advance(100);
-    await eventually('it is subscribed', () => subscriberOf(locks).ready);
+    await eventually('it is subscribed', () => subscriptionOf(locks)?.state === 'subscribed');
     clock.jump(199_000);
     expect(await costHere(() => clock.advance(1_000))).toEqual({ commands: 5, calls: 905 });
     expect(await costHere(() => Promise.all(held.map((lock) => lock.release())))).toEqual({ commands: 5, calls: 910 });

@@ -6,7 +6,7 @@ import { outcome } from '../../support/async.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
-import { subscriberOf } from '../../support/subscriber-of.js';
+import { subscriptionOf } from '../../support/subscriber-of.js';
 
 let here: StoppedContention;
 
@@ -106,13 +106,13 @@ describe('a user that may use the channels and not the keys', () => {
     const [channels, now] = [await forger.channels(), await serverMicros()];
     expect(channels).toHaveLength(2);
     await here.clock.advance(1);
-    const { receivedAt } = subscriberOf(waiter);
+    const receivedAt = subscriptionOf(waiter)!.receivedAt;
     for (const channel of channels) {
       for (let attempt = 0; attempt < 60; attempt += 1) {
         for (const forgery of forgeries(channel, attempt, 9e15, now)) await forger.send(channel, forgery);
       }
     }
-    await eventually('the messages have arrived', () => subscriberOf(waiter).receivedAt > receivedAt);
+    await eventually('the messages have arrived', () => subscriptionOf(waiter)!.receivedAt > receivedAt);
     // A request behind them: all that the messages caused has been sent before.
     await waiter.inspect('goods:300');
     expect(waiting).toEqual({});
@@ -172,10 +172,10 @@ describe('a user that may use the channels and not the keys', () => {
     /** Publishes all old messages again, and returns when all that they caused was sent. */
     const repeat = async (): Promise<void> => {
       const instances = [holder, waiter];
-      const before = instances.map((each) => subscriberOf(each).receivedAt);
+      const before = instances.map((each) => subscriptionOf(each)!.receivedAt);
       await here.clock.advance(1);
       for (const { channel, message } of old) await forger.send(channel, message);
-      const haveArrived = (): boolean => instances.every((each, i) => subscriberOf(each).receivedAt > before[i]);
+      const haveArrived = (): boolean => instances.every((each, i) => subscriptionOf(each)!.receivedAt > before[i]);
       await eventually('the messages have arrived', haveArrived);
       for (const each of instances) await each.inspect('goods:300');
     };
@@ -208,9 +208,9 @@ describe('a user that may use the channels and not the keys', () => {
     await eventually('the message is received', () => forger.received.length > 0);
     await here.clock.advanceUntil('the lock is lost', () => lost.signal.aborted);
     const [{ channel, message }] = forger.received;
-    const { receivedAt } = subscriberOf(other);
+    const receivedAt = subscriptionOf(other)!.receivedAt;
     await forger.send(channel, how === 'repeats' ? message : `${'0'.repeat(40)}${message.slice(40)}`);
-    await eventually('the message has arrived', () => subscriberOf(other).receivedAt > receivedAt);
+    await eventually('the message has arrived', () => subscriptionOf(other)!.receivedAt > receivedAt);
     await other.inspect('goods:300');
     expect(await here.admin.pttl(here.key)).toBeGreaterThan(10_000);
     forger.close();

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockService } from 'nestjs-redis-lock';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
-import { channelOf, channelPrefix } from '../../../lib/stores/token/handoff/handoff-channel.js';
+import { channelOf, channelPrefix } from '../../../lib/stores/token/handoff/handoff-channels.js';
 import { outcome } from '../../support/async.js';
 import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { canSetWallClocks } from '../../support/server-clock/shim.js';

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { LockService } from 'nestjs-redis-lock';
 import { Contention } from '../../support/contention.js';
 import { eventually } from '../../support/redis-locks.js';
-import { subscriberOf } from '../../support/subscriber-of.js';
+import { subscriptionOf } from '../../support/subscriber-of.js';
 
 let here: Contention;
 let redis: string;
@@ -22,7 +22,7 @@ afterAll(() => here.close());
 
 /** Waits until the server has refused the subscription. */
 const untilRefused = (locks: LockService): Promise<void> =>
-  eventually('it is refused', () => subscriberOf(locks)['state'] === 'refused');
+  eventually('it is refused', () => subscriptionOf(locks)?.state === 'refused');
 
 describe('a user that may not SUBSCRIBE', () => {
   it('holds a lock for long without a warning, until a caller waits', async () => {

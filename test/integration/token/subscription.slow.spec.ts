@@ -7,7 +7,7 @@ import { CUT_MS, longestTimerAtEndOf } from '../../support/ends-by-itself.js';
 import type { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually } from '../../support/redis-locks.js';
-import { subscriberOf } from '../../support/subscriber-of.js';
+import { subscriptionOf } from '../../support/subscriber-of.js';
 
 let here: Contention;
 let elsewhere: RedisServer;
@@ -103,7 +103,7 @@ describe('a subscription to another server than that of the requests', () => {
     const locks = here.instance({ redis, requestTimeoutMs: 100 });
     const first = await here.holder();
     const granted = locks.acquire('goods:300');
-    const doubts = (): number => subscriberOf(locks).failedProbes;
+    const doubts = (): number => subscriptionOf(locks)?.failedProbes ?? 0;
     await eventually('four probes have failed', () => doubts() >= 4);
     expect(doubted()).toHaveLength(1);
     expect(await here.queueLength()).toBe(0);
@@ -121,7 +121,7 @@ describe('a subscription to another server than that of the requests', () => {
     await eventually('a probe has failed', () => doubted().length === 1);
     redirect(proxy, here.server.url);
     await here.queueOf(1);
-    expect(subscriberOf(locks).failedProbes).toBe(0);
+    expect(subscriptionOf(locks)?.failedProbes).toBe(0);
     await first.release();
     await (await granted).release();
   });
@@ -219,7 +219,7 @@ describe('a client without reconnection (retryStrategy: null)', () => {
     await locks.inspect('goods:300');
     expect(copies).toBe(0);
     // Ten seconds later.
-    subscriberOf(locks).mayOpenAt -= 10_000;
+    subscriptionOf(locks)?.source?.mayReopen();
     await here.queueOf(1);
     expect(copies).toBe(1);
     await first.release();
@@ -233,7 +233,9 @@ describe('a client without reconnection (retryStrategy: null)', () => {
       for (const [holder, waiter] of [[one, other], [other, one]]) {
         const first = await holder.acquire('goods:300');
         const waiting = waiter.acquire('goods:300');
-        while (!waiter.engine.store.handoffs.subscriber.ready) await new Promise((resolve) => setTimeout(resolve, 5));
+        while (waiter.engine.store.handoffs.subscriptions.all[0]?.state !== 'subscribed') {
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
         await first.release();
         await (await waiting).release();
       }

@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { helperKey } from '../../../lib/core/keys/resource-key.js';
 import { instanceOf } from '../../../lib/core/store/lock-store.js';
 import type { QueueEntry } from '../../../lib/stores/memory/lock-table.js';
-import { channelOf } from '../../../lib/stores/token/handoff/handoff-channel.js';
+import { channelOf } from '../../../lib/stores/token/handoff/handoff-channels.js';
 import { encodeEntry } from '../../../lib/stores/token/queue-entry.js';
 import { decodeForced, decodeHandoff, type HandoffMessage } from '../../../lib/stores/token/handoff/handoff-message.js';
 import { scripts } from '../../../lib/stores/token/scripts.js';

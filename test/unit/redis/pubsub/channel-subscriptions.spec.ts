@@ -12,17 +12,17 @@ describe('a channel that is redirected again and again', () => {
       sent += 1;
       return Promise.reject(new Error('MOVED 1 127.0.0.1:7001'));
     };
-    const subscriber = { ready: true, subscribe, unsubscribe: () => undefined, close: () => undefined };
     const source = {
-      subscriber,
-      openSubscriber: () => undefined,
-      onLastUnsubscribed: () => undefined,
+      ready: true,
+      open: () => undefined,
+      subscribe,
+      unsubscribe: () => undefined,
+      close: () => undefined,
     } as unknown as ChannelSource;
     const subscriptions = new ChannelSubscriptions<ChannelSubscription>({
       clock,
       requestTimeoutMs: 1_000,
       kind: 'sharded or plain',
-      subject: 'pub/sub',
       lingerMs: 60_000,
       retryMs: 50,
       sourceOf: () => source,

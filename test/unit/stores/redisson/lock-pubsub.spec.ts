@@ -14,15 +14,15 @@ let released: number;
 beforeEach(async () => {
   clock = new ManualClock();
   released = 0;
-  const subscriber = {
+  const nothing = (): void => undefined;
+  source = {
     ready: true,
     subscribe: () => Promise.resolve(),
-    unsubscribe: () => undefined,
-    verifyConnection: () => undefined,
-  };
-  const nothing = (): void => undefined;
-  source = { subscriber, openSubscriber: nothing, onLastUnsubscribed: nothing } as unknown as ChannelSource;
-  const sources = { sourceOf: () => source, learnRedirection: nothing, close: nothing };
+    open: nothing,
+    unsubscribe: nothing,
+    verifyConnection: nothing,
+  } as unknown as ChannelSource;
+  const sources = { sourceOf: () => source };
   const listener = { onReleased: () => void (released += 1), onSubscribed: nothing, onRefused: nothing };
   pubsub = new LockPubSub(clock, 1_000, listener, sources, (key) => `channel:${key}`);
   for (let i = 0; i < 2; i += 1) {

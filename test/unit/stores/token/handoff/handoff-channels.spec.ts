@@ -2,34 +2,41 @@ import { describe, expect, it } from '@jest/globals';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { atEndOfTick } from '../../../../../lib/core/time/clock.js';
 import type { KeyFilter } from '../../../../../lib/core/store/lock-store.js';
-import type { ClusterNode } from '../../../../../lib/redis/cluster/cluster-node.js';
-import { PROBE } from '../../../../../lib/redis/pubsub/verified-subscriber.js';
-import { ShardedHandoffChannels } from '../../../../../lib/stores/token/handoff/sharded-handoff-channels.js';
+import type { ChannelSource } from '../../../../../lib/redis/pubsub/channel-source.js';
+import { PROBE } from '../../../../../lib/redis/pubsub/channel-subscriptions.js';
+import { CHANNEL_OF_TAG, HandoffChannels } from '../../../../../lib/stores/token/handoff/handoff-channels.js';
 
 const tickEnd = (): Promise<void> => new Promise((resolve) => void atEndOfTick(resolve));
 
 /** The channels of an instance beside a node that confirms every subscription. */
 function channelsOf(reports: KeyFilter[] = []) {
   const subscribed = (): Promise<number> => Promise.resolve(1);
-  const node = {
+  const source = {
     connection: { client: { eval: subscribed, evalsha: subscribed }, sentScripts: new Set(), evalOnly: false },
-    subscriber: { ready: true, subscribe: subscribed, unsubscribe: () => undefined, close: () => undefined },
-    openSubscriber: () => undefined,
-    onLastUnsubscribed: () => undefined,
-  } as unknown as ClusterNode;
+    ready: true,
+    open: () => undefined,
+    subscribe: subscribed,
+    unsubscribe: () => undefined,
+    close: () => undefined,
+  } as unknown as ChannelSource;
   const topology = {
     keysOf: (key: string) => [key, 'fence', `${key}|queue`],
     handoffArgs: (key: string) => [`channel:${key}:`],
-    nodeOf: () => node,
-    refresh: () => undefined,
   };
   const clock = new ManualClock();
-  const channels = new ShardedHandoffChannels('one', topology, clock, 1_000, {
-    onMessage: () => undefined,
-    onSubscribed: (concerns) => void (concerns && reports.push(concerns)),
-    onRefused: () => undefined,
-  });
-  const probe = (key: string): void => channels.subscriptions.onMessage(node, `channel:${key}:v1-one`, PROBE);
+  const channels = new HandoffChannels(
+    'one',
+    topology,
+    { sourceOf: () => source },
+    CHANNEL_OF_TAG,
+    { clock, requestTimeoutMs: 1_000 },
+    {
+      onMessage: () => undefined,
+      onSubscribed: (concerns) => void reports.push(concerns),
+      onRefused: () => undefined,
+    },
+  );
+  const probe = (key: string): void => channels.subscriptions.onMessage(source, `channel:${key}:v1-one`, PROBE);
   const opened = (): string[] => channels.subscriptions.all.map(({ channel }) => channel);
   return { channels, clock, opened, probe };
 }
