@@ -58,15 +58,21 @@ export {
   type RefusedEvent,
   storeChannel,
   type StoreEvent,
-} from './core/diagnostics.js';
-export { busyChannel, type BusyEvent } from './core/busy-report.js';
-export { attemptChannel, type AttemptEvent, type AttemptOutcome } from './core/attempt-events.js';
+} from './core/events/diagnostics.js';
+export { busyChannel, type BusyEvent } from './core/acquire/busy-report.js';
+export { attemptChannel, type AttemptEvent, type AttemptOutcome } from './core/acquire/attempt-events.js';
 export { lockOrder, type LockOrder, lockOrderChannel, type LockOrderEvent } from './core/order/order-watch.js';
 export type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './core/order/order-graph.js';
 export type { ServerPing, StorePing } from './core/store/store-ping.js';
-export type { LockCall } from './core/call.js';
-export type { LocalHold, LocalLockState, LocalWaiter } from './core/local-state.js';
-export { type LockCallContext, type LockOutcome, lockTracing, workChannel, type WorkMessage } from './core/tracing.js';
+export type { LockCall } from './core/events/call.js';
+export type { LocalHold, LocalLockState, LocalWaiter } from './core/state/local-state.js';
+export {
+  type LockCallContext,
+  type LockOutcome,
+  lockTracing,
+  workChannel,
+  type WorkMessage,
+} from './core/events/tracing.js';
 export { memory, MemoryStore } from './stores/memory/memory.store.js';
 export { token } from './stores/token/token.store.js';
 export type { ReplicaOptions } from './stores/store-context.js';

@@ -1,12 +1,12 @@
 import { isNativeError } from 'node:util/types';
 import { Logger } from '@nestjs/common';
-import { checkValue } from './core/check-options.js';
+import { checkValue } from './core/checks/check-options.js';
 import { type Clock, SystemClock, type Timer } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { dropPromise } from './core/format-value.js';
-import { offerState } from './core/instance-states.js';
-import type { lockChannels } from './core/diagnostics.js';
-import { safely, type Warn } from './core/warnings.js';
+import { offerState } from './core/state/instance-states.js';
+import type { lockChannels } from './core/events/diagnostics.js';
+import { safely, type Warn } from './core/events/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease } from './core/acquire/acquire-errors.js';
 import { passingLimitsOf } from './core/acquire/acquire-options.js';

@@ -1,4 +1,4 @@
-import { type Copy, otherVersion, THIS_COPY } from './core/copies.js';
+import { type Copy, otherVersion, THIS_COPY } from './core/context/copies.js';
 import { VERSION } from './core/version.js';
 
 // By `Symbol.for` and not `instanceof`: an application may load this package twice.

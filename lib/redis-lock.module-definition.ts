@@ -7,9 +7,15 @@ import {
 } from '@nestjs/common';
 import { getLockServiceToken } from './decorators/inject-lock-service.decorator.js';
 import { LockRuntime } from './lock-runtime.js';
-import { aFunction, checkOptions, copyOptions, type OptionRule, type OptionRules } from './core/check-options.js';
-import { keepOutside } from './core/async-context.js';
-import { otherServices, otherVersion } from './core/copies.js';
+import {
+  aFunction,
+  checkOptions,
+  copyOptions,
+  type OptionRule,
+  type OptionRules,
+} from './core/checks/check-options.js';
+import { keepOutside } from './core/context/async-context.js';
+import { otherServices, otherVersion } from './core/context/copies.js';
 import { LockConfigError } from './core/errors.js';
 import { VERSION } from './core/version.js';
 import { checkAt, defaultsOf, optionsAt } from './options/option-table.js';

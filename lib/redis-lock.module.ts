@@ -16,7 +16,7 @@ import { checkLockedMethods } from './locked/check-locked-methods.js';
 import { ErrorResponses } from './locked/error-responses.js';
 import { LockExceptionFilter } from './locked/lock-exception.filter.js';
 import { checkLeaderMethods, startLeaders } from './locked/leader-methods.js';
-import { joinApplication } from './core/copies.js';
+import { joinApplication } from './core/context/copies.js';
 import type { LockRuntime } from './lock-runtime.js';
 import { isSameService } from './lock.service.js';
 import { LockedInterceptor } from './locked/locked.interceptor.js';

@@ -23,9 +23,9 @@ const CORE_CONTRACT = [
   'time/clock',
   'time/pauses',
   'errors',
-  'check-options',
+  'checks/check-options',
   'drop-oldest',
-  'async-context',
+  'context/async-context',
   'keys/glob',
   'keys/resource-key',
 ].map((name) => `lib/core/${name}.ts`);
@@ -150,7 +150,7 @@ describe('the floors', () => {
   it('a fence knows the scripts, how to run them, keys and errors', () => {
     const allowed = [
       'lib/core/errors.ts',
-      'lib/core/check-options.ts',
+      'lib/core/checks/check-options.ts',
       'lib/core/format-value.ts',
       'lib/core/keys/resource-key.ts',
       'lib/redis/decode.ts',
@@ -169,7 +169,7 @@ describe('the floors', () => {
 
   it('an adapter for transactions knows lock scopes, errors, and the types of its package', () => {
     const scopes = ['lib/core/hold/lock-scope.ts', 'lib/core/hold/transaction-scopes.ts'];
-    const allowed = ['lib/core/errors.ts', 'lib/core/check-options.ts', ...scopes];
+    const allowed = ['lib/core/errors.ts', 'lib/core/checks/check-options.ts', ...scopes];
     const isAllowed = ({ from, typeOnly }: Import) =>
       from.startsWith('lib/transactional/') ||
       allowed.includes(from) ||
@@ -178,7 +178,9 @@ describe('the floors', () => {
   });
 
   it('a health indicator knows the lock service, its ping, and Terminus', () => {
-    const allowed = ['check-options', 'errors', 'store/store-ping', 'time/clock'].map((name) => `lib/core/${name}.ts`);
+    const allowed = ['checks/check-options', 'errors', 'store/store-ping', 'time/clock'].map(
+      (name) => `lib/core/${name}.ts`,
+    );
     allowed.push('lib/lock.service.ts', 'lib/decorators/inject-lock-service.decorator.ts');
     allowed.push('lib/options/instance-name.ts', 'lib/options/redis-lock.options.ts');
     const isAllowed = ({ from }: Import) =>
@@ -191,15 +193,15 @@ describe('the floors', () => {
     ['prometheus', 'prom-client'],
   ])('%s knows events, states and its package', (name, peer) => {
     const known = [
-      'attempt-events',
-      'busy-report',
-      'call',
-      'check-options',
-      'diagnostics',
+      'acquire/attempt-events',
+      'acquire/busy-report',
+      'checks/check-options',
       'errors',
-      'family-limit',
-      'instance-states',
-      'tracing',
+      'events/call',
+      'events/diagnostics',
+      'events/family-limit',
+      'events/tracing',
+      'state/instance-states',
       'version',
     ];
     const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/core/${file}.ts`)];
@@ -230,10 +232,10 @@ describe('the floors', () => {
 
   it('a board knows the lock service and its types, events, errors, the clock, and Nest', () => {
     const allowed = [
-      'lib/core/check-options.ts',
-      'lib/core/diagnostics.ts',
+      'lib/core/checks/check-options.ts',
+      'lib/core/events/diagnostics.ts',
       'lib/core/errors.ts',
-      'lib/core/local-state.ts',
+      'lib/core/state/local-state.ts',
       'lib/core/store/instance-id.ts',
       'lib/core/store/store-ping.ts',
       'lib/core/time/clock.ts',

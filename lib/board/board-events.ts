@@ -5,7 +5,7 @@ import {
   type LockEvent,
   type LostEvent,
   type RefusedEvent,
-} from '../core/diagnostics.js';
+} from '../core/events/diagnostics.js';
 import { messageOf } from '../core/errors.js';
 import type { Clock } from '../core/time/clock.js';
 

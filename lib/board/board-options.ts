@@ -1,5 +1,5 @@
 import type { CanActivate, FactoryProvider, ModuleMetadata, Type } from '@nestjs/common';
-import { aFunction, checkOptions, oneOf, type OptionRule, type OptionRules } from '../core/check-options.js';
+import { aFunction, checkOptions, oneOf, type OptionRule, type OptionRules } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import { instanceName } from '../options/instance-name.js';
 

@@ -1,4 +1,4 @@
-import type { LocalHold, LocalLockState, LocalWaiter } from '../core/local-state.js';
+import type { LocalHold, LocalLockState, LocalWaiter } from '../core/state/local-state.js';
 import { identityOf } from '../core/store/instance-id.js';
 import type { StorePing } from '../core/store/store-ping.js';
 import type { Clock } from '../core/time/clock.js';

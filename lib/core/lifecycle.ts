@@ -1,4 +1,4 @@
-import { latestCall } from './call.js';
+import { latestCall } from './events/call.js';
 import { LockClosedError } from './errors.js';
 import { atEndOfTick, type Clock, type Timer } from './time/clock.js';
 

@@ -5,10 +5,10 @@ import { Admission } from './acquire/admission.js';
 import { HolderProbe } from './acquire/holder-probe.js';
 import { Lines } from './acquire/lines.js';
 import { Turns } from './acquire/turns.js';
-import { keepOutside, runOutside } from './async-context.js';
-import { BusyReport } from './busy-report.js';
-import { nextCall } from './call.js';
-import { type lockChannels, LockEvents } from './diagnostics.js';
+import { keepOutside, runOutside } from './context/async-context.js';
+import { BusyReport } from './acquire/busy-report.js';
+import { nextCall } from './events/call.js';
+import { type lockChannels, LockEvents } from './events/diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
 import { assertHeldAround } from './hold/assert-held.js';
 import { heldAround } from './hold/held-locks.js';
@@ -23,9 +23,9 @@ import type { PassingLimits } from './lease/ownership.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { closedError, Lifecycle } from './lifecycle.js';
-import { type LocalLockState, toLocalState } from './local-state.js';
+import { type LocalLockState, toLocalState } from './state/local-state.js';
 import { OrderWatch } from './order/order-watch.js';
-import { callsByKey, type KeyCalls } from './own-calls.js';
+import { callsByKey, type KeyCalls } from './state/own-calls.js';
 import { DelayedStore } from './store/delayed-store.js';
 import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
@@ -35,7 +35,7 @@ import { ServerSigns } from './store/server-signs.js';
 import { type ServerState, StoreHealth } from './store/store-health.js';
 import { type Clock, withTimeout } from './time/clock.js';
 import { TimeoutPool } from './time/timeout-pool.js';
-import { safely } from './warnings.js';
+import { safely } from './events/warnings.js';
 
 /** What an engine is made of. */
 export interface EngineOptions extends LeaseOptions {

@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { Observable } from 'rxjs';
-import { familyOfTemplate } from '../core/call.js';
+import { familyOfTemplate } from '../core/events/call.js';
 import { LockConfigError, type LockTimeoutError, type LockUnavailableError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
 import { describeMethod } from './describe-method.js';

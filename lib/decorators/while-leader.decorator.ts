@@ -1,5 +1,5 @@
 import { Inject } from '@nestjs/common';
-import { checkValue, type OptionRule } from '../core/check-options.js';
+import { checkValue, type OptionRule } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import type { Lock } from '../core/hold/lock.js';
 import { serviceProperty } from '../locked/bound-service.js';

@@ -1,4 +1,10 @@
-import { checkOptions, checkValue, isOptionsObject, type OptionRule, type OptionRules } from '../core/check-options.js';
+import {
+  checkOptions,
+  checkValue,
+  isOptionsObject,
+  type OptionRule,
+  type OptionRules,
+} from '../core/checks/check-options.js';
 import { LockConfigError, messageOf } from '../core/errors.js';
 import { formatValue } from '../core/format-value.js';
 

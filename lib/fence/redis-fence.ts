@@ -5,7 +5,7 @@ import {
   type OptionRule,
   type OptionRules,
   wholeNumber,
-} from '../core/check-options.js';
+} from '../core/checks/check-options.js';
 import { LockConfigError, messageOf } from '../core/errors.js';
 import { checkResource, helperKey } from '../core/keys/resource-key.js';
 import { scripts } from './scripts.js';

@@ -1,4 +1,4 @@
-import { aFunction, checkOptions, checkValue, oneOf, type OptionRules } from '../core/check-options.js';
+import { aFunction, checkOptions, checkValue, oneOf, type OptionRules } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import { formatValue } from '../core/format-value.js';
 import { checkResource } from '../core/keys/resource-key.js';

@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import type { ModulesContainer } from '@nestjs/core';
-import { shared } from '../core/copies.js';
+import { shared } from '../core/context/copies.js';
 import {
   instancesOf,
   lockedMethodsOf,

@@ -1,4 +1,4 @@
-import { checkValue, type OptionRule } from '../core/check-options.js';
+import { checkValue, type OptionRule } from '../core/checks/check-options.js';
 import { refuseOtherVersion } from '../lock-service-mark.js';
 import { isLockService, type LockService } from '../lock.service.js';
 import { checkInstanceName } from '../options/instance-name.js';

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { LoggerService } from '@nestjs/common';
 import type { ApplicationConfig } from '@nestjs/core';
-import { shared } from '../core/copies.js';
+import { shared } from '../core/context/copies.js';
 import {
   LockConfigError,
   type LockError,

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { shared } from '../core/copies.js';
+import { shared } from '../core/context/copies.js';
 import { LockError } from '../core/errors.js';
 import { functionOf } from './locked-method.js';
 import { ErrorResponses, type LockErrorResponse, logUnexpected, retryAfterOf } from './error-responses.js';

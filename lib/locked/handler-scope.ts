@@ -1,7 +1,7 @@
 import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable } from 'rxjs';
-import { sharedClass } from '../core/copies.js';
+import { sharedClass } from '../core/context/copies.js';
 import { runInside, type Surrounding, surroundings } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { ScopeHold } from '../core/hold/lock-scope.js';

@@ -1,7 +1,7 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, Inject, Logger, Optional } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
-import { shared, sharedClass } from '../core/copies.js';
+import { shared, sharedClass } from '../core/context/copies.js';
 import { LockError } from '../core/errors.js';
 import { bodyOf, ErrorResponses, type LockErrorResponse, logUnexpected, retryAfterOf } from './error-responses.js';
 import { isGraphqlError, toGraphqlError } from './graphql-error.js';

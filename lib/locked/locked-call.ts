@@ -1,12 +1,12 @@
 import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
-import { eitherOf } from '../core/abort-signals.js';
-import { checkValue, oneOf } from '../core/check-options.js';
+import { eitherOf } from '../core/context/abort-signals.js';
+import { checkValue, oneOf } from '../core/checks/check-options.js';
 import { LockClosedError, LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import { dropPromise } from '../core/format-value.js';
 import { runInside, type Surrounding } from '../core/hold/held-locks.js';
 import type { Hold } from '../core/hold/lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
-import { runWork, workChannel } from '../core/tracing.js';
+import { runWork, workChannel } from '../core/events/tracing.js';
 import type { LockService } from '../lock.service.js';
 import type { CallDefaults } from '../options/family-defaults.js';
 import { OPTIONS } from '../options/option-table.js';

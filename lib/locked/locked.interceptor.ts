@@ -9,7 +9,7 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { Observable, tap } from 'rxjs';
-import { sharedClass } from '../core/copies.js';
+import { sharedClass } from '../core/context/copies.js';
 import { LockError } from '../core/errors.js';
 import { surroundings } from '../core/hold/held-locks.js';
 import { ErrorResponses, logUnexpected } from './error-responses.js';

@@ -1,5 +1,5 @@
 import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
-import { shared } from '../core/copies.js';
+import { shared } from '../core/context/copies.js';
 import { scopeOf } from './handler-scope.js';
 import { UnseenLockExceptionFilter } from './lock-exception.filter.js';
 import { LockedInterceptor } from './locked.interceptor.js';

@@ -1,4 +1,4 @@
-import { checkValue, hasMethods, type OptionRule } from '../core/check-options.js';
+import { checkValue, hasMethods, type OptionRule } from '../core/checks/check-options.js';
 import { checkSentinels } from '../redis/check-address.js';
 import type { RedisClient } from '../redis/redis-client.js';
 import type { NodeRedisClient, NodeRedisCluster } from './node-redis.js';

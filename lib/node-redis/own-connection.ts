@@ -1,4 +1,4 @@
-import { runOutside } from '../core/async-context.js';
+import { runOutside } from '../core/context/async-context.js';
 import { SystemClock, type Timer } from '../core/time/clock.js';
 import type { ClusterNodeClient } from '../redis/cluster/cluster-client.js';
 import type { ShardClient } from '../redis/pubsub/sharded-subscriber.js';

@@ -1,4 +1,4 @@
-import { runOutside } from '../core/async-context.js';
+import { runOutside } from '../core/context/async-context.js';
 import { SystemClock, type Timer, withTimeout } from '../core/time/clock.js';
 import type { ClusterNodeClient, RedisCluster } from '../redis/cluster/cluster-client.js';
 import { formatAddress, type NatMap } from '../redis/redirection.js';

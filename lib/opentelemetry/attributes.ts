@@ -1,7 +1,7 @@
 import type { Attributes } from '@opentelemetry/api';
-import type { LockCallContext, LockOutcome } from '../core/tracing.js';
-import type { AttemptEvent } from '../core/attempt-events.js';
-import type { LockCall } from '../core/call.js';
+import type { LockCallContext, LockOutcome } from '../core/events/tracing.js';
+import type { AttemptEvent } from '../core/acquire/attempt-events.js';
+import type { LockCall } from '../core/events/call.js';
 
 const NAMESPACE = 'redis_lock';
 const ATTEMPT = `${NAMESPACE}.attempt`;

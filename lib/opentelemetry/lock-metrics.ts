@@ -1,8 +1,8 @@
 import type { BatchObservableResult, Histogram, Meter, Observable } from '@opentelemetry/api';
-import type { LockCall } from '../core/call.js';
-import { FamilyLimit } from '../core/family-limit.js';
-import { instanceStates } from '../core/instance-states.js';
-import type { LockCallContext } from '../core/tracing.js';
+import type { LockCall } from '../core/events/call.js';
+import { FamilyLimit } from '../core/events/family-limit.js';
+import { instanceStates } from '../core/state/instance-states.js';
+import type { LockCallContext } from '../core/events/tracing.js';
 import { metricAttributes, outcomeAttributes } from './attributes.js';
 
 /** In seconds: from a grant without a round trip up to a wait of a minute. */

@@ -1,6 +1,6 @@
 import { type Context, context, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
-import type { AttemptEvent } from '../core/attempt-events.js';
-import type { LockCallContext, WorkMessage } from '../core/tracing.js';
+import type { AttemptEvent } from '../core/acquire/attempt-events.js';
+import type { LockCallContext, WorkMessage } from '../core/events/tracing.js';
 import { attemptEvent, errorTypeOf, FENCING_TOKEN, outcomeAttributes, spanAttributes } from './attributes.js';
 
 /** The spans of one call, and the context that it was made in. */

@@ -1,8 +1,8 @@
 import type { Channel } from 'node:diagnostics_channel';
 import { diag, metrics, type MeterProvider, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
-import { checkOptions, oneOf } from '../core/check-options.js';
-import { attemptChannel, type AttemptEvent } from '../core/attempt-events.js';
-import { type LockCallContext, lockTracing, workChannel, type WorkMessage } from '../core/tracing.js';
+import { checkOptions, oneOf } from '../core/checks/check-options.js';
+import { attemptChannel, type AttemptEvent } from '../core/acquire/attempt-events.js';
+import { type LockCallContext, lockTracing, workChannel, type WorkMessage } from '../core/events/tracing.js';
 import { VERSION } from '../core/version.js';
 import { LockMetrics } from './lock-metrics.js';
 import { LockSpans } from './lock-spans.js';

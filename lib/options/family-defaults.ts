@@ -1,6 +1,6 @@
 import type { AcquireOptions } from '../core/acquire/acquire-options.js';
-import { familyOf, familyOfTemplate } from '../core/call.js';
-import { checkValue, copyOptions, isOptionsObject, type OptionRule } from '../core/check-options.js';
+import { familyOf, familyOfTemplate } from '../core/events/call.js';
+import { checkValue, copyOptions, isOptionsObject, type OptionRule } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import { formatName } from '../core/format-value.js';
 import { isList, readList } from '../core/keys/read-list.js';

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import type { OptionRule } from '../core/check-options.js';
+import type { OptionRule } from '../core/checks/check-options.js';
 import { isIdentity, LONGEST_IDENTITY } from '../core/store/instance-id.js';
 
 /** Allows an identity, or none. */

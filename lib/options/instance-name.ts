@@ -1,4 +1,4 @@
-import { checkValue, type OptionRule } from '../core/check-options.js';
+import { checkValue, type OptionRule } from '../core/checks/check-options.js';
 
 /** Allows the name of a module instance. */
 export const instanceName: OptionRule = {

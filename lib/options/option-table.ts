@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { ABORT_SIGNAL_SHAPE, isAbortSignal } from '../core/abort-signals.js';
+import { ABORT_SIGNAL_SHAPE, isAbortSignal } from '../core/context/abort-signals.js';
 import {
   aFunction,
   checkOptions,
@@ -14,7 +14,7 @@ import {
   type OptionRules,
   wholeNumber,
   wholeNumberFrom,
-} from '../core/check-options.js';
+} from '../core/checks/check-options.js';
 import { LOCK_ERROR_CODES } from '../core/errors.js';
 import { isNamespace, NAMESPACE_SHAPE } from '../core/keys/resource-key.js';
 import { isLockStore } from '../core/store/lock-store-shape.js';

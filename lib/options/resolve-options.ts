@@ -1,4 +1,4 @@
-import type { GivenOptions } from '../core/check-options.js';
+import type { GivenOptions } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import { prefixIn } from '../core/keys/resource-key.js';
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';

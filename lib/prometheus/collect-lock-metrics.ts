@@ -6,9 +6,9 @@ import {
   type OptionRule,
   type OptionRules,
   wholeNumber,
-} from '../core/check-options.js';
-import type { LockCall } from '../core/call.js';
-import { DEFAULT_MAX_FAMILIES } from '../core/family-limit.js';
+} from '../core/checks/check-options.js';
+import type { LockCall } from '../core/events/call.js';
+import { DEFAULT_MAX_FAMILIES } from '../core/events/family-limit.js';
 import { LockMetrics } from './lock-metrics.js';
 
 /**

@@ -1,16 +1,16 @@
 import { Counter, Gauge, Histogram, type OpenMetricsContentType, type Registry } from 'prom-client';
-import { busyChannel, type BusyEvent } from '../core/busy-report.js';
-import type { LockCall } from '../core/call.js';
+import { busyChannel, type BusyEvent } from '../core/acquire/busy-report.js';
+import type { LockCall } from '../core/events/call.js';
 import {
   type EndedEvent,
   type GrantedEvent,
   lockChannels,
   type LockEvent,
   type RefusedEvent,
-} from '../core/diagnostics.js';
+} from '../core/events/diagnostics.js';
 import { LockConfigError } from '../core/errors.js';
-import { FamilyLimit } from '../core/family-limit.js';
-import { instanceStates } from '../core/instance-states.js';
+import { FamilyLimit } from '../core/events/family-limit.js';
+import { instanceStates } from '../core/state/instance-states.js';
 
 /** What the metrics of a register are made of. */
 export interface MetricsOptions {

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
-import { checkOptions, milliseconds, type OptionRules, withoutUndefined } from '../core/check-options.js';
+import { checkOptions, milliseconds, type OptionRules, withoutUndefined } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import type { StorePing } from '../core/store/store-ping.js';
 import { withTimeout } from '../core/time/clock.js';

@@ -1,4 +1,4 @@
-import { runOutside } from '../core/async-context.js';
+import { runOutside } from '../core/context/async-context.js';
 import { atEndOfTick, type Timer } from '../core/time/clock.js';
 import { ManualClock } from './manual-clock.js';
 

@@ -1,6 +1,6 @@
-import type { LockCall } from '../core/call.js';
-import { type LockEvent, lockChannels, type LostEvent, type RefusedEvent } from '../core/diagnostics.js';
-import type { LockOutcome } from '../core/tracing.js';
+import type { LockCall } from '../core/events/call.js';
+import { type LockEvent, lockChannels, type LostEvent, type RefusedEvent } from '../core/events/diagnostics.js';
+import type { LockOutcome } from '../core/events/tracing.js';
 
 type ChannelName = keyof typeof lockChannels;
 

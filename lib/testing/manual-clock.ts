@@ -1,4 +1,4 @@
-import { contextOfCaller } from '../core/async-context.js';
+import { contextOfCaller } from '../core/context/async-context.js';
 import type { Clock, Timer } from '../core/time/clock.js';
 
 /** A timer that is scheduled. */

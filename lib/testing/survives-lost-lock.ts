@@ -1,9 +1,9 @@
 import { relative } from 'node:path';
-import { contextOfCaller } from '../core/async-context.js';
-import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from '../core/check-options.js';
-import { type GrantedEvent, lockChannels } from '../core/diagnostics.js';
+import { contextOfCaller } from '../core/context/async-context.js';
+import { aFunction, checkOptions, checkValue, type OptionRules, wholeNumber } from '../core/checks/check-options.js';
+import { type GrantedEvent, lockChannels } from '../core/events/diagnostics.js';
 import type { Grant } from '../core/lease/grant.js';
-import type { CallSite } from '../core/call-site.js';
+import type { CallSite } from '../core/context/call-site.js';
 import { atEndOfTick, SystemClock } from '../core/time/clock.js';
 import { isLockService, type LockService } from '../lock.service.js';
 import { LostLockFailure, type UnsafeAwait } from './lost-lock-failure.js';

@@ -1,4 +1,10 @@
-import { checkOptions, checkValue, copyOptions, millisecondsFrom, type OptionRules } from '../core/check-options.js';
+import {
+  checkOptions,
+  checkValue,
+  copyOptions,
+  millisecondsFrom,
+  type OptionRules,
+} from '../core/checks/check-options.js';
 import { createKeyFactory, type KeyFactory } from '../core/keys/resource-key.js';
 import type { WaitingCaller } from '../core/acquire/acquire-options.js';
 import type { Grant } from '../core/lease/grant.js';

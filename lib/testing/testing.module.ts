@@ -1,5 +1,5 @@
 import type { DynamicModule } from '@nestjs/common';
-import { checkOptions, checkValue, copyOptions, hasMethods, type OptionRule } from '../core/check-options.js';
+import { checkOptions, checkValue, copyOptions, hasMethods, type OptionRule } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';

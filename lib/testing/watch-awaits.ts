@@ -1,5 +1,5 @@
 import { promisify, types } from 'node:util';
-import { type CallSite, callerOf } from '../core/call-site.js';
+import { type CallSite, callerOf } from '../core/context/call-site.js';
 
 /** What watches the awaits of the program. */
 export interface AwaitWatcher {

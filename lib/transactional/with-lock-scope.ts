@@ -1,5 +1,5 @@
 import type { TransactionalAdapter } from '@nestjs-cls/transactional';
-import { checkOptions, checkValue, hasMethods, oneOf, type OptionRules } from '../core/check-options.js';
+import { checkOptions, checkValue, hasMethods, oneOf, type OptionRules } from '../core/checks/check-options.js';
 import { type LockScope, runInLockScope, ScopeHold } from '../core/hold/lock-scope.js';
 import { declareTransactionScopes } from '../core/hold/transaction-scopes.js';
 import { overrideMember } from './override-member.js';

@@ -4,7 +4,7 @@ import type { AcquireReply } from 'nestjs-redis-lock/store';
 import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
 import { Registry } from 'prom-client';
 import { Admission, MOST_IN_FLIGHT } from '../../lib/core/acquire/admission.js';
-import { busyChannel, type BusyEvent } from '../../lib/core/busy-report.js';
+import { busyChannel, type BusyEvent } from '../../lib/core/acquire/busy-report.js';
 import { deferred, faultyLocks, KEY, outcome } from '../support/locks.js';
 
 /** A server of which a test says what is read from it. */

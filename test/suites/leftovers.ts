@@ -1,8 +1,8 @@
 import type { Channel } from 'node:diagnostics_channel';
-import { attemptChannel } from '../../lib/core/attempt-events.js';
-import { lockChannels } from '../../lib/core/diagnostics.js';
+import { attemptChannel } from '../../lib/core/acquire/attempt-events.js';
+import { lockChannels } from '../../lib/core/events/diagnostics.js';
 import { lockOrderChannel } from '../../lib/core/order/order-watch.js';
-import { workChannel } from '../../lib/core/tracing.js';
+import { workChannel } from '../../lib/core/events/tracing.js';
 
 /** Returns the sockets, servers and child processes that are open. Node does not document it. */
 const activeHandles = Reflect.get(process, '_getActiveHandles') as () => readonly object[];

@@ -1,5 +1,5 @@
-import { eitherOf, onAbort, throwIfAborted } from '../abort-signals.js';
-import type { LockEvents } from '../diagnostics.js';
+import { eitherOf, onAbort, throwIfAborted } from '../context/abort-signals.js';
+import type { LockEvents } from '../events/diagnostics.js';
 import { LockReentryError } from '../errors.js';
 import { heldAround, isInHold, isUsedAround, locksAround } from '../hold/held-locks.js';
 import { scopeAround, ScopedRequest, type ScopeHold } from '../hold/lock-scope.js';

@@ -15,7 +15,7 @@ import type { Clock, Timer } from '../time/clock.js';
 import { heldUntil, type LastReply, notDelivered, type NotYet, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { type Lane, MOST_IN_FLIGHT } from './admission.js';
-import { attemptChannel, type AttemptResult, publishAttempt } from '../attempt-events.js';
+import { attemptChannel, type AttemptResult, publishAttempt } from './attempt-events.js';
 import { STEADY_PAUSE_MS } from './turns.js';
 
 const FIRST_PAUSE_MS = 10;

@@ -1,4 +1,4 @@
-import { runOutside } from '../async-context.js';
+import { runOutside } from '../context/async-context.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { StoreHealth } from '../store/store-health.js';
 import type { Clock, Timer } from '../time/clock.js';

@@ -1,4 +1,4 @@
-import { onAbort } from '../abort-signals.js';
+import { onAbort } from '../context/abort-signals.js';
 import type { LockUnavailableError } from '../errors.js';
 import type { Grant, StoreGrant } from '../lease/grant.js';
 import type { AcquireReply } from '../store/lock-store.js';

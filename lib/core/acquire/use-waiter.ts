@@ -1,4 +1,4 @@
-import { type AbortSubscription, onAbort, throwIfAborted } from '../abort-signals.js';
+import { type AbortSubscription, onAbort, throwIfAborted } from '../context/abort-signals.js';
 import type { Lock } from '../hold/lock.js';
 import type { Grant, GrantWaiter } from '../lease/grant.js';
 import type { Clock, Timer } from '../time/clock.js';

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { shared } from '../copies.js';
+import { shared } from '../context/copies.js';
 import type { LockLostError } from '../errors.js';
 import type { Hold, HoldLeases, Lock } from './lock.js';
 

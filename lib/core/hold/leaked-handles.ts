@@ -1,4 +1,4 @@
-import { callersOf } from '../call-site.js';
+import { callersOf } from '../context/call-site.js';
 import type { LockLostError } from '../errors.js';
 import type { Grant, GrantHold } from '../lease/grant.js';
 import type { Clock } from '../time/clock.js';

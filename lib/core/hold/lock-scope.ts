@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { aFunction, checkOptions, checkValue, oneOf } from '../check-options.js';
-import { shared, sharedClass } from '../copies.js';
+import { aFunction, checkOptions, checkValue, oneOf } from '../checks/check-options.js';
+import { shared, sharedClass } from '../context/copies.js';
 import { LockLostError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import { runInHold } from './held-locks.js';

@@ -1,5 +1,5 @@
 import { LockLostError } from '../errors.js';
-import { runWork, workChannel } from '../tracing.js';
+import { runWork, workChannel } from '../events/tracing.js';
 import { runInHold } from './held-locks.js';
 import { endOf, type Hold } from './lock.js';
 

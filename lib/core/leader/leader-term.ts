@@ -1,4 +1,4 @@
-import { onAbort } from '../abort-signals.js';
+import { onAbort } from '../context/abort-signals.js';
 import type { Lock } from '../hold/lock.js';
 
 /** One term of a leader: from the grant of the lock until it is lost, or until the leader steps down. */

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { onAbort } from '../abort-signals.js';
-import { runOutside } from '../async-context.js';
-import { shared } from '../copies.js';
+import { onAbort } from '../context/abort-signals.js';
+import { runOutside } from '../context/async-context.js';
+import { shared } from '../context/copies.js';
 import { LockClosedError, LockLostError, LockTimeoutError, LockUnavailableError, messageOf } from '../errors.js';
 import { runInHold } from '../hold/held-locks.js';
 import type { Lock } from '../hold/lock.js';

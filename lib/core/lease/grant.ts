@@ -1,7 +1,7 @@
 import { driftOf } from '../time/clock.js';
-import type { CallDetails } from '../call.js';
+import type { CallDetails } from '../events/call.js';
 import { LockLostError } from '../errors.js';
-import type { LockCallContext } from '../tracing.js';
+import type { LockCallContext } from '../events/tracing.js';
 import type { GrantedTokens, LockMode } from '../store/lock-store.js';
 
 /** The options that a hold is kept by. Times are in milliseconds. */

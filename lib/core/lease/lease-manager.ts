@@ -1,6 +1,6 @@
-import type { LockEvents } from '../diagnostics.js';
+import type { LockEvents } from '../events/diagnostics.js';
 import { LockReplicationError, LockUnavailableError } from '../errors.js';
-import { runOutside } from '../async-context.js';
+import { runOutside } from '../context/async-context.js';
 import type { ExtendReply, LockStore } from '../store/lock-store.js';
 import { type Clock, withTimeout } from '../time/clock.js';
 import { repliesRead } from '../time/replies-read.js';

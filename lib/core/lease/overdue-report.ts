@@ -1,6 +1,6 @@
-import { runOutside } from '../async-context.js';
-import { describeCall } from '../call.js';
-import type { LockEvents } from '../diagnostics.js';
+import { runOutside } from '../context/async-context.js';
+import { describeCall } from '../events/call.js';
+import type { LockEvents } from '../events/diagnostics.js';
 import { secondsOf } from '../store/incident-log.js';
 import type { Clock, Timer } from '../time/clock.js';
 import type { Grant } from './grant.js';

@@ -1,4 +1,4 @@
-import { callerInProgram, shortSite } from '../call-site.js';
+import { callerInProgram, shortSite } from '../context/call-site.js';
 import { messageOf } from '../errors.js';
 import type { Grant } from './grant.js';
 

@@ -1,4 +1,4 @@
-import { runOutside } from '../async-context.js';
+import { runOutside } from '../context/async-context.js';
 import type { ExtendReply, ExtendRequest, KeyFilter, LockStore } from '../store/lock-store.js';
 import { afterPromiseJobs, type Clock, type Timer } from '../time/clock.js';
 import { cutTo, type Grant, type GrantOwner, type Renewal } from './grant.js';

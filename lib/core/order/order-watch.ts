@@ -1,9 +1,9 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
-import { type CallDetails, familyOf } from '../call.js';
-import { callerInProgram, shortSite } from '../call-site.js';
-import { shared } from '../copies.js';
+import { type CallDetails, familyOf } from '../events/call.js';
+import { callerInProgram, shortSite } from '../context/call-site.js';
+import { shared } from '../context/copies.js';
 import { LockOrderError } from '../errors.js';
-import type { Warn } from '../warnings.js';
+import type { Warn } from '../events/warnings.js';
 import {
   type LockOrderCycle,
   type LockOrderEdge,

@@ -1,4 +1,4 @@
-import { hasMethods, type OptionRule } from '../check-options.js';
+import { hasMethods, type OptionRule } from '../checks/check-options.js';
 import type { LockStore } from './lock-store.js';
 
 const METHODS = ['acquire', 'release', 'extend', 'inspect', 'listen', 'close'] as const;

@@ -1,4 +1,4 @@
-import { runOutside } from '../async-context.js';
+import { runOutside } from '../context/async-context.js';
 import type { Clock, Timer } from './clock.js';
 
 /**

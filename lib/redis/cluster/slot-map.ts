@@ -1,4 +1,4 @@
-import { runOutside } from '../../core/async-context.js';
+import { runOutside } from '../../core/context/async-context.js';
 import type { Clock, Timer } from '../../core/time/clock.js';
 import type { KeyFilter, StoreListener } from '../../core/store/lock-store.js';
 import { PendingRequests } from '../deadline-requests.js';

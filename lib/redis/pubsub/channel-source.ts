@@ -1,4 +1,4 @@
-import { runOutside } from '../../core/async-context.js';
+import { runOutside } from '../../core/context/async-context.js';
 import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../core/time/clock.js';
 import { messageOf } from '../../core/errors.js';
 import type { RedisSubscriber } from '../redis-client.js';

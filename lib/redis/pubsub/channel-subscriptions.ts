@@ -1,4 +1,4 @@
-import { runOutside } from '../../core/async-context.js';
+import { runOutside } from '../../core/context/async-context.js';
 import { type Clock, scheduleTimeout, type Timer } from '../../core/time/clock.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
 import { unavailableBecause } from '../redis-errors.js';

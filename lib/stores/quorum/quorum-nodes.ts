@@ -1,6 +1,6 @@
 import type { RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/time/clock.js';
-import { checkOptions, isNodeRedis, milliseconds } from '../../core/check-options.js';
+import { checkOptions, isNodeRedis, milliseconds } from '../../core/checks/check-options.js';
 import { LockConfigError, messageOf } from '../../core/errors.js';
 import { IncidentLog, secondsOf, type StoreLog } from '../../core/store/incident-log.js';
 import type { StoreListener } from '../../core/store/lock-store.js';

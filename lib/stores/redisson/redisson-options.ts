@@ -1,4 +1,4 @@
-import { checkOptions, oneOf, type OptionRules } from '../../core/check-options.js';
+import { checkOptions, oneOf, type OptionRules } from '../../core/checks/check-options.js';
 
 /**
  * The options of {@link redisson}.

@@ -1,4 +1,10 @@
-import { checkOptions, milliseconds, oneOf, type OptionRules, wholeNumberFrom } from '../../core/check-options.js';
+import {
+  checkOptions,
+  milliseconds,
+  oneOf,
+  type OptionRules,
+  wholeNumberFrom,
+} from '../../core/checks/check-options.js';
 import type { RetryPolicy } from '../../core/store/lock-store.js';
 
 /** The unit of the expiry in a key: seconds or milliseconds since 1970. */

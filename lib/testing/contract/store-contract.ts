@@ -6,7 +6,7 @@ import {
   isOptionsObject,
   milliseconds,
   type OptionRules,
-} from '../../core/check-options.js';
+} from '../../core/checks/check-options.js';
 import { basicContract } from './basic-contract.js';
 import { forceContract } from './force-contract.js';
 import { listingContract, queueListingContract, sharedListingContract } from './listing-contract.js';

@@ -1,4 +1,4 @@
-import { runOutside } from '../../../core/async-context.js';
+import { runOutside } from '../../../core/context/async-context.js';
 import type { Clock, Timer } from '../../../core/time/clock.js';
 
 /**

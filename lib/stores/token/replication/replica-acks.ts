@@ -1,4 +1,4 @@
-import { runOutside } from '../../../core/async-context.js';
+import { runOutside } from '../../../core/context/async-context.js';
 import { type Clock, withTimeout } from '../../../core/time/clock.js';
 import { LockReplicationError, LockUnavailableError } from '../../../core/errors.js';
 import { IncidentLog, secondsOf, type StoreLog } from '../../../core/store/incident-log.js';

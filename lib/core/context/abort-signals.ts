@@ -1,4 +1,4 @@
-import { LockConfigError, messageOf } from './errors.js';
+import { LockConfigError, messageOf } from '../errors.js';
 
 /** Completes "allowed is …". Classes differ between realms and polyfills, so signals are known by their shape. */
 export const ABORT_SIGNAL_SHAPE =

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it, jest } from '@jest/globals';
 import { LockConfigError } from 'nestjs-redis-lock';
-import { eitherOf, isAbortSignal, onAbort, throwIfAborted } from '../../../lib/core/abort-signals.js';
+import { eitherOf, isAbortSignal, onAbort, throwIfAborted } from '../../../../lib/core/context/abort-signals.js';
 
 const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 

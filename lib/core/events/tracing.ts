@@ -1,6 +1,6 @@
 import { channel, type Channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel';
 import { type CallDetails, type CallTarget, describeCall, type LockCall } from './call.js';
-import { shared } from './copies.js';
+import { shared } from '../context/copies.js';
 
 /**
  * How a call or a hold has ended. A request ends as `granted`, as `nested` (another request of its lock scope got the

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { LockMode } from './store/lock-mode.js';
+import type { LockMode } from '../store/lock-mode.js';
 
 /**
  * A call for one lock, as events, traces and `LockService.local()` show it. A call for several locks is one for each.

@@ -1,6 +1,6 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
 import type { LocalLockState } from './local-state.js';
-import type { ServerState } from './store/store-health.js';
+import type { ServerState } from '../store/store-health.js';
 
 /** The state of one module instance, for metrics. */
 export interface InstanceState extends LocalLockState {

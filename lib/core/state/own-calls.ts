@@ -1,7 +1,7 @@
-import type { WaitingCaller } from './acquire/acquire-options.js';
-import { describeCall, type LockCall } from './call.js';
-import type { Grant } from './lease/grant.js';
-import type { LockMode } from './store/lock-store.js';
+import type { WaitingCaller } from '../acquire/acquire-options.js';
+import { describeCall, type LockCall } from '../events/call.js';
+import type { Grant } from '../lease/grant.js';
+import type { LockMode } from '../store/lock-store.js';
 
 /** What a call is for, as its caller or its method names it. */
 export type CallNames = Pick<LockCall, 'method' | 'label'>;

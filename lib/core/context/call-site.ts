@@ -24,7 +24,7 @@ const OWN_PLACE = OWN_FILE === undefined ? undefined : ownPlace(OWN_FILE);
 
 /** Returns what the paths of this library's files begin with. @param ownFile see {@link OWN_FILE}. */
 export function ownPlace(ownFile: string): string {
-  const [, sources] = /^(.*[\\/])core[\\/]call-site\.\w+$/.exec(ownFile) ?? [];
+  const [, sources] = /^(.*[\\/])core[\\/]context[\\/]call-site\.\w+$/.exec(ownFile) ?? [];
   const [, built] = /^(.*[\\/]dist[\\/])(?:esm|cjs)[\\/](?:chunks[\\/])?[^\\/]+$/.exec(ownFile) ?? [];
   // The files beside a bundle are those of the program.
   return sources ?? built ?? ownFile;

@@ -5,9 +5,16 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import ts from 'typescript';
-import { callerInProgram, callerOf, callersOf, OWN_FILE, ownPlace, shortSite } from '../../../lib/core/call-site.js';
+import {
+  callerInProgram,
+  callerOf,
+  callersOf,
+  OWN_FILE,
+  ownPlace,
+  shortSite,
+} from '../../../../lib/core/context/call-site.js';
 
-const SOURCE = join(__dirname, '../../../lib/core/call-site.ts');
+const SOURCE = join(__dirname, '../../../../lib/core/context/call-site.ts');
 const here = (site: { readonly file: string } | undefined): boolean => site?.file === __filename;
 
 class Stock {
@@ -76,7 +83,7 @@ describe('the place of a call', () => {
     ['/app/node_modules/nestjs-redis-lock/dist/esm/chunks/library.js', '/app/node_modules/nestjs-redis-lock/dist/'],
     ['/work/locks/dist/cjs/index.js', '/work/locks/dist/'],
     ['C:\\work\\locks\\dist\\cjs\\chunks\\call-site.js', 'C:\\work\\locks\\dist\\'],
-    ['/work/locks/lib/core/call-site.ts', '/work/locks/lib/'],
+    ['/work/locks/lib/core/context/call-site.ts', '/work/locks/lib/'],
     ['/app/dist/main.js', '/app/dist/main.js'],
     ['/app/lib/server.js', '/app/lib/server.js'],
   ])('of a library in %s is outside of %s', (file, place) => {

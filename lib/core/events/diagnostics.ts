@@ -1,6 +1,6 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { type CallDetails, type CallTarget, describeCall, type LockCall } from './call.js';
-import { LockError, type LockLostError, LockTimeoutError } from './errors.js';
+import { LockError, type LockLostError, LockTimeoutError } from '../errors.js';
 import {
   isTraced,
   type LockCallContext,
@@ -10,7 +10,7 @@ import {
   traceRefusal,
   traceRequest,
 } from './tracing.js';
-import type { Clock } from './time/clock.js';
+import type { Clock } from '../time/clock.js';
 
 /** The fields of every event. Owners are never published, because an owner is enough to release the lock. */
 export interface LockEvent extends LockCall {

@@ -9,7 +9,7 @@ import {
   type OptionRules,
   wholeNumber,
   wholeNumberFrom,
-} from '../../../lib/core/check-options.js';
+} from '../../../../lib/core/checks/check-options.js';
 
 interface Options {
   readonly unit?: 's' | 'ms';

@@ -1,6 +1,6 @@
-import type { WaitingCaller } from './acquire/acquire-options.js';
-import { describeCall, type LockCall } from './call.js';
-import type { Grant } from './lease/grant.js';
+import type { WaitingCaller } from '../acquire/acquire-options.js';
+import { describeCall, type LockCall } from '../events/call.js';
+import type { Grant } from '../lease/grant.js';
 
 /**
  * A lock that this module instance holds for a caller.

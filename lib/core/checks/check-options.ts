@@ -1,5 +1,5 @@
-import { LockConfigError, messageOf } from './errors.js';
-import { formatName, formatValue } from './format-value.js';
+import { LockConfigError, messageOf } from '../errors.js';
+import { formatName, formatValue } from '../format-value.js';
 
 /** What an option may be. */
 export interface OptionRule {

@@ -1,7 +1,7 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
-import { MOST_IN_FLIGHT } from './acquire/admission.js';
-import { secondsOf } from './store/incident-log.js';
-import type { Clock } from './time/clock.js';
+import { MOST_IN_FLIGHT } from './admission.js';
+import { secondsOf } from '../store/incident-log.js';
+import type { Clock } from '../time/clock.js';
 
 /**
  * The event of {@link busyChannel}.

@@ -1,11 +1,11 @@
 import { AsyncLocalStorage, createHook } from 'node:async_hooks';
 import { join } from 'node:path';
 import { describe, expect, it, jest } from '@jest/globals';
-import { modules } from '../../../tools/entry-points.cjs';
+import { modules } from '../../../../tools/entry-points.cjs';
 
-type AsyncContext = typeof import('../../../lib/core/async-context.js');
+type AsyncContext = typeof import('../../../../lib/core/context/async-context.js');
 
-const load = (path: string): unknown => jest.requireActual(join(__dirname, '../../..', path));
+const load = (path: string): unknown => jest.requireActual(join(__dirname, '../../../..', path));
 
 /** Promises keep no process alive, and the request for random bytes is over. `--detectOpenHandles` ignores both. */
 const IGNORED = new Set(['PROMISE', 'RANDOMBYTESREQUEST']);
@@ -39,12 +39,12 @@ describe('the package', () => {
 
   it('opens nothing when a module is configured', async () => {
     jest.resetModules();
-    const { RedisLockModule } = load('lib/index.ts') as typeof import('../../../lib/index.js');
+    const { RedisLockModule } = load('lib/index.ts') as typeof import('../../../../lib/index.js');
     expect(await openAfter(() => void RedisLockModule.forRoot())).toEqual([]);
   });
 
   it('opens nothing when a manual clock schedules a timer', async () => {
-    const { ManualClock } = load('lib/testing/index.ts') as typeof import('../../../lib/testing/index.js');
+    const { ManualClock } = load('lib/testing/index.ts') as typeof import('../../../../lib/testing/index.js');
     const clock = new ManualClock();
     expect(await openAfter(() => void clock.schedule(1_000, () => undefined))).toEqual([]);
     expect(clock.pending).toBe(1);
@@ -54,8 +54,8 @@ describe('the package', () => {
 describe('runOutside()', () => {
   it('leaves the storage of a caller, for that of the place where the module was configured', () => {
     jest.resetModules();
-    const { RedisLockModule } = load('lib/index.ts') as typeof import('../../../lib/index.js');
-    const { runOutside } = load('lib/core/async-context.ts') as AsyncContext;
+    const { RedisLockModule } = load('lib/index.ts') as typeof import('../../../../lib/index.js');
+    const { runOutside } = load('lib/core/context/async-context.ts') as AsyncContext;
     const storage = new AsyncLocalStorage<string>();
     storage.run('configured', () => RedisLockModule.forRoot());
     expect(storage.run('call', () => runOutside(() => storage.getStore()))).toBe('configured');

@@ -8,29 +8,29 @@ import {
   shared,
   sharedClass,
   THIS_COPY,
-} from '../../../lib/core/copies.js';
-import { VERSION } from '../../../lib/core/version.js';
+} from '../../../../lib/core/context/copies.js';
+import { VERSION } from '../../../../lib/core/version.js';
 
 /** Evaluates the module again, as a second copy of the package would. */
-async function load(version?: string): Promise<typeof import('../../../lib/core/copies.js')> {
-  let copy!: typeof import('../../../lib/core/copies.js');
+async function load(version?: string): Promise<typeof import('../../../../lib/core/context/copies.js')> {
+  let copy!: typeof import('../../../../lib/core/context/copies.js');
   await jest.isolateModulesAsync(async () => {
-    if (version !== undefined) jest.doMock('../../../lib/core/version.js', () => ({ VERSION: version }));
-    copy = await import('../../../lib/core/copies.js');
+    if (version !== undefined) jest.doMock('../../../../lib/core/version.js', () => ({ VERSION: version }));
+    copy = await import('../../../../lib/core/context/copies.js');
   });
-  jest.dontMock('../../../lib/core/version.js');
+  jest.dontMock('../../../../lib/core/version.js');
   return copy;
 }
 
 describe('copies of the package', () => {
   it('have the version of the package', () => {
-    const text = readFileSync(join(__dirname, '../../../package.json'), 'utf8');
+    const text = readFileSync(join(__dirname, '../../../../package.json'), 'utf8');
     expect(VERSION).toBe((JSON.parse(text) as { version: string }).version);
     expect(THIS_COPY.version).toBe(VERSION);
   });
 
   it('know the folder that they were loaded from', () => {
-    expect(THIS_COPY.path).toMatch(/^\/.*\/lib\/core$/);
+    expect(THIS_COPY.path).toMatch(/^\/.*\/lib\/core\/context$/);
   });
 
   it('share values with copies of their version only', async () => {

@@ -1,6 +1,6 @@
 import { OWN_FILE } from './call-site.js';
-import { LockConfigError } from './errors.js';
-import { VERSION } from './version.js';
+import { LockConfigError } from '../errors.js';
+import { VERSION } from '../version.js';
 
 /** One copy of this package in the process: the ES module, the CommonJS module, or another install. */
 export interface Copy {
