@@ -21,7 +21,7 @@ describe('events without a subscriber', () => {
       const grant = unread({ trace: undefined });
       expect(() => {
         events.requested(unread(), unread());
-        events.granted(unread({ shared: grant }), unread(), 0);
+        events.granted(unread({ grant }), unread(), 0);
         events.refused(unread(), unread(), 0, unread());
         events.extended(grant);
         events.lost(grant, unread());

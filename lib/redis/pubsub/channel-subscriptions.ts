@@ -88,9 +88,10 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     void runOutside(() => this.sendProbe(subscription, source));
   }
 
-  /** Unsubscribes all channels. */
+  /** Ends all subscriptions with their connections. */
   close(): void {
     this.sweepTimer?.cancel();
+    for (const source of this.bySource.keys()) source.close();
     for (const subscription of this.byChannel.values()) this.drop(subscription);
   }
 
@@ -269,10 +270,10 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     const { source, channel } = subscription;
     if (source === undefined) return;
     subscription.source = undefined;
-    source.unsubscribe(channel);
     const others = this.bySource.get(source);
     others?.delete(subscription);
-    if (others === undefined || others.size > 0) return;
+    if (others === undefined || others.size > 0) return source.unsubscribe(channel);
+    // The end of its connection ends its last subscription.
     this.bySource.delete(source);
     source.close();
   }
