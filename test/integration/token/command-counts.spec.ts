@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import type { LockOptions, LockService } from 'nestjs-redis-lock';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import { eventually } from '../../support/async.js';
 import { costOf, type Cost } from '../../support/command-counts.js';
+import { promisesOf } from '../../support/promise-count.js';
 import type { InstanceOptions } from '../../support/redis-locks.js';
 import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
 import { needWallClocks } from '../../support/server-clock/shim.js';
@@ -89,6 +90,28 @@ describe('an uncontended lock', () => {
       for (let i = 0; i < 50; i += 1) await locks.using('goods:300', () => clock.jump(1));
     });
     expect(cost).toEqual({ commands: 100, calls: 450 });
+  });
+});
+
+describe('the code of an uncontended lock', () => {
+  const PAIRS = 20;
+
+  it('makes 13 promises more than two commands, and reads the clock six times', async () => {
+    const locks = await instance();
+    const bare = async (): Promise<void> => {
+      for (let i = 0; i < PAIRS; i += 1) {
+        await servers.admin.set('bare', 'value');
+        await servers.admin.del('bare');
+      }
+    };
+    const locked = async (): Promise<void> => {
+      for (let i = 0; i < PAIRS; i += 1) await locks.using('goods:300', () => undefined);
+    };
+    expect((await promisesOf(locked)) - (await promisesOf(bare))).toBe(13 * PAIRS);
+    const reads = jest.spyOn(clock, 'now');
+    await locked();
+    expect(reads).toHaveBeenCalledTimes(6 * PAIRS);
+    reads.mockRestore();
   });
 });
 
