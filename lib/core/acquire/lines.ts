@@ -61,76 +61,6 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
     return waiter.granted;
   }
 
-  private acquireAlone(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
-    const { key } = target;
-    const call = new ThinCall(target, options, now, nested, this.deps, this);
-    if (options.signal !== undefined && !this.listen(call, key)) return call.granted;
-    // The signal's own code may have acquired the same key.
-    const isAlone = options.signal === undefined || this.mayBeThin(key, options);
-    if (!isAlone) this.join(key, call, now);
-    else {
-      this.thin.set(key, call);
-      if (!call.start()) {
-        this.thin.delete(key);
-        this.join(key, call, now);
-      }
-    }
-    return call.granted;
-  }
-
-  private mayBeThin(key: string, { mode, maxWaiting = Infinity }: WaitOptions): boolean {
-    const { store, health, turns } = this.deps;
-    if (mode !== 'exclusive' || maxWaiting === 0 || !store.capabilities.queue || health.isAnySilent) return false;
-    return !this.thin.has(key) && !this.byKey.has(key) && turns?.isSharedWithForeign(key) !== true;
-  }
-
-  private join(key: string, waiter: Waiter, now: number): void {
-    this.inflateAt(key);
-    this.open(key, waiter.options.mode).join(waiter, now);
-  }
-
-  /** See {@link ThinCallUser}. @internal */
-  onGranted(call: ThinCall, given: StoreGrant, now: number): void {
-    const [key] = call.attempt.keys;
-    const ownership = new Ownership(key, 'exclusive', given, now, this.deps, this);
-    // Before the caller knows of it.
-    this.thin.set(key, ownership);
-    const grant = ownership.grantTo(call, now);
-    call.admit(grant, this.deps.watch(grant));
-  }
-
-  /** See {@link ThinCallUser}. @internal */
-  inflate(call: ThinCall): AcquireLoop {
-    const [key] = call.attempt.keys;
-    this.thin.delete(key);
-    return this.open(key, 'exclusive').adoptCall(call);
-  }
-
-  /** See {@link OwnershipUser}: nobody else waits here. @internal */
-  passOn(): boolean {
-    return false;
-  }
-
-  /** See {@link OwnershipUser}. @internal */
-  onOver(ownership: Ownership): void {
-    if (this.thin.get(ownership.key) === ownership) this.thin.delete(ownership.key);
-    else this.bare.delete(ownership);
-  }
-
-  /** Makes a line of what a thin key has. */
-  private inflateAt(key: string): void {
-    const user = this.thin.get(key);
-    if (user instanceof ThinCall) this.inflate(user);
-    else if (user !== undefined) {
-      this.thin.delete(key);
-      this.open(key, 'exclusive').adoptOwned(user);
-    }
-  }
-
-  private *thinCalls(concerns: KeyFilter = () => true): Generator<ThinCall> {
-    for (const [key, user] of this.thin) if (user instanceof ThinCall && concerns(key)) yield user;
-  }
-
   /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
   hasExclusive(targets: readonly Target[]): boolean {
     return targets.some(({ key }) => this.thin.has(key) || this.find(key, 'exclusive') !== undefined);
@@ -257,6 +187,76 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
   waitingAt(key: string): number {
     const alone = this.thin.get(key) instanceof ThinCall ? 1 : 0;
     return this.at(key).reduce((sum, { length }) => sum + length, alone);
+  }
+
+  /** See {@link ThinCallUser}. @internal */
+  onGranted(call: ThinCall, given: StoreGrant, now: number): void {
+    const [key] = call.attempt.keys;
+    const ownership = new Ownership(key, 'exclusive', given, now, this.deps, this);
+    // Before the caller knows of it.
+    this.thin.set(key, ownership);
+    const grant = ownership.grantTo(call, now);
+    call.admit(grant, this.deps.watch(grant));
+  }
+
+  /** See {@link ThinCallUser}. @internal */
+  inflate(call: ThinCall): AcquireLoop {
+    const [key] = call.attempt.keys;
+    this.thin.delete(key);
+    return this.open(key, 'exclusive').adoptCall(call);
+  }
+
+  /** See {@link OwnershipUser}: nobody else waits here. @internal */
+  passOn(): boolean {
+    return false;
+  }
+
+  /** See {@link OwnershipUser}. @internal */
+  onOver(ownership: Ownership): void {
+    if (this.thin.get(ownership.key) === ownership) this.thin.delete(ownership.key);
+    else this.bare.delete(ownership);
+  }
+
+  private acquireAlone(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
+    const { key } = target;
+    const call = new ThinCall(target, options, now, nested, this.deps, this);
+    if (options.signal !== undefined && !this.listen(call, key)) return call.granted;
+    // The signal's own code may have acquired the same key.
+    const isAlone = options.signal === undefined || this.mayBeThin(key, options);
+    if (!isAlone) this.join(key, call, now);
+    else {
+      this.thin.set(key, call);
+      if (!call.start()) {
+        this.thin.delete(key);
+        this.join(key, call, now);
+      }
+    }
+    return call.granted;
+  }
+
+  private mayBeThin(key: string, { mode, maxWaiting = Infinity }: WaitOptions): boolean {
+    const { store, health, turns } = this.deps;
+    if (mode !== 'exclusive' || maxWaiting === 0 || !store.capabilities.queue || health.isAnySilent) return false;
+    return !this.thin.has(key) && !this.byKey.has(key) && turns?.isSharedWithForeign(key) !== true;
+  }
+
+  private join(key: string, waiter: Waiter, now: number): void {
+    this.inflateAt(key);
+    this.open(key, waiter.options.mode).join(waiter, now);
+  }
+
+  /** Makes a line of what a thin key has. */
+  private inflateAt(key: string): void {
+    const user = this.thin.get(key);
+    if (user instanceof ThinCall) this.inflate(user);
+    else if (user !== undefined) {
+      this.thin.delete(key);
+      this.open(key, 'exclusive').adoptOwned(user);
+    }
+  }
+
+  private *thinCalls(concerns: KeyFilter = () => true): Generator<ThinCall> {
+    for (const [key, user] of this.thin) if (user instanceof ThinCall && concerns(key)) yield user;
   }
 
   /** Returns false if the caller was refused. */

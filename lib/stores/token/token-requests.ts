@@ -135,7 +135,7 @@ export class TokenRequests {
     return requests.map((request) => replies.get(request) as ExtendReply | Error);
   }
 
-  /** Sends what waits for the end of the tick. */
+  /** Sends what waits. Call it before another request that has to arrive later. */
   flush(): void {
     this.batches.flush();
   }

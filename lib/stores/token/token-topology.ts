@@ -142,7 +142,10 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   }
 
   request<T, R>(key: string, send: SendRequest<T>, { onReply, onFailed }: Outcome<T, R>): Promise<R> {
-    return this.sendToNode(key, (node) => send<T>(node, PASSED_ON)).then(onReply, onFailed);
+    // A reply that cannot be decoded is an error, too.
+    return this.sendToNode(key, (node) => send<T>(node, PASSED_ON))
+      .then(onReply)
+      .catch(onFailed);
   }
 
   handoffArgs(key: string): readonly string[] {
