@@ -199,9 +199,14 @@ export class RedisCluster {
     await untilAll('replicas follow', replicas, async ({ admin }) =>
       (await admin.info('replication')).includes('master_link_status:up'),
     );
-    await untilAll('all know who is a replica', members, async ({ admin }) => {
-      const nodes = (await admin.call('CLUSTER', 'NODES')) as string;
-      return nodes.split('\n').filter((line) => line.includes('slave')).length === replicas.length;
+    await untilAll('all know who is a replica', members, async (member) => {
+      return (await nodesOf(member)).filter((node) => node.includes('slave')).length === replicas.length;
+    });
+    // A message is published to nodes with a link only. `cluster_state:ok` does not wait for links.
+    await untilAll('all have links to all others', members, async (member) => {
+      const nodes = await nodesOf(member);
+      const linked = nodes.filter((node) => node.includes(' connected') && !node.includes('handshake'));
+      return linked.length === members.length;
     });
   }
 }
@@ -213,6 +218,11 @@ function slotOf(key: string): number {
 /** Returns the number of members that it knows, itself included. */
 async function knownTo({ admin }: ClusterMember): Promise<string | undefined> {
   return /cluster_known_nodes:(\d+)/.exec(await infoOf(admin))?.[1];
+}
+
+/** Returns a line for each node that a member knows, itself included. */
+async function nodesOf({ admin }: ClusterMember): Promise<readonly string[]> {
+  return ((await admin.call('CLUSTER', 'NODES')) as string).trim().split('\n');
 }
 
 async function isUp({ admin }: ClusterMember): Promise<boolean> {
