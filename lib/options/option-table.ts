@@ -39,7 +39,7 @@ export type Place =
 /** A row of the table. */
 interface Option<P extends Place = Place, D = unknown> extends OptionRule {
   readonly at: readonly P[];
-  /** Undefined: there is none, or it is computed when the options are resolved. */
+  /** Undefined if the option has no default, or if the default is computed when the options are resolved. */
   readonly default: D;
 }
 

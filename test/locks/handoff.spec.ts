@@ -377,6 +377,19 @@ describe('a handoff to a line that has left the queue', () => {
   });
 });
 
+describe('a handoff to an owner that a reply has granted the lock', () => {
+  it('is ignored, although its caller is the only one of the key', async () => {
+    const { clock, locks, store } = faultyLocks();
+    const lock = await locks.acquire('goods:300');
+    const { owner } = store.acquires[0];
+    const handoff = { keys: [KEY], owner, mode: 'exclusive', token: 1, tokens: 1, leaseMs: 250 } as const;
+    store.reportHandoff({ ...handoff, grantedAt: clock.now() });
+    await clock.advance(0);
+    expect(store.releases).toHaveLength(0);
+    expect(await lock.release()).toBe(true);
+  });
+});
+
 describe('a late duplicate of a handoff', () => {
   it('is ignored during the hold', async () => {
     const { clock, stranger, store, lock } = await queued();

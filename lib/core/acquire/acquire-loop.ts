@@ -58,8 +58,8 @@ const IDLE: AcquireLoopState = { kind: 'idle' };
 
 /**
  * Acquires one key from the store for a line. It sends requests until the key is granted or the loop is stopped. In the
- * store's queue it waits for a handoff, and repeats its request now and then in case a message
- * was lost. Without a queue it repeats its request with jittered pauses.
+ * store's queue it waits for a handoff, and repeats its request now and then in case a message was lost. Without a
+ * queue it repeats its request with jittered pauses.
  *
  * A request that was given up may still run. So a release follows it, and the next attempt has a new owner. At most one
  * such request is outstanding.

@@ -306,9 +306,9 @@ export class Line implements LoopUser, OwnershipUser {
   onOver(ownership: Ownership, now: number): void {
     if (this.joinable === ownership) this.joinable = undefined;
     this.owned = without(this.owned, ownership);
-    const { since, turns } = ownership;
+    const { since, callers } = ownership;
     const isAwaited = this.queue.head !== undefined;
-    turnsOf(this.deps, this.key, this.mode)?.onReleased(this.key, { heldMs: now - since, grants: turns, isAwaited });
+    turnsOf(this.deps, this.key, this.mode)?.onReleased(this.key, { heldMs: now - since, grants: callers, isAwaited });
     this.ask();
     this.forgetIfIdle();
   }

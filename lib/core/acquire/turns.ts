@@ -94,8 +94,8 @@ interface KeyRecord {
 }
 
 /**
- * Returns the turns of a key. Undefined if the store's queue keeps the order, or if there is no order: among those that
- * share the lock.
+ * Returns the turns of a key. Undefined if the store's queue keeps the order. Undefined for callers that share the lock,
+ * which have no order.
  */
 export function turnsOf(
   { turns, store }: { readonly turns?: Turns; readonly store: Pick<LockStore, 'capabilities'> },

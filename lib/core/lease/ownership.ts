@@ -96,7 +96,7 @@ export class Ownership implements GrantOwner {
   }
 
   /** How many callers have got it one after the other. */
-  get turns(): number {
+  get callers(): number {
     return this.passes + 1;
   }
 
