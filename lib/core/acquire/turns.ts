@@ -94,8 +94,8 @@ interface KeyRecord {
 }
 
 /**
- * Returns the turns of a key. Undefined if the store's queue keeps the order. Undefined for callers that share the lock,
- * which have no order.
+ * Returns the turns of a key. Undefined if the store's queue keeps the order, and for callers that share the lock:
+ * they have no order.
  */
 export function turnsOf(
   { turns, store }: { readonly turns?: Turns; readonly store: Pick<LockStore, 'capabilities'> },
