@@ -328,7 +328,7 @@ describe('a script that arrives late', () => {
 
   it('writes a token to its owner and raises the fence', async () => {
     for (const owner of ['ann:1', 'bob:1']) await voteFor(owner, 1);
-    const token = (here.clock.wallTime() + 60_000) * 1_000;
+    const token = Math.ceil(here.clock.wallTime() + 60_000) * 1_000;
     const ttl = await remaining(0);
     expect(await run(0, 'writeBackShared', ['ann:1 1', token, token])).toBe(1);
     expect(await value()).toContain(`;ann:1 1 ${token} `);

@@ -59,6 +59,12 @@ async function instance(options?: InstanceOptions): Promise<LockService> {
 const queued = (count: number): Promise<unknown> =>
   clock.advanceUntil('they wait', async () => (await servers.admin.zcard('{lock_goods}:300|queue')) === count);
 
+/** Waits until the instance hears of handoffs. Then it has repeated its requests. Connecting takes real time. */
+const subscribed = async (locks: LockService): Promise<void> => {
+  await eventually('it is subscribed', () => subscriptionOf(locks)?.state === 'subscribed');
+  await clock.advance(0);
+};
+
 const costHere = (work: () => Promise<unknown>): Promise<Cost> => costOf(() => clock.until(work()), [servers.admin]);
 
 /** Takes the lock for 1 ms. So its next grant has tokens to pass on. */
@@ -150,7 +156,7 @@ describe('the locks of one tick', () => {
     const held = await Promise.all(family(300).map((resource) => locks.acquire(resource)));
     // Holds that last subscribe their instance, once.
     await clock.advance(100);
-    await eventually('it is subscribed', () => subscriptionOf(locks)?.state === 'subscribed');
+    await subscribed(locks);
     clock.jump(199_000);
     expect(await costHere(() => clock.advance(1_000))).toEqual({ commands: 5, calls: 905 });
     expect(await costHere(() => Promise.all(held.map((lock) => lock.release())))).toEqual({ commands: 5, calls: 910 });
@@ -172,6 +178,7 @@ describe('one busy lock', () => {
     for (const locks of all) {
       working.push(tasks(10, 17, locks));
       await queued(working.length);
+      await subscribed(locks);
     }
     return costHere(() => Promise.all([held.release(), ...working]));
   };
@@ -193,6 +200,7 @@ describe('one busy lock', () => {
       for (let i = 0; i < 100; i += 1) waiting.push(cycle(locks, 'goods:300'));
       // Another lock of the same instance is requested after them.
       await cycle(locks, 'goods:1');
+      await subscribed(locks);
     });
     await held.release();
     await clock.until(Promise.all(waiting));
@@ -208,6 +216,7 @@ describe('one busy lock', () => {
       for (const locks of all.slice(0, count)) {
         granted.push(cycle(locks, 'goods:300'));
         await queued(granted.length);
+        await subscribed(locks);
       }
       return costHere(() => Promise.all([held.release(), ...granted]));
     };
@@ -234,6 +243,7 @@ describe('a lock that many share', () => {
       const reading = tasks(2_000, 1, locks, { mode: 'shared' });
       // The readers' requests have been sent before.
       await cycle(locks, 'other:1');
+      await subscribed(locks);
       await held.release();
       await reading;
     });
