@@ -1,14 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import type { LockOptions, LockService } from 'nestjs-redis-lock';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
-import { eventually } from '../../support/async.js';
 import { costOf, type Cost } from '../../support/command-counts.js';
 import { promisesOf } from '../../support/promise-count.js';
 import type { InstanceOptions } from '../../support/redis-locks.js';
 import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
 import { needWallClocks } from '../../support/server-clock/shim.js';
 import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
-import { subscriptionOf } from '../../support/subscriber-of.js';
+import { untilSubscribed } from '../../support/subscriber-of.js';
 
 needWallClocks();
 
@@ -33,13 +32,13 @@ afterEach(async () => {
 afterAll(() => servers.stop());
 
 /**
- * Makes an instance wait until it receives handoffs. Connecting a subscriber takes real time, and what is sent until
- * then depends on it.
+ * Makes an instance wait for a lock until it is subscribed. What a waiter sends before that depends on how long
+ * connecting takes.
  */
 async function subscribe(locks: LockService, holder: LockService): Promise<void> {
   const held = await holder.acquire('warm-up');
   const waited = locks.using('warm-up', () => undefined);
-  await eventually('it is subscribed', () => subscriptionOf(locks)?.state === 'subscribed');
+  await untilSubscribed(locks);
   await clock.advance(0);
   await held.release();
   await clock.until(waited);
@@ -164,7 +163,7 @@ describe('the locks of one tick', () => {
     const held = await Promise.all(family(300).map((resource) => locks.acquire(resource)));
     // Holds that last subscribe their instance, once.
     await clock.advance(100);
-    await eventually('it is subscribed', () => subscriptionOf(locks)?.state === 'subscribed');
+    await untilSubscribed(locks);
     clock.jump(199_000);
     expect(await costHere(() => clock.advance(1_000))).toEqual({ commands: 5, calls: 905 });
     expect(await costHere(() => Promise.all(held.map((lock) => lock.release())))).toEqual({ commands: 5, calls: 910 });

@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { Lock } from 'nestjs-redis-lock';
+import type { Lock, LockService } from 'nestjs-redis-lock';
 import { outcome } from '../../support/async.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { embeddedScripts } from '../../support/embedded-scripts.js';
 import { eventually } from '../../support/redis-locks.js';
+import { untilSubscribed } from '../../support/subscriber-of.js';
 
 // Renewals find out after 20 s. What is known sooner, came by a message.
 const LONG = { ttlMs: 60_000 };
@@ -23,9 +24,13 @@ afterAll(() => here.close());
 
 const lossOf = (lock: Lock): string => (lock.signal.reason as Error | undefined)?.message ?? '';
 
-/** Waits until a hold has learned by a message that it was ended. */
-const untilForced = (lock: Lock): Promise<number> =>
-  here.clock.advanceUntil('the signal aborts', () => lossOf(lock).includes(FORCED), 5_000);
+/** Waits until an instance has learned by a message that its hold was ended. It subscribes for a hold that lasts. */
+async function untilForced(locks: LockService, lock: Lock): Promise<void> {
+  await here.clock.advance(50);
+  // The message is repeated for a few seconds of the clock, which must not pass before the connection is made.
+  await untilSubscribed(locks);
+  await here.clock.advanceUntil('the signal aborts', () => lossOf(lock).includes(FORCED), 5_000);
+}
 
 describe('a release by force', () => {
   it('reaches a holder that had the lock for less time than it takes to subscribe', async () => {
@@ -33,16 +38,17 @@ describe('a release by force', () => {
     await other.using('goods:301', () => undefined);
     const lock = await one.acquire('goods:300');
     expect(await other.forceRelease('goods:300')).toBe(true);
-    await untilForced(lock);
+    await untilForced(one, lock);
   });
 
   it('hands the lock to the instance that waits, and only that holder loses it', async () => {
-    const first = await here.holder(LONG);
+    const locks = here.instance(LONG);
+    const first = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
     const { granted: later } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
     expect(await here.instance().forceRelease('goods:300')).toBe(true);
     const second = await granted;
-    await untilForced(first);
+    await untilForced(locks, first);
     expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
     expect(await here.queueLength()).toBe(1);
     await first.release();
@@ -55,10 +61,11 @@ describe('a release by force', () => {
     ['readers', { mode: 'shared' }],
     ['permits', { permits: 3 }],
   ] as const)('ends the holds of all %s, in their instances', async (_of, options) => {
-    const holders = await Promise.all([1, 2, 3].map(() => here.instance(LONG).acquire('goods:300', options)));
+    const instances = [1, 2, 3].map(() => here.instance(LONG));
+    const holders = await Promise.all(instances.map((locks) => locks.acquire('goods:300', options)));
     const writer = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
     expect(await here.instance().forceRelease('goods:300')).toBe(true);
-    await Promise.all(holders.map(untilForced));
+    for (const [i, holder] of holders.entries()) await untilForced(instances[i], holder);
     const lock = await writer.granted;
     for (const holder of holders) expect(await holder.release()).toBe(false);
     lock.assertHeld();
@@ -67,14 +74,15 @@ describe('a release by force', () => {
   });
 
   it('hands the lock to 200 readers that wait', async () => {
-    const writer = await here.holder(LONG);
+    const one = here.instance(LONG);
+    const writer = await one.acquire('goods:300');
     const strict = { ...LONG, fairness: 'strict' } as const;
     const locks = here.instance(strict);
     const reading = Array.from({ length: 200 }, () => locks.acquire('goods:300', { mode: 'shared' }));
     await here.queueOf(200);
     expect(await here.instance().forceRelease('goods:300')).toBe(true);
     const readers = await Promise.all(reading);
-    await untilForced(writer);
+    await untilForced(one, writer);
     await Promise.all(readers.map((reader) => reader.release()));
   });
 
@@ -144,7 +152,7 @@ describe('a release by force', () => {
     await here.clock.advanceUntil('it is subscribed', async () => (await here.listening()) === 1);
     await here.admin.config('RESETSTAT');
     expect(await here.instance().forceRelease('goods:300')).toBe(true);
-    await Promise.all(holders.map(untilForced));
+    for (const holder of holders) await untilForced(locks, holder);
     expect(await here.admin.info('commandstats')).toContain('cmdstat_publish:calls=1,');
   });
 
@@ -164,7 +172,7 @@ describe('a release by force', () => {
     const [one, other] = clients.map((redis) => here.instance({ ...LONG, redis }));
     const lock = await one.acquire('goods:300');
     expect(await other.forceRelease('goods:300')).toBe(true);
-    await untilForced(lock);
+    await untilForced(one, lock);
     for (const each of clients) each.disconnect();
   });
 
@@ -183,7 +191,7 @@ describe('an instance that is notified of a release by force', () => {
     await here.instance(LONG).acquire('goods:300');
     expect(await here.subscribers()).toBe(0);
     await here.clock.advance(50);
-    expect(await here.subscribers()).toBe(1);
+    await eventually('it is subscribed', async () => (await here.subscribers()) === 1);
   });
 
   it('keeps its lock if the message is forged', async () => {

@@ -8,6 +8,7 @@ import { outcome } from '../../support/async.js';
 import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { canSetWallClocks } from '../../support/server-clock/shim.js';
 import { uniquePrefix } from '../../support/shared-redis.js';
+import { untilSubscribed } from '../../support/subscriber-of.js';
 
 /** Module instances on a server whose clock stands still, and waiters that are subscribed and do nothing. */
 async function frozenQueue(servers: StoppedServers) {
@@ -38,7 +39,10 @@ async function frozenQueue(servers: StoppedServers) {
       }
     },
     wait: async () => {
-      const waiting = outcome(start().acquire('goods:300', { waitMs: 600_000 }));
+      const locks = start();
+      const waiting = outcome(locks.acquire('goods:300', { waitMs: 600_000 }));
+      // It joins the queue once it is subscribed.
+      await untilSubscribed(locks);
       await clock.advance(0);
       return waiting;
     },
