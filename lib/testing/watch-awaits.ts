@@ -73,7 +73,7 @@ function delayNextThen(promise: Promise<unknown>, onSettled: () => Promise<void>
       (reason: unknown) => after(() => reject(reason)),
     );
   };
-  // oxlint-disable-next-line unicorn/no-thenable -- it is a promise
+  // oxlint-disable-next-line unicorn/no-thenable -- the property of a promise is replaced
   Reflect.defineProperty(promise, 'then', {
     configurable: true,
     get() {

@@ -62,8 +62,8 @@ export interface AcquireOptions extends WaitOptions, HoldUse {
 }
 
 /**
- * How many waiting readers of a module instance count as one caller for `maxWaiting`: they have one place, and are
- * served together. In strict order each has a place of its own, and counts as any other caller.
+ * How many waiting readers of a module instance count as one caller for `maxWaiting`, because one request serves all of
+ * them. In strict order each reader counts as one caller.
  */
 export const READERS_PER_PLACE = 50;
 

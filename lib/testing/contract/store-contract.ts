@@ -45,8 +45,8 @@ export interface StoreContractOptions<U extends StoreUnderTest = StoreUnderTest>
   /** Returns a client of another library that shares its keys with the store. Default: there is none. */
   readonly otherClient?: ((under: U) => OtherClient) | undefined;
   /**
-   * Sets the wall clock of the store back by `ms` milliseconds: that of its servers, if it has any. Default: it cannot
-   * be set, and the tests of it are not registered.
+   * Sets the wall clock of the store, or of its servers, back by `ms` milliseconds. Default: the clock cannot be set,
+   * and the tests that set it are not registered.
    */
   readonly turnBack?: ((under: U, ms: number) => void) | undefined;
   /**
