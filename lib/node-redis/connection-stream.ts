@@ -1,18 +1,8 @@
-import type { NodeAddress } from '../redis/redirection.js';
-
 /**
  * Stands for one connection of a client, so that a listing notices that its cursor is void. node-redis writes the
  * commands of a tick in one packet by itself, so nothing is kept back.
  */
 export class ConnectionStream {
-  readonly remoteAddress: string | undefined;
-  readonly remotePort: number | undefined;
-
-  constructor(address?: NodeAddress) {
-    this.remoteAddress = address?.host;
-    this.remotePort = address?.port;
-  }
-
   cork(): void {
     // Nothing to do.
   }

@@ -1,9 +1,6 @@
 import { checkValue, hasMethods, type OptionRule } from '../core/checks/check-options.js';
-import { checkSentinels } from '../redis/check-address.js';
 import type { RedisClient } from '../redis/redis-client.js';
 import type { NodeRedisClient, NodeRedisCluster } from './node-redis.js';
-import { SentinelClient } from './sentinel-client.js';
-import type { NodeRedisSentinels } from './sentinels.js';
 import { SharedClient } from './shared-client.js';
 import { SharedCluster } from './shared-cluster.js';
 
@@ -17,13 +14,10 @@ const isClient = (value: unknown): boolean =>
   'isReady' in value;
 
 const clientRule: OptionRule = {
-  allowed: 'what createClient() or createCluster() of redis 5.9 to 6 returns',
+  allowed:
+    'what createClient() or createCluster() of redis 5.9 to 6 returns. ' +
+    'For Sentinel use ioredis: redis: { sentinels, name }',
   fits: (value) => isCluster(value) || isClient(value),
-};
-
-const templateRule: OptionRule = {
-  allowed: 'what createClient() of redis 5.9 to 6 returns, besides Sentinels',
-  fits: isClient,
 };
 
 const adapters = new WeakMap<object, object>();
@@ -31,24 +25,17 @@ const adapters = new WeakMap<object, object>();
 /**
  * Returns a client or a cluster of node-redis (`redis` 5.9 to 6) as a value for the option `redis` of the module. That
  * of a client is also a node for `quorum()` and a client for `RedisFence`. Each call with the same client returns the
- * same object, but for Sentinel.
+ * same object. For Sentinel, use ioredis: `redis: { sentinels, name }`.
  *
  * The client stays the caller's: connect it before the application starts, and close it after the application. Until
  * it is connected, lock requests fail as they do in an outage. Further connections have the options of the client. The
  * module opens and closes them.
  *
- * @param sentinel the Sentinels of the master. Then the client only gives its options, such as the password. It need
- * not be connected. The module opens all connections and closes them.
- * @throws {LockConfigError} if it is no such client, but one of `createSentinel()`, a pool or a legacy client. Also if
- * the Sentinels have no address or no name.
+ * @throws {LockConfigError} if it is no such client, but one of `createSentinel()`, a pool or a legacy client.
  * @publicApi
  */
-export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster, sentinel?: NodeRedisSentinels): RedisClient {
-  checkValue('fromNodeRedis()', 'the client', client, sentinel === undefined ? clientRule : templateRule);
-  if (sentinel !== undefined) {
-    checkSentinels(sentinel.sentinels, sentinel.name);
-    return new SentinelClient(client as NodeRedisClient, sentinel);
-  }
+export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster): RedisClient {
+  checkValue('fromNodeRedis()', 'the client', client, clientRule);
   let adapter = adapters.get(client);
   if (adapter === undefined) {
     adapter = isCluster(client) ? new SharedCluster(client) : new SharedClient(client);

@@ -1,3 +1,2 @@
 export { fromNodeRedis } from './from-node-redis.js';
 export type { MessageListener, NodeRedisClient, NodeRedisCluster, NodeRedisShard } from './node-redis.js';
-export type { NodeRedisSentinels } from './sentinels.js';

@@ -7,15 +7,7 @@ import type { NodeAddress } from '../redis/redirection.js';
 import { isErrorReply, toError } from '../redis/redis-errors.js';
 import { ConnectionStream } from './connection-stream.js';
 import { NodeRedisCommands } from './node-redis-commands.js';
-import {
-  type ClientEvent,
-  listen,
-  type NodeRedisClient,
-  type NodeRedisOptions,
-  optionsOf,
-  rethrow,
-  send,
-} from './node-redis.js';
+import { type ClientEvent, listen, type NodeRedisClient, optionsOf, rethrow, send } from './node-redis.js';
 
 /** What a connection needs besides the client that it is a copy of. */
 export interface OwnConnectionOptions {
@@ -23,14 +15,10 @@ export interface OwnConnectionOptions {
   readonly name: string;
   /** The address of another server. Default: that of the client. */
   readonly address?: NodeAddress | undefined;
-  /** Finds the address before each attempt to connect. The signal aborts if the attempt is over. */
-  readonly locate?: ((signal: AbortSignal) => Promise<NodeAddress>) | undefined;
   /** Whether it comes back after a loss. Default: true. */
   readonly reconnects?: boolean | undefined;
   /** What stands before each key. Default: the `keyPrefix` of the client. */
   readonly prefix?: string | undefined;
-  /** Further options of node-redis that differ from those of the client. */
-  readonly overrides?: NodeRedisOptions | undefined;
 }
 
 /** The options of `duplicate` that count here, by the names of ioredis. */
@@ -46,12 +34,8 @@ interface CopyOptions {
 const PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 500;
 
-/**
- * A server that accepts a connection and is not ready for this long is given up, in milliseconds. Another server may
- * have the place of one that was looked up. That time doubles with each attempt, because the network may be slow.
- */
+/** A server that accepts a connection and is not ready for this long is given up, in milliseconds. */
 const READY_WITHIN_MS = 10_000;
-const LOCATED_READY_WITHIN_MS = 2_000;
 
 const clock = new SystemClock();
 
@@ -158,22 +142,12 @@ export class OwnConnection
   }
 
   private open(): void {
-    const { locate, address } = this.settings;
     const { signal } = (this.attempt = new AbortController());
     this.status = 'connecting';
     this.emit('connecting');
-    if (locate === undefined) return this.openAt(address, signal);
-    locate(signal).then(
-      (found) => this.openAt(found, signal),
-      (error: unknown) => this.onFailed(toError(error), signal),
-    );
-  }
-
-  private openAt(address: NodeAddress | undefined, signal: AbortSignal): void {
-    if (signal.aborted) return;
     let client: NodeRedisClient;
     try {
-      client = this.original.duplicate(this.optionsAt(address, signal));
+      client = this.original.duplicate(this.optionsFor(signal));
     } catch (error) {
       // Options that node-redis refuses. The caller of `connect` has gone on by then.
       queueMicrotask(() => this.onFailed(toError(error), signal));
@@ -185,18 +159,18 @@ export class OwnConnection
         if (this.client === client) then(error);
       });
     onEvent('connect', () => this.onConnect());
-    onEvent('ready', () => this.onReady(client, address));
+    onEvent('ready', () => this.onReady(client));
     // After an error of its decoder, node-redis would go on with replies to other requests.
     onEvent('error', (error) => this.onFailed(error, signal));
     onEvent('reconnecting', () => this.onLost());
     onEvent('end', () => this.onLost());
     onEvent('sharded-channel-moved', () => this.emit('moved'));
-    this.timer = clock.schedule(this.readyWithinMs(), () => this.onLost(), true);
+    this.timer = clock.schedule(READY_WITHIN_MS, () => this.onLost(), true);
     client.connect().catch((error: unknown) => this.onFailed(toError(error), signal));
   }
 
-  private optionsAt(address: NodeAddress | undefined, signal: AbortSignal): object {
-    const { overrides = {} } = this.settings;
+  private optionsFor(signal: AbortSignal): object {
+    const { address } = this.settings;
     return {
       disableOfflineQueue: false,
       commandsQueueMaxLength: undefined,
@@ -205,11 +179,9 @@ export class OwnConnection
       pingInterval: undefined,
       // A server that is being replaced would move the connection to another one without an event.
       maintNotifications: 'disabled',
-      ...overrides,
       ...(address && { url: undefined }),
       socket: {
         ...optionsOf(this.original).socket,
-        ...overrides.socket,
         ...address,
         // A connection for subscriptions may be silent for long, and each request has its own timeout.
         socketTimeout: undefined,
@@ -220,21 +192,16 @@ export class OwnConnection
     };
   }
 
-  private readyWithinMs(): number {
-    if (this.settings.locate === undefined) return READY_WITHIN_MS;
-    return Math.min(LOCATED_READY_WITHIN_MS * 2 ** this.failures, READY_WITHIN_MS);
-  }
-
   private onConnect(): void {
     this.status = 'connect';
     this.emit('connect');
   }
 
-  private onReady(client: NodeRedisClient, address: NodeAddress | undefined): void {
+  private onReady(client: NodeRedisClient): void {
     this.timer?.cancel();
     // As the option `name`, a server that refuses it would refuse the connection in version 5.
     send(client, ['CLIENT', 'SETNAME', this.settings.name]).catch(() => undefined);
-    this.stream = new ConnectionStream(address);
+    this.stream = new ConnectionStream();
     this.status = 'ready';
     this.failures = 0;
     this.emit('ready');

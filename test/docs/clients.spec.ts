@@ -2,7 +2,6 @@ import { Test } from '@nestjs/testing';
 import { expect, it } from '@jest/globals';
 import { LockService } from 'nestjs-redis-lock';
 import { testRedisUrl } from '../support/shared-redis.js';
-import { behindSentinels } from './node-redis-sentinel.js';
 
 it('the page on clients has an application that locks by node-redis', async () => {
   process.env['REDIS_URL'] = testRedisUrl();
@@ -16,10 +15,4 @@ it('the page on clients has an application that locks by node-redis', async () =
   await app.close();
   expect(redis.isReady).toBe(true);
   await redis.close();
-});
-
-it('the page on clients has a module that starts without its Sentinels', async () => {
-  const module = await Test.createTestingModule({ imports: [behindSentinels] }).compile();
-  expect(module.get(LockService)).toBeInstanceOf(LockService);
-  await module.close();
 });

@@ -1,4 +1,4 @@
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { fromNodeRedis, type NodeRedisClient, type NodeRedisCluster } from 'nestjs-redis-lock/node-redis';
 import type { RedisClient } from 'nestjs-redis-lock/store';
 import * as redis6 from 'redis';
@@ -18,8 +18,6 @@ export interface ClientLibrary {
   readonly name: string;
   connect(url: string): Promise<OpenClient>;
   connectCluster(nodes: readonly Address[]): Promise<OpenClient>;
-  /** Returns a value for the option `redis`. The module opens and closes the connections. */
-  behindSentinels(sentinels: { readonly sentinels: Address[]; readonly name: string }): RedisClient | RedisOptions;
 }
 
 interface Address {
@@ -40,7 +38,6 @@ export const ioredis: ClientLibrary = {
     const quit = () => client.quit();
     return { client: client as object as RedisClient, quit, disconnect: () => client.disconnect() };
   },
-  behindSentinels: (sentinels) => sentinels,
 };
 
 interface Closable {
@@ -84,7 +81,6 @@ function nodeRedis(name: string, redis: NodeRedis): NodeRedisLibrary {
           defaults: { socket: { reconnectStrategy: 100 } },
         }),
       ),
-    behindSentinels: (sentinels) => fromNodeRedis(redis.createClient({}), sentinels),
   };
 }
 

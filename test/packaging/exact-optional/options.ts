@@ -24,7 +24,7 @@ import type {
   RedisLockBoardOptions,
 } from 'nestjs-redis-lock/board';
 import type { RedisLockInstrumentationConfig } from 'nestjs-redis-lock/opentelemetry';
-import type { NodeRedisClient, NodeRedisSentinels } from 'nestjs-redis-lock/node-redis';
+import type { NodeRedisClient } from 'nestjs-redis-lock/node-redis';
 import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
@@ -69,7 +69,6 @@ export const accepted: {
   sqlFence: Accepts<SqlFenceOptions>;
   health: Accepts<HealthOptions>;
   nodeRedisClient: Accepts<NodeRedisClient>;
-  nodeRedisSentinels: Accepts<NodeRedisSentinels>;
   opentelemetry: Accepts<RedisLockInstrumentationConfig>;
   prometheus: Accepts<LockMetricsOptions>;
   quorum: Accepts<QuorumOptions>;
@@ -106,7 +105,6 @@ export const accepted: {
   sqlFence: (given) => given,
   health: (given) => given,
   nodeRedisClient: (given) => given,
-  nodeRedisSentinels: (given) => given,
   opentelemetry: (given) => given,
   prometheus: (given) => given,
   quorum: (given) => given,

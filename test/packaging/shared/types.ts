@@ -149,16 +149,11 @@ export function nodeRedisClients(client: RedisClientType, cluster: RedisClusterT
   const sentinels = [{ host: 'redis', port: 26_379 }];
   const created = fromNodeRedis(createClient({ url: 'redis://redis', RESP: 3, commandOptions: { asap: true } }));
   const replicas = fromNodeRedis(createCluster({ rootNodes: [{ url: 'redis://redis' }], useReplicas: true }));
-  const behind = fromNodeRedis(createClient(), {
-    sentinels,
-    name: 'mymaster',
-    sentinelOptions: { password: 'secret' },
-  });
   // @ts-expect-error: it does not say over which connection a request was sent
   const sentinel = fromNodeRedis(createSentinel({ name: 'mymaster', sentinelRootNodes: sentinels }));
   // @ts-expect-error: the clients of ioredis need no adapter
   const other = fromNodeRedis({} as Redis);
-  const all = [fromNodeRedis(client), fromNodeRedis(cluster), created, replicas, behind, sentinel, other];
+  const all = [fromNodeRedis(client), fromNodeRedis(cluster), created, replicas, sentinel, other];
   return [{ store: quorum(all) }, ...all.map((redis) => ({ redis }))];
 }
 
