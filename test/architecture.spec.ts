@@ -17,6 +17,7 @@ const CORE_CONTRACT = [
   'store/lock-state',
   'store/lock-listing',
   'store/store-ping',
+  'store/pending-reply',
   'store/forward-to',
   'store/incident-log',
   'store/store-health',

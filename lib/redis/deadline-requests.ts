@@ -84,7 +84,7 @@ export class DeadlineRequests {
     isRepeated = false,
   ): Promise<R> {
     const sentAt = this.clock.now();
-    if (sentAt >= request.expiresAt) return Promise.resolve(onReply(NOT_SENT));
+    if (sentAt >= request.expiresAt) return Promise.resolve(NOT_SENT).then(onReply);
     const onTimedReply = (reply: DeadlineReply): R | Promise<R> => {
       this.connection.observeTime(reply.now, sentAt);
       if (reply.status !== PAST_DEADLINE || isRepeated) return onReply(reply);

@@ -7,12 +7,13 @@ import { longestTimerAtEndOf } from '../support/ends-by-itself.js';
 describe('a shutdown', () => {
   it('lets running holds finish, and the locks that they request inside', async () => {
     const { locks } = faultyLocks();
-    const work = deferred();
+    const [begun, work] = [deferred(), deferred()];
     const using = locks.using('goods:300', async () => {
+      begun.resolve();
       await work.promise;
       return locks.using('goods:301', () => 'finished');
     });
-    await Promise.resolve();
+    await begun.promise;
     const closing = locks.engine.close(5_000);
     work.resolve();
     await expect(using).resolves.toBe('finished');

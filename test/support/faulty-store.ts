@@ -171,12 +171,12 @@ export class FaultyStore implements LockStore {
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
     this.acquires.push(request);
-    return this.request('acquire', () => this.inner.acquire(request));
+    return this.request('acquire', () => Promise.resolve(this.inner.acquire(request)));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
     this.releases.push(request);
-    return this.request('release', () => this.inner.release(request));
+    return this.request('release', () => Promise.resolve(this.inner.release(request)));
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {

@@ -102,7 +102,7 @@ export class TimestampLocks {
     return `instance:${this.owners}`;
   }
 
-  acquire(store: LockStore, owner: string, leaseMs = 10_000): Promise<AcquireReply> {
+  acquire(store: LockStore, owner: string, leaseMs = 10_000): PromiseLike<AcquireReply> {
     const expiresAt = this.clock.now() + this.timeoutMs;
     return store.acquire({
       keys: [this.key],
@@ -119,7 +119,7 @@ export class TimestampLocks {
     return (await this.acquire(store, owner, leaseMs)).status;
   }
 
-  release(store: LockStore, owner: string, closedForMs = 0): Promise<boolean> {
+  async release(store: LockStore, owner: string, closedForMs = 0): Promise<boolean> {
     return store.release({ keys: [this.key], owner, mode: 'exclusive', closedForMs, ...REQUEST_DEFAULTS });
   }
 

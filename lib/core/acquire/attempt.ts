@@ -11,6 +11,7 @@ import {
   type LockMode,
 } from '../store/lock-store.js';
 import { secondsOf } from '../store/incident-log.js';
+import { whenReplied } from '../store/pending-reply.js';
 import type { Clock, Timer } from '../time/clock.js';
 import { heldUntil, type LastReply, notDelivered, type NotYet, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
@@ -139,9 +140,10 @@ export class Attempt {
     const reply = acquireOf(store, { keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
     // Starts after the request: a store that gives up at `expiresAt` by itself has to come first.
     this.timer = limitRequest(keys[0], () => this.onTimeout(), this.sentAt);
-    reply.then(
+    whenReplied(
+      reply,
       (value) => this.onReply(value),
-      (error: unknown) => this.onError(error),
+      (error) => this.onError(error),
     );
   }
 
@@ -324,7 +326,7 @@ export function leaseStartOf({ grantedAt, leaseMs }: Handoff, now: number): numb
 }
 
 /** Sends the request. A store that throws instead of rejecting must not leave the attempt without an outcome. */
-function acquireOf(store: AcquireDeps['store'], request: AcquireRequest): Promise<AcquireReply> {
+function acquireOf(store: AcquireDeps['store'], request: AcquireRequest): PromiseLike<AcquireReply> {
   try {
     return store.acquire(request);
   } catch (error) {

@@ -4,6 +4,7 @@ import { Pauses } from '../time/pauses.js';
 import type { LimitRequest } from '../time/timeout-pool.js';
 import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
+import { whenReplied } from '../store/pending-reply.js';
 import type { StoreHealth } from '../store/store-health.js';
 
 /** A lock to release. */
@@ -94,7 +95,7 @@ export class Releaser {
         reject(error);
         void this.repeat(release, leaseOverAt, error);
       };
-      reply.then(onReply, onError);
+      whenReplied(reply, onReply, onError);
     });
     return released;
   }
@@ -183,12 +184,12 @@ export class Releaser {
   }
 
   private sendInTime(release: Release): Promise<boolean> {
-    return withTimeout(this.clock, this.requestTimeoutMs, this.send(release), () => {
+    return withTimeout(this.clock, this.requestTimeoutMs, Promise.resolve(this.send(release)), () => {
       throw this.noReply(release);
     });
   }
 
-  private send(release: Release): Promise<boolean> {
+  private send(release: Release): PromiseLike<boolean> {
     const { key, owner, mode, leaseMs, closedUntil } = release;
     const closedForMs = closedUntil === 0 ? 0 : Math.max(0, Math.ceil(closedUntil - this.clock.now()));
     const handoffMs = handoffLease(Math.max(1, leaseMs));

@@ -46,11 +46,11 @@ export class DelayedStore implements LockStore {
     return this.inner.listen(forwardTo(listener, { onHandoff }));
   }
 
-  acquire(request: AcquireRequest): Promise<AcquireReply> {
+  acquire(request: AcquireRequest): PromiseLike<AcquireReply> {
     return this.inner.acquire({ ...this.lengthened(request), handoffMs: request.handoffMs + this.delayMs });
   }
 
-  release(request: ReleaseRequest): Promise<boolean> {
+  release(request: ReleaseRequest): PromiseLike<boolean> {
     return this.inner.release({ ...request, handoffMs: request.handoffMs + this.delayMs });
   }
 

@@ -284,14 +284,14 @@ export interface LockStore {
    * @throws LockUnavailableError if the store sent no usable reply. The owner may hold the lock nevertheless, until a
    * release.
    */
-  acquire(request: AcquireRequest): Promise<AcquireReply>;
+  acquire(request: AcquireRequest): PromiseLike<AcquireReply>;
   /**
    * Releases the owner's lock, and removes the owner from the queue. Releasing twice has no further effect.
    *
    * @returns false if the owner did not hold the lock.
    * @throws LockUnavailableError if the store sent no usable reply.
    */
-  release(request: ReleaseRequest): Promise<boolean>;
+  release(request: ReleaseRequest): PromiseLike<boolean>;
   /** Extends a batch of leases. Returns one reply for each request, in the same order. Does not throw. */
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;
   /**

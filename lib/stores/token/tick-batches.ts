@@ -1,5 +1,6 @@
-import { atNextTick, type Clock } from '../../core/time/clock.js';
+import { afterPromiseJobs, atNextTick, type Clock } from '../../core/time/clock.js';
 import type { LockOwnership } from '../../core/store/lock-store.js';
+import { PendingReply } from '../../core/store/pending-reply.js';
 import { runOutside } from '../../core/context/async-context.js';
 import { toError } from '../../redis/redis-errors.js';
 
@@ -18,11 +19,11 @@ type OwnedRequest = Pick<LockOwnership, 'owner' | 'keys'>;
 /** The replies to several requests, an error among them for those that have failed. */
 export type RepliesTogether<Reply> = Promise<readonly (Reply | Error)[] | undefined>;
 
-/** A request, and the promise of its reply. */
-export interface Entry<Request, Reply> {
-  readonly request: Request;
-  resolve(this: void, reply: Reply): void;
-  reject(this: void, error: unknown): void;
+/** A request, and its reply once that has arrived. */
+export class Entry<Request, Reply> extends PendingReply<Reply> {
+  constructor(readonly request: Request) {
+    super();
+  }
 }
 
 /** Sends requests, one by one or several at a time. */
@@ -61,8 +62,10 @@ class Batch<Request extends OwnedRequest, Reply> {
     return this.entries.length >= MAX_BATCH;
   }
 
-  add(request: Request): Promise<Reply> {
-    return new Promise((resolve, reject) => this.entries.push({ request, resolve, reject }));
+  add(request: Request): PendingReply<Reply> {
+    const entry = new Entry<Request, Reply>(request);
+    this.entries.push(entry);
+    return entry;
   }
 
   /** Returns whether the request can be added. */
@@ -83,7 +86,8 @@ class Batch<Request extends OwnedRequest, Reply> {
     }
     const place = this.entries.findIndex(({ request }) => request.owner === owner);
     const [entry] = this.entries.splice(place, 1);
-    entry.resolve(reply);
+    // Its listener is the caller.
+    afterPromiseJobs(() => entry.resolve(reply));
     return true;
   }
 
@@ -112,7 +116,7 @@ class Batch<Request extends OwnedRequest, Reply> {
       const { owner } = entry.request;
       this.onOver(entry.request);
       const reply = this.cancelled?.get(owner);
-      if (reply !== undefined) entry.resolve(reply);
+      if (reply !== undefined) afterPromiseJobs(() => entry.resolve(reply));
       else this.sendAlone(entry, hasOthers);
     }
   }
@@ -121,16 +125,16 @@ class Batch<Request extends OwnedRequest, Reply> {
     try {
       this.sender.sendAlone(entry, hasOthers);
     } catch (error) {
-      entry.reject(error);
+      afterPromiseJobs(() => entry.reject(error));
     }
   }
 
   private settle(replies: readonly (Reply | Error)[]): void {
-    this.entries.forEach(({ request, resolve, reject }, i) => {
+    this.entries.forEach((entry, i) => {
       const reply = replies[i];
-      this.onOver(request);
-      if (reply instanceof Error) reject(reply);
-      else resolve(reply);
+      this.onOver(entry.request);
+      if (reply instanceof Error) entry.reject(reply);
+      else entry.resolve(reply);
     });
   }
 }
@@ -198,14 +202,14 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
     this.releases = new Collector(releases, () => undefined);
   }
 
-  acquire(request: Acquire): Promise<AcquireReply> {
+  acquire(request: Acquire): PendingReply<AcquireReply> {
     this.begin();
     const batch = this.acquires.batchFor(request);
     this.batchOfOwner.set(request.owner, batch);
     return this.add(batch, request);
   }
 
-  release(request: Release): Promise<ReleaseReply> {
+  release(request: Release): PendingReply<ReleaseReply> {
     this.begin();
     return this.add(this.releases.batchFor(request), request);
   }
@@ -235,7 +239,10 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
     });
   }
 
-  private add<Request extends OwnedRequest, Reply>(batch: Batch<Request, Reply>, request: Request): Promise<Reply> {
+  private add<Request extends OwnedRequest, Reply>(
+    batch: Batch<Request, Reply>,
+    request: Request,
+  ): PendingReply<Reply> {
     const reply = batch.add(request);
     // Redis begins with it while further requests are made.
     if (batch.isFull) this.flush();

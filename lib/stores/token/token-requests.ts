@@ -19,7 +19,7 @@ import type { RedisNode } from '../../redis/topology.js';
 import { OwnersOfSeveral } from './owners-of-several.js';
 import { encodeEntry } from './queue-entry.js';
 import { type QueuedOwners, RecentNames } from './queued-owners.js';
-import { type Entry, findRecent, MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
+import { Entry, findRecent, MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
 import {
   acquireBatchScript,
   acquireManyScript,
@@ -76,7 +76,7 @@ export class TokenRequests {
     /** Called with each reply that names an instance of another wire version. */
     private readonly onOtherWire: (version: number) => void = noop,
   ) {
-    const groupOf = ({ keys }: LockOwnership): string => this.topology.scriptGroupOf(keys[0]);
+    const groupOf = (request: LockOwnership): string => this.groupOf(request);
     this.batches = new TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>(
       clock,
       {
@@ -85,7 +85,7 @@ export class TokenRequests {
           one.leaseMs === other.leaseMs &&
           one.queue === other.queue &&
           one.handoffMs === other.handoffMs &&
-          this.haveOneEntry(one, other),
+          one.mode === other.mode,
         sendAlone: (entry, hasOthers) => this.acquireAlone(entry, hasOthers),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
@@ -95,9 +95,9 @@ export class TokenRequests {
         fits: (one, other) =>
           one.tokens === other.tokens &&
           one.handoffMs === other.handoffMs &&
+          one.mode === other.mode &&
           this.maySendTogether(one) &&
-          this.maySendTogether(other) &&
-          this.haveOneEntry(one, other),
+          this.maySendTogether(other),
         sendAlone: (entry, hasOthers) => this.releaseAlone(entry, hasOthers),
         sendTogether: (requests) =>
           this.sendTogether(requests, (node) => this.runReleaseBatch(requests, node), releaseFailed),
@@ -106,14 +106,16 @@ export class TokenRequests {
   }
 
   /** Rejects with `LockUnavailableError`. */
-  acquire(request: AcquireRequest): Promise<AcquireReply> {
+  acquire(request: AcquireRequest): PromiseLike<AcquireReply> {
     if (request.keys.length === 1) return this.batches.acquire(request);
     this.batches.flush();
-    return new Promise((resolve, reject) => this.acquireAlone({ request, resolve, reject }, false));
+    const entry = new Entry<AcquireRequest, AcquireReply>(request);
+    this.acquireAlone(entry, false);
+    return entry;
   }
 
   /** Rejects with `LockUnavailableError`. */
-  release(request: ReleaseRequest): Promise<boolean> {
+  release(request: ReleaseRequest): PromiseLike<boolean> {
     const { keys, owner } = request;
     if (this.several.onReleased(owner, keys)) this.subscription.onReleased(owner);
     const wasUnsent = this.batches.cancel(owner, EXPIRED) || this.topology.cancelPending(owner);
@@ -155,7 +157,8 @@ export class TokenRequests {
     for (const [repeated, key] of this.repeats) if (concerns(key)) this.repeats.delete(repeated);
   }
 
-  private acquireAlone({ request, resolve, reject }: Entry<AcquireRequest, AcquireReply>, hasOthers: boolean): void {
+  private acquireAlone(entry: Entry<AcquireRequest, AcquireReply>, hasOthers: boolean): void {
+    const { request } = entry;
     let from: RedisConnection | undefined;
     const send: SendRequest<DeadlineReply> = (node, outcome) => {
       from = node.connection;
@@ -167,8 +170,8 @@ export class TokenRequests {
         outcome,
       );
     };
-    const onFailed = (error: unknown): void => reject(acquireFailed(error));
-    const onReply = (reply: DeadlineReply): void => resolve(this.decode(request, reply, from));
+    const onFailed = (error: unknown): void => entry.reject(acquireFailed(error));
+    const onReply = (reply: DeadlineReply): void => entry.resolve(this.decode(request, reply, from));
     void this.topology.request(request.keys[0], send, { onReply, onFailed });
   }
 
@@ -253,18 +256,19 @@ export class TokenRequests {
     );
   }
 
-  private releaseAlone({ request, resolve, reject }: Entry<ReleaseRequest, boolean>, hasOthers: boolean): void {
+  private releaseAlone(entry: Entry<ReleaseRequest, boolean>, hasOthers: boolean): void {
+    const { request } = entry;
     const send: SendRequest<ReleaseReply> = ({ connection, failsFast }, outcome) => {
       // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
-      if (!failsFast) return Promise.resolve(outcome.onFailed(noConnection()));
+      if (!failsFast) return Promise.reject(noConnection()).catch(outcome.onFailed);
       if (hasOthers) connection.cork();
       const { keys, closedForMs, tokens, handoffMs } = request;
       const args = [this.entryOf(request), String(closedForMs), String(tokens), wholeMs(handoffMs)];
       args.push(...this.topology.handoffArgs(keys[0]));
       return releaseScript.runThen(connection, this.topology.keysOf(keys[0]), args, outcome);
     };
-    const onFailed = (error: unknown): void => reject(releaseFailed(error));
-    const onReply = (reply: ReleaseReply): void => resolve(this.onReleased(request, reply));
+    const onFailed = (error: unknown): void => entry.reject(releaseFailed(error));
+    const onReply = (reply: ReleaseReply): void => entry.resolve(this.onReleased(request, reply));
     void this.topology.request(request.keys[0], send, { onReply, onFailed });
   }
 
@@ -298,11 +302,11 @@ export class TokenRequests {
   private extendGroups(requests: readonly ExtendRequest[]): readonly (readonly ExtendRequest[])[] {
     const groups = new Map<string, ExtendRequest[][]>();
     for (const request of requests) {
-      const name = this.topology.scriptGroupOf(request.keys[0]);
+      const name = this.groupOf(request);
       let others = groups.get(name);
       if (others === undefined) groups.set(name, (others = []));
       const fits = (group: readonly ExtendRequest[]): boolean =>
-        group.length < MAX_BATCH && group[0].leaseMs === request.leaseMs && this.haveOneEntry(group[0], request);
+        group.length < MAX_BATCH && group[0].leaseMs === request.leaseMs && group[0].mode === request.mode;
       const group = findRecent(others, fits);
       if (group === undefined) others.push([request]);
       else group.push(request);
@@ -375,11 +379,11 @@ export class TokenRequests {
     return closedForMs === 0 && (mode !== 'exclusive' || !this.queued.mayWait(owner));
   }
 
-  /** Returns whether the entries of both differ in nothing but their attempts, as one script call needs it. */
-  private haveOneEntry(one: LockOwnership, other: LockOwnership): boolean {
-    if (this.instancePart === '') this.instancePart = instancePartOf(one.owner);
-    const { instancePart } = this;
-    return one.mode === other.mode && one.owner.startsWith(instancePart) && other.owner.startsWith(instancePart);
+  /** The entries of requests with one group and one mode differ in their attempts only. A script call needs that. */
+  private groupOf({ keys, owner }: LockOwnership): string {
+    if (this.instancePart === '') this.instancePart = instancePartOf(owner);
+    const group = this.topology.scriptGroupOf(keys[0]);
+    return owner.startsWith(this.instancePart) ? group : `${group}|${instancePartOf(owner)}`;
   }
 
   private entryOf(request: LockOwnership): string {

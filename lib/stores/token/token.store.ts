@@ -139,11 +139,11 @@ export class TokenStore implements LockStore {
     return stop;
   }
 
-  acquire(request: AcquireRequest): Promise<AcquireReply> {
+  acquire(request: AcquireRequest): PromiseLike<AcquireReply> {
     return this.requests.acquire(request);
   }
 
-  release(request: ReleaseRequest): Promise<boolean> {
+  release(request: ReleaseRequest): PromiseLike<boolean> {
     const { owner, closedForMs } = request;
     if (closedForMs > 0) this.closed.add(owner, this.clock.now(), closedForMs);
     return this.requests.release(request);

@@ -101,7 +101,7 @@ function keysOf({ key }: StoreFixture, count: number): string[] {
   return Array.from({ length: count }, (_, i) => `${key}:${i}`);
 }
 
-function acquireAll(fixture: StoreFixture, name: string, keys: readonly string[]): Promise<AcquireReply> {
+function acquireAll(fixture: StoreFixture, name: string, keys: readonly string[]): PromiseLike<AcquireReply> {
   return fixture.acquire(name, LONG_MS, TIMEOUT_MS, { keys, queue: false });
 }
 

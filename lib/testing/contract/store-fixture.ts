@@ -197,7 +197,7 @@ export class StoreFixture {
     leaseMs: number = LONG_MS,
     expiresInMs: number = TIMEOUT_MS,
     { key = this.key, keys = [key], queue = this.queueing, tokens = HANDOFF.tokens }: AcquireDetails = {},
-  ): Promise<AcquireReply> {
+  ): PromiseLike<AcquireReply> {
     const expiresAt = this.under.clock.now() + expiresInMs;
     const request = { keys, leaseMs, queue, expiresAt, tokens };
     return this.under.store.acquire({ ...this.ownership(name, key), ...HANDOFF, ...request });
@@ -220,7 +220,7 @@ export class StoreFixture {
     return reply.token;
   }
 
-  release(name: string, closedForMs = 0, { key = this.key }: { readonly key?: string } = {}): Promise<boolean> {
+  release(name: string, closedForMs = 0, { key = this.key }: { readonly key?: string } = {}): PromiseLike<boolean> {
     return this.under.store.release({ ...this.ownership(name, key), ...HANDOFF, closedForMs });
   }
 

@@ -40,7 +40,7 @@ describe('a script that ioredis repeats after a lost reply', () => {
   async function sentTwice<T>(
     send: () => Promise<T>,
     hasRun: () => Promise<boolean>,
-    meanwhile: () => Promise<unknown>,
+    meanwhile: () => PromiseLike<unknown>,
   ): Promise<T> {
     proxy.drop('replies');
     const reply = send();

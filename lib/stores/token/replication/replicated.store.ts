@@ -83,7 +83,7 @@ export class ReplicatedStore implements LockStore {
     }
   }
 
-  release(request: ReleaseRequest): Promise<boolean> {
+  release(request: ReleaseRequest): PromiseLike<boolean> {
     this.acquiring.delete(request.owner);
     return this.inner.release(request);
   }

@@ -41,10 +41,11 @@ class Recorder implements BatchSender<Request, string> {
     return first.mode === next.mode;
   }
 
-  sendAlone({ request: { owner }, resolve }: Entry<Request, string>, hasOthers: boolean): void {
+  sendAlone(entry: Entry<Request, string>, hasOthers: boolean): void {
+    const { owner } = entry.request;
     this.sent.push(`${this.kind} ${owner}`);
     if (hasOthers) this.besideOthers.push(owner);
-    resolve(`${owner} alone`);
+    entry.resolve(`${owner} alone`);
   }
 
   sendTogether(requests: readonly Request[]): RepliesTogether<string> | undefined {
@@ -68,9 +69,9 @@ function setUp() {
   return { sent, acquires, releases, clock, batches };
 }
 
-/** Returns what each promise resolves with, or its error as text. */
-const settledOf = (promises: readonly Promise<string>[]): Promise<string[]> =>
-  Promise.all(promises.map((promise) => promise.catch(String)));
+/** Returns each reply, or its error as text. */
+const settledOf = (replies: readonly PromiseLike<string>[]): Promise<string[]> =>
+  Promise.all(replies.map((reply) => reply.then(undefined, String)));
 
 describe('TickBatches', () => {
   it('sends a request after the promise jobs', async () => {
