@@ -23,8 +23,15 @@ const TURNS = 1_000;
 // Tests may fake them later.
 const { setTimeout, clearTimeout, setInterval, clearInterval } = globalThis;
 
-/** The timers that wait, with their descriptions. */
-const timers = new Map<unknown, string>();
+interface StartedTimer {
+  readonly kind: 'a timer' | 'an interval';
+  readonly delayMs: number | undefined;
+  /** Has the stack. Node formats it when it is read first, which takes longer than all else here. */
+  readonly started: Error;
+}
+
+/** The timers that wait. */
+const timers = new Map<unknown, StartedTimer>();
 
 /** Records the timers that the library and tests start from now on in this environment of jest. */
 export function recordTimers(): void {
@@ -34,13 +41,12 @@ export function recordTimers(): void {
       task(...args);
     };
     const timer = setTimeout(run, delayMs);
-    const place = placeOf(new Error());
-    if (place !== undefined) timers.set(timer, `a timer of ${delayMs} ms, from ${place}`);
+    timers.set(timer, { kind: 'a timer', delayMs, started: new Error() });
     return timer;
   };
   const startInterval = (task: Task, delayMs?: number, ...args: unknown[]): NodeJS.Timeout => {
     const timer = setInterval(task, delayMs, ...args);
-    timers.set(timer, `an interval of ${delayMs} ms, from ${placeOf(new Error()) ?? 'a package'}`);
+    timers.set(timer, { kind: 'an interval', delayMs, started: new Error() });
     return timer;
   };
   const stopBy =
@@ -67,7 +73,11 @@ function placeOf({ stack = '' }: Error): string | undefined {
 
 /** Returns what waits, is open or listens now, with descriptions. */
 function present(): ReadonlyMap<unknown, string> {
-  const found = new Map(timers);
+  const found = new Map<unknown, string>();
+  for (const [timer, { kind, delayMs, started }] of timers) {
+    const place = placeOf(started) ?? (kind === 'an interval' ? 'a package' : undefined);
+    if (place !== undefined) found.set(timer, `${kind} of ${delayMs} ms, from ${place}`);
+  }
   for (const handle of activeHandles()) found.set(handle, nameOf(handle));
   for (const channel of CHANNELS) {
     if (channel.hasSubscribers) found.set(channel, `a subscriber of ${String(channel.name)}`);

@@ -8,12 +8,21 @@ import type { RedisBinary, RedisCandidate, RedisKind, RedisSource } from './type
 const run = promisify(execFile);
 const NAMES = ['redis-server', 'valkey-server'];
 
+/** The versions of the binaries that have run here, by their path. */
+const versions = new Map<string, string>();
+
 /** Runs the binary once, which also proves that its libraries are found. */
 export async function inspectBinary(path: string, env: NodeJS.ProcessEnv, origin: string): Promise<RedisBinary> {
+  const version = versions.get(path) ?? (await versionOf(path, env));
+  versions.set(path, version);
+  return { path, env, version, description: `${basename(path)} ${version} (${origin})` };
+}
+
+async function versionOf(path: string, env: NodeJS.ProcessEnv): Promise<string> {
   const { stdout } = await run(path, ['--version'], { env, timeout: 10_000 });
   const version = /\bv=(\d+\.\d+\.\d+)/.exec(stdout)?.[1];
   if (!version) throw new Error(`${path} is not a Redis server: ${stdout.trim().slice(0, 80)}`);
-  return { path, env, version, description: `${basename(path)} ${version} (${origin})` };
+  return version;
 }
 
 export function localSource(kind: RedisKind, binary: RedisBinary): RedisSource {

@@ -50,13 +50,11 @@ describe('a vote', () => {
     const kinds: Ballot[] = ['yes', 'no', 'no-reply'];
     const all = (left: number): Ballot[][] =>
       left === 0 ? [[]] : all(left - 1).flatMap((head) => kinds.map((kind) => [...head, kind]));
-    for (const nodes of [3, 5, 7]) {
-      for (const ballots of all(nodes)) {
-        const vote = voteOf(nodes, ballots);
-        expect(vote.carried).toBe(!vote.cannotCarry);
-        expect(vote.replied).toBe(!vote.unreachable);
-      }
-    }
+    const undecided = [3, 5, 7].flatMap(all).filter((ballots) => {
+      const vote = voteOf(ballots.length, ballots);
+      return vote.carried === vote.cannotCarry || vote.replied === vote.unreachable;
+    });
+    expect(undecided).toEqual([]);
   });
 
   // So a holder with a majority is the only holder that a refused request has seen.

@@ -54,11 +54,11 @@ describe('decodeHandoff', () => {
   it('returns no grant for random texts', () => {
     const random = randomFrom(1);
     const alphabet = '0123456789 abcdef:/{}\u0000é';
-    for (let i = 0; i < 20_000; i += 1) {
+    const texts = Array.from({ length: 2_000 }, () => {
       const length = Math.floor(random() * 120);
-      const text = Array.from({ length }, () => alphabet[Math.floor(random() * alphabet.length)]).join('');
-      expect(decodeHandoff(text, SECRET)?.grant).toBeUndefined();
-    }
+      return Array.from({ length }, () => alphabet[Math.floor(random() * alphabet.length)]).join('');
+    });
+    expect(texts.filter((text) => decodeHandoff(text, SECRET)?.grant !== undefined)).toEqual([]);
   });
 });
 
