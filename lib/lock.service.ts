@@ -329,7 +329,7 @@ export class LockService {
   acquireResolved(
     resources: Resources,
     options: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork' | 'method' | 'family' | 'place'>,
-  ): Promise<Hold> {
+  ): Promise<Lock | MultiLock> {
     if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
     if (!isList(resources)) throw noResource(resources);
     const list = readList(resources, () => 'The list of resources');

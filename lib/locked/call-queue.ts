@@ -1,38 +1,33 @@
-/** Runs calls one after the other. */
+/** Runs the calls of one caller one after the other. */
 export class CallQueue {
+  /** Whether the caller may still make calls. */
+  isOpen = true;
   private last: Promise<void> | undefined;
 
   /** True while a call runs or waits. */
-  get busy(): boolean {
+  get isBusy(): boolean {
     return this.last !== undefined;
   }
 
   /**
-   * Runs `begin` after the calls before it, at once without such calls. Returns its result.
+   * Runs a call after the calls before it, at once without such calls. Returns its result.
    *
-   * @param onSettled called after the call. The next call waits until the promise that it returns has resolved.
-   * @param onFulfilled called after `onSettled` if the call has succeeded.
+   * @param inner the calls that it makes itself. It ends after them, and its result is passed on before.
    */
-  run<T>(begin: () => Promise<T>, onSettled: () => void | Promise<void>, onFulfilled: (result: T) => void): Promise<T> {
-    const result = this.last === undefined ? begin() : this.last.then(begin);
-    const leave = (): void => {
+  run<T>(call: () => Promise<T>, inner?: CallQueue): Promise<T> {
+    const result = this.last === undefined ? call() : this.last.then(call);
+    // Without a wait, so that the caller finds the queue empty when it has the result.
+    const end = (): void | Promise<void> => {
+      if (inner?.isBusy === true) return inner.idle().then(end);
+      if (inner !== undefined) inner.isOpen = false;
       if (this.last === ended) this.last = undefined;
     };
-    const settle = (): void | Promise<void> => {
-      const rest = onSettled();
-      // Without a wait, so that a caller that awaits the result finds the queue empty.
-      return rest === undefined ? leave() : rest.then(leave);
-    };
-    const ended = result.then((value) => {
-      const settled = settle();
-      onFulfilled(value);
-      return settled;
-    }, settle);
+    const ended = result.then(end, end);
     this.last = ended;
     return result;
   }
 
-  /** Resolves when no call runs or waits any more. */
+  /** Resolves when no call runs or waits. */
   async idle(): Promise<void> {
     while (this.last !== undefined) await this.last;
   }

@@ -3,6 +3,7 @@ import type { LoggerService } from '@nestjs/common';
 import type { ApplicationConfig } from '@nestjs/core';
 import { shared } from '../core/context/copies.js';
 import {
+  LockClosedError,
   LockConfigError,
   type LockError,
   type LockErrorCode,
@@ -60,9 +61,9 @@ const known = shared('error-responses', () => new WeakMap<object, ErrorResponses
 /** Logs an error that the program is to blame for. The engine has logged a lost lock, but not the error of its work. */
 export function logUnexpected(logger: LoggerService, error: LockError, { logged }: LockErrorResponse): void {
   if (!logged) return;
-  // Work that ends because of the lock's signal throws the loss itself.
   const unlogged = error instanceof LockLostError ? error.cause : error;
-  if (unlogged === undefined || (unlogged !== error && unlogged instanceof LockLostError)) return;
+  // A shutdown that waits no longer for a lock is the cause of its loss.
+  if (unlogged === undefined || unlogged instanceof LockClosedError) return;
   logger.error(messageOf(unlogged), unlogged instanceof Error ? unlogged.stack : undefined);
 }
 

@@ -1,15 +1,14 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable } from 'rxjs';
-import { sharedClass } from '../core/context/copies.js';
-import { runInside, type Surrounding, surroundings } from '../core/hold/held-locks.js';
-import type { Hold } from '../core/hold/lock.js';
-import { ScopeHold } from '../core/hold/lock-scope.js';
-import { type LockedMethod, lockedMethodOf, type ScopedMethod, scopedMethodOf } from './locked-method.js';
+import { shared } from '../core/context/copies.js';
+import { runInHold } from '../core/hold/held-locks.js';
+import type { Lock } from '../core/hold/lock.js';
+import { type KeptUse, ScopeHold } from '../core/hold/lock-scope.js';
+import type { MultiLock } from '../core/hold/multi-lock.js';
 import { CallQueue } from './call-queue.js';
-
-/** Ends a hold after its work, which failed with `workError` if that is given. */
-export type EndHold = (lock: Hold, workError?: unknown) => Promise<void>;
+import { type LockedMethod, lockedMethodOf, type ScopedMethod, scopedMethodOf } from './locked-method.js';
 
 /** A handler with `@Locked`, `@LockScope` or both. */
 export interface HandlerMethod {
@@ -23,33 +22,54 @@ export function handlerMethodOf(handler: object): HandlerMethod | undefined {
   return locked === undefined && scoped === undefined ? undefined : { locked, scoped };
 }
 
+/** What calls a handler: the interceptors of a request, or one call of a function around the method. */
+interface Caller {
+  readonly scope: HandlerScope;
+  readonly calls: CallQueue;
+}
+
+// What runs inside the method has none, because the method's calls of itself are calls like any other.
+const callers = shared('handler-callers', () => new AsyncLocalStorage<Caller | undefined>());
+
+/** Runs what a handler's method does. */
+export function insideMethod<T>(fn: () => T): T {
+  return callers.run(undefined, fn);
+}
+
+/** Returns the scope of the request that a handler is called for, `undefined` after its response. */
+export function scopeOf(method: LockedMethod | ScopedMethod): HandlerScope | undefined {
+  const caller = callers.getStore();
+  return caller?.calls.isOpen === true && caller.scope.isOf(method) ? caller.scope : undefined;
+}
+
+/** Returns the scope that an outer interceptor has opened for a request. */
+export function scopeOfContext(context: ExecutionContext): HandlerScope | undefined {
+  const scope = callers.getStore()?.scope;
+  return scope?.context === context ? scope : undefined;
+}
+
 /**
- * One request to a handler with `@Locked` or `@LockScope`, from the first interceptor to the last. The interceptor
- * opens and ends the scope. The method's wrapper acquires the lock with the final arguments and leaves it to the scope.
- * The lock therefore covers what other interceptors do after the method. With `@LockScope`, this scope also opens and
- * ends a lock scope.
+ * One request to a handler with `@Locked` or `@LockScope`, from the first interceptor to the last. It is a lock scope:
+ * with `@LockScope` it keeps all locks that are acquired inside, otherwise only those that the method was given. The
+ * interceptor opens and ends it. So the locks cover what other interceptors do after the method.
  */
-@sharedClass('HandlerScope')
-export class HandlerScope implements Surrounding {
-  lock: Hold | undefined;
+export class HandlerScope {
   /** True while the Observable of the call has no subscriber: an interceptor may subscribe again. */
   unsubscribed = false;
   /** Called when a call has its lock, and a method without an Observable has returned. */
   onReady: (() => void) | undefined;
-  private readonly lockScope: ScopeHold | undefined;
+  private readonly locks: ScopeHold;
+  private readonly uses: (Lock | MultiLock)[] = [];
   private readonly aborter = new AbortController();
-  private readonly calls = new Set<HandlerCall>();
-  private readonly queue = new CallQueue();
+  private readonly calls = new CallQueue();
   private sending: Promise<void> | undefined;
-  private endHold: EndHold | undefined;
   private ended = false;
 
   constructor(
     private readonly method: HandlerMethod,
     readonly context: ExecutionContext,
   ) {
-    const { scoped } = method;
-    if (scoped !== undefined) this.lockScope = new ScopeHold(scoped.onLost);
+    this.locks = new ScopeHold(method.scoped?.onLost);
   }
 
   /** Returns whether this is a request to that method. */
@@ -57,10 +77,10 @@ export class HandlerScope implements Surrounding {
     return method === this.method.locked || method === this.method.scoped;
   }
 
-  /** Whether the end of the scope may release locks: the handler's own, or those that its lock scope keeps. */
+  /** Whether the end of the scope may release locks. */
   get hasLocks(): boolean {
-    if (this.lock !== undefined || this.method.locked === undefined) return true;
-    return this.lockScope !== undefined && (this.lockScope.loss !== undefined || this.lockScope.locks.length > 0);
+    if (this.method.locked === undefined) return true;
+    return this.locks.loss !== undefined || this.locks.locks.length > 0;
   }
 
   /** Whether `@Locked` stands above or below `@LockScope`, also with other decorators between them. */
@@ -68,24 +88,24 @@ export class HandlerScope implements Surrounding {
     return this.method.locked !== undefined;
   }
 
-  /** Runs `fn`, and everything that it starts, in the scope. Returns what `fn` returns. */
-  enter<T>(fn: () => T): T {
-    return runInside(this, () => (this.lockScope === undefined ? fn() : this.lockScope.run(fn)));
+  /** Runs the interceptors and what they call. Returns what `fn` returns. */
+  run<T>(fn: () => T): T {
+    return callers.run({ scope: this, calls: this.calls }, () => this.enter(fn));
   }
 
-  /** Aborts when the caller no longer waits for the request. */
+  /** Runs `fn`, and everything that it starts, under the locks of the scope. Returns what `fn` returns. */
+  enter<T>(fn: () => T): T {
+    return this.method.scoped === undefined ? runInHold(this.locks, fn) : this.locks.run(fn);
+  }
+
+  /** Aborts when the client no longer waits for the request. */
   get signal(): AbortSignal {
     return this.aborter.signal;
   }
 
-  /** True if a call of the handler belongs to this scope. A call after an abort does, so that it fails, too. */
-  get open(): boolean {
-    return !this.ended || this.signal.aborted;
-  }
-
   /** True while the method or a wrapper above it runs, or waits for its lock. */
   get working(): boolean {
-    return this.queue.busy;
+    return this.calls.isBusy;
   }
 
   /** True while a file that the handler returned is being sent. */
@@ -94,53 +114,51 @@ export class HandlerScope implements Surrounding {
   }
 
   /**
-   * Runs one call of the handler, after the calls before it. An interceptor may retry the handler while the first call
-   * is still running, and the lock of the scope does not keep the two apart. A call by a wrapper that runs waits for
-   * the earlier calls of that wrapper only.
+   * Runs the method, after the earlier calls of its caller. An interceptor may retry the handler while the first call
+   * is still running, and the lock of the scope does not keep the two apart.
    */
-  run<T>(work: (call: HandlerCall) => Promise<T>): Promise<T> {
-    const call = new HandlerCall(this);
-    this.calls.add(call);
-    return this.take(call, () => work(call), {
-      onSettled: () => void this.calls.delete(call),
-      onFulfilled: () => this.onReady?.(),
-    });
+  callMethod<T>(work: () => Promise<T>): Promise<T> {
+    const calls = this.currentCalls;
+    const result = calls.run(() => insideMethod(work));
+    if (calls === this.calls) result.then(() => this.onReady?.(), ignore);
+    return result;
   }
 
   /**
    * Runs a function that calls the handler, such as the one of a decorator between the response and `@Locked`. The
-   * locks of the scope are held until it has settled. It counts as running until the calls that it has made are over.
+   * locks of the scope are held until it has settled, and the calls that it has made are over.
    */
-  runWrapper<T>(work: () => Promise<T>): Promise<T> {
-    const wrapper = new WrapperCall(this);
-    return this.take(wrapper, work, {
-      onSettled: () => wrapper.end(),
-      onFulfilled: (result) => {
-        // The Observable has the lock after somebody has subscribed to it.
-        if (this.lock !== undefined || !isObservable(result) || !this.returnsObservable) this.onReady?.();
-      },
-    });
+  callWrapper<T>(work: () => Promise<T>): Promise<T> {
+    const calls = this.currentCalls;
+    const inner = new CallQueue();
+    const result = calls.run(() => callers.run({ scope: this, calls: inner }, work), inner);
+    const onReturned = (value: T): void => {
+      // The method's Observable gets its lock when somebody subscribes to it.
+      if (!isObservable(value) || !this.returnsObservable) this.onReady?.();
+    };
+    if (calls === this.calls) result.then(onReturned, ignore);
+    return result;
   }
 
-  private take<T>(around: Surrounding, work: () => Promise<T>, then: AfterCall<T>): Promise<T> {
-    const wrapper = wrapperAround(this);
-    const queue = wrapper?.queue ?? this.queue;
-    // The response is ready when the outermost function has returned.
-    const onFulfilled = wrapper === undefined ? then.onFulfilled : (): void => undefined;
-    return queue.run(() => runInside(around, work), then.onSettled, onFulfilled);
+  /** The queue of the present caller. The calls of a wrapper cannot wait in the queue where the wrapper is. */
+  private get currentCalls(): CallQueue {
+    const caller = callers.getStore();
+    return caller?.scope === this && caller.calls.isOpen ? caller.calls : this.calls;
   }
 
   private get returnsObservable(): boolean {
     return (this.method.locked ?? this.method.scoped)?.returnsObservable === true;
   }
 
-  /** Holds the lock until the end of the scope. Returns false if the scope holds one already. */
-  tryHold(lock: Hold, endHold: EndHold): boolean {
-    if (this.signal.aborted) lock.abort(this.signal.reason);
-    if (this.lock !== undefined) return false;
-    this.lock = lock;
-    this.endHold = endHold;
-    return true;
+  /** Keeps the locks that the method was given until the end of the scope. */
+  keep(hold: Lock | MultiLock, { onLost, awaitRelease }: KeptUse): void {
+    this.uses.push(hold);
+    this.locks.keepAll(hold, { onLost, awaitRelease, mayFollowCommit: false });
+  }
+
+  /** Returns the scope's own hold of the locks that the method was given. */
+  ownHoldOf(hold: Lock | MultiLock): Lock | MultiLock {
+    return this.locks.ownHoldOf(hold);
   }
 
   /** Makes the scope wait for a file that the handler returned: it is sent after the handler has completed. */
@@ -163,79 +181,30 @@ export class HandlerScope implements Surrounding {
     if (this.ended) this.abort();
   }
 
-  /** Aborts the signals of all holds. The lock stays held until the method and the file have ended. */
+  /** Aborts the signals of all holds. The locks stay held until the method and the file have ended. */
   abort(): void {
     const reason = new DOMException('Nobody waits for this call any more.', 'AbortError');
     this.aborter.abort(reason);
-    this.lock?.abort(reason);
-    this.lockScope?.abort(reason);
-    for (const { lock } of this.calls) lock?.abort(reason);
+    this.locks.abort(reason);
+    for (const use of this.uses) use.abort(reason);
   }
 
-  /** Ends the hold after the method and the file have ended. */
+  /**
+   * Releases the locks after the method and the file have ended.
+   *
+   * @throws LockLostError if a lock was lost, unless `onLost` is `ignore`. Its cause is the error of the work.
+   */
   async end(workError?: unknown): Promise<void> {
     this.ended = true;
-    await this.queue.idle();
+    // A call after an abort still belongs to the scope, so that it fails, too.
+    if (!this.signal.aborted) this.calls.isOpen = false;
+    await this.calls.idle();
     await this.sending;
-    try {
-      if (this.lock !== undefined) await this.endHold?.(this.lock, workError);
-    } finally {
-      await this.lockScope?.end(workError);
-    }
+    await this.locks.end(workError);
   }
 }
 
-/** One call of a scope's handler. */
-@sharedClass('HandlerCall')
-export class HandlerCall implements Surrounding {
-  lock: Hold | undefined;
-
-  constructor(readonly scope: HandlerScope) {}
-}
-
-interface AfterCall<T> {
-  readonly onSettled: () => void | Promise<void>;
-  readonly onFulfilled: (result: T) => void;
-}
-
-/** One call of a function that calls the handler: of a wrapper above `@Locked`. */
-@sharedClass('WrapperCall')
-class WrapperCall implements Surrounding {
-  readonly lock = undefined;
-  /** The calls that it makes. They cannot wait in the scope's queue, which waits for this. */
-  readonly queue = new CallQueue();
-  open = true;
-
-  constructor(readonly scope: HandlerScope) {}
-
-  /** Ends after the calls that it has made, at once without such calls. */
-  end(): void | Promise<void> {
-    if (this.queue.busy) return this.queue.idle().then(() => this.end());
-    this.open = false;
-  }
-}
-
-/** Returns the innermost wrapper of the scope's handler that the caller runs inside, and that still runs. */
-function wrapperAround(scope: HandlerScope): WrapperCall | undefined {
-  for (const around of surroundings()) {
-    if (around instanceof WrapperCall && around.scope === scope && around.open) return around;
-    if (around === scope) return undefined;
-  }
-  return undefined;
-}
-
-/** Returns the open scope that a handler is called in, `undefined` for a call that the handler makes of itself. */
-export function scopeOf(method: LockedMethod | ScopedMethod): HandlerScope | undefined {
-  const inside = new Set<HandlerScope>();
-  for (const around of surroundings()) {
-    if (around instanceof HandlerCall) inside.add(around.scope);
-    else if (around instanceof HandlerScope && around.isOf(method) && !inside.has(around)) {
-      // The end of a scope waits for its wrappers.
-      return around.open || wrapperAround(around) !== undefined ? around : undefined;
-    }
-  }
-  return undefined;
-}
+const ignore = (): void => undefined;
 
 /** Returns the stream of a `StreamableFile`. */
 function bodyOf(value: unknown): Readable | undefined {

@@ -3,8 +3,9 @@ import { eitherOf } from '../core/context/abort-signals.js';
 import { checkValue, oneOf } from '../core/checks/check-options.js';
 import { LockClosedError, LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import { dropPromise } from '../core/format-value.js';
-import { runInside, type Surrounding } from '../core/hold/held-locks.js';
-import type { Hold } from '../core/hold/lock.js';
+import { runInHold } from '../core/hold/held-locks.js';
+import type { Lock } from '../core/hold/lock.js';
+import type { MultiLock } from '../core/hold/multi-lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
 import { runWork, workChannel } from '../core/events/tracing.js';
 import type { LockService } from '../lock.service.js';
@@ -15,7 +16,7 @@ import { isBackgroundWork } from './background-work.js';
 import { withClientInput } from './client-input.js';
 import { ErrorResponses } from './error-responses.js';
 import { isFieldResolver, toFieldError } from './graphql-error.js';
-import { type HandlerCall, type HandlerScope, scopeOf } from './handler-scope.js';
+import { type HandlerScope, insideMethod, scopeOf } from './handler-scope.js';
 import { serviceOf } from './bound-service.js';
 import { type LockedMethod, type Method, type OnBusy, type OnUnavailable, replaceMethod } from './locked-method.js';
 import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
@@ -56,6 +57,8 @@ function callLocked(method: LockedMethod, instance: unknown, args: unknown[], tr
   }
 }
 
+type Held = Lock | MultiLock;
+
 /** One call of a `@Locked` method, with the arguments that the method gets. */
 class LockedCall {
   private readonly service: LockService;
@@ -74,11 +77,12 @@ class LockedCall {
     this.scope = scopeOf(method);
   }
 
-  /** Runs the method under the lock. The lock ends with the handler's scope, or with the method without one. */
+  /** Runs the method under the lock. The scope of a handler keeps the lock until its own end. */
   run(): unknown {
     if (this.method.returnsObservable) return this.observe();
     const takesLock = this.takesLock();
-    return this.scope === undefined ? this.invoke(takesLock) : this.scope.run((call) => this.invoke(takesLock, call));
+    const work = (): Promise<unknown> => this.invoke(takesLock);
+    return this.scope === undefined ? work() : this.scope.callMethod(work);
   }
 
   /** Runs a GraphQL field resolver. */
@@ -90,18 +94,15 @@ class LockedCall {
     }
   }
 
-  private async invoke(takesLock: boolean, call?: HandlerCall): Promise<unknown> {
-    if (!takesLock) return call === undefined ? this.callMethodOnce(undefined) : this.callMethod(undefined);
-    let lock: Hold;
+  private async invoke(takesLock: boolean): Promise<unknown> {
+    if (!takesLock) return this.callMethodOnce(undefined);
+    let lock: Held;
     try {
       lock = await this.acquire(this.scope?.signal);
     } catch (error) {
       return this.onAcquireError(error);
     }
-    if (call === undefined) return runUnder(lock, this.options.onLost, () => this.callMethodOnce(lock));
-    call.lock = lock;
-    if (this.leaveTo(call.scope, lock)) return this.callAsWork(lock);
-    return runUnder(lock, this.options.onLost, async () => this.callMethod(lock));
+    return runUnder(lock, this.options.onLost, () => this.callMethodOnce(lock));
   }
 
   private observe(): Observable<unknown> {
@@ -111,43 +112,40 @@ class LockedCall {
       const unsubscribed = new AbortController();
       const signal =
         this.scope === undefined ? unsubscribed.signal : AbortSignal.any([unsubscribed.signal, this.scope.signal]);
-      const enter = async (call?: HandlerCall): Promise<Surrounding> => {
-        const lock = takesLock ? await this.acquire(signal) : undefined;
-        if (call === undefined) return { lock };
-        call.lock = lock;
-        return call;
-      };
-      const entered = this.scope === undefined ? enter() : this.scope.run(enter);
+      const enter = async (): Promise<Held | undefined> => (takesLock ? this.acquire(signal) : undefined);
+      const entered = this.scope === undefined ? enter() : this.scope.callMethod(enter);
       entered.then(
-        (inside) => this.stream(inside, subscriber),
+        (lock) => insideMethod(() => this.stream(lock, subscriber)),
         (error: unknown) => void this.streamAcquireError(error, subscriber),
       );
       return () => unsubscribed.abort(unsubscribedError());
     });
   }
 
-  private stream(inside: Surrounding, subscriber: Subscriber<unknown>): void {
-    const { lock } = inside;
-    // A subscriber that has left meanwhile does not want the work to begin.
-    if (lock === undefined && subscriber.closed) return;
-    if (lock === undefined || (this.scope !== undefined && this.leaveTo(this.scope, lock))) {
-      subscriber.add(runInside(inside, () => this.subscribe(lock, subscriber)));
-      return;
-    }
-    streamUnder(lock, subscriber, {
-      subscribe: (observer) => runInside(inside, () => this.subscribe(lock, observer)),
-      end: (workError) => settle(lock, this.options.onLost, workError),
-    });
+  private stream(lock: Held | undefined, subscriber: Subscriber<unknown>): void {
+    if (lock !== undefined) {
+      const { scope } = this;
+      scope?.onSubscribe();
+      streamUnder(subscriber, {
+        abort: (reason) => {
+          lock.abort(reason);
+          scope?.onUnsubscribe();
+        },
+        subscribe: (observer) => runInHold(lock, () => this.subscribe(lock, observer)),
+        end: (workError) => settle(lock, this.options.onLost, workError),
+      });
+      // A subscriber that has left meanwhile does not want the work to begin.
+    } else if (!subscriber.closed) subscriber.add(this.source(undefined).subscribe(subscriber));
   }
 
-  private subscribe(lock: Hold | undefined, observer: Partial<Observer<unknown>>): Subscription {
+  private subscribe(lock: Held, observer: Partial<Observer<unknown>>): Subscription {
     const source = this.source(lock);
-    if (lock === undefined || !workChannel.hasSubscribers) return source.subscribe(observer);
+    if (!workChannel.hasSubscribers) return source.subscribe(observer);
     return runWork(lock.locks, () => source.subscribe(observer));
   }
 
   /** Returns the method's result as an Observable, also if the method returns something else than it declares. */
-  private source(lock: Hold | undefined): Observable<unknown> {
+  private source(lock: Held | undefined): Observable<unknown> {
     return defer(() => toObservable(this.callMethod(lock)));
   }
 
@@ -162,11 +160,6 @@ class LockedCall {
     }
   }
 
-  /** Leaves the end of the hold to the scope. Returns false if the scope has a lock already. */
-  private leaveTo(scope: HandlerScope, lock: Hold): boolean {
-    return scope.tryHold(lock, (held, workError) => settle(held, this.options.onLost, workError));
-  }
-
   /** Returns whether this call takes the lock. */
   private takesLock(): boolean {
     const { when, name } = this.method;
@@ -177,29 +170,30 @@ class LockedCall {
     return given as boolean;
   }
 
-  private async acquire(callerSignal: AbortSignal | undefined): Promise<Hold> {
+  private async acquire(callerSignal: AbortSignal | undefined): Promise<Held> {
     const resource = this.resource();
     this.defaults = this.service.defaultsOf(resource, this.method.family);
     this.options = resolveLockOptions(this.method.options, this.defaults.lock);
-    // An interceptor that retries the handler finds the lock held by the scope. That is no nesting by the user.
-    const reentrant = this.options.reentrant || this.scope?.lock !== undefined;
     const { name: method, family } = this.method;
     const label = this.label();
     const either = eitherOf(callerSignal, this.options.signal);
-    let lock: Hold;
+    let lock: Held;
     try {
       const { signal } = either;
       const { warnHeldMs } = this;
-      const call = { method, family, label, signal, reentrant, warnHeldMs, background: this.isBackground };
+      const call = { method, family, label, signal, warnHeldMs, background: this.isBackground };
       const options = { ...this.options, ...call, runsWork: true };
       lock = await this.service.acquireResolved(resource, options);
     } finally {
       either.stop();
     }
-    if (callerSignal?.aborted !== true) return lock;
-    // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
-    await Promise.allSettled(lock.locks.map((each) => each.discard()));
-    throw callerSignal.reason;
+    if (callerSignal?.aborted === true) {
+      // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
+      await Promise.allSettled(lock.locks.map((each) => each.discard()));
+      throw callerSignal.reason;
+    }
+    this.scope?.keep(lock, this.options);
+    return lock;
   }
 
   /** Whether nobody waits for this call. The client of a handler waits, whatever else calls the method. */
@@ -246,22 +240,19 @@ class LockedCall {
       : 'throw';
   }
 
-  /** Calls the method as the subscribers of work have it. */
-  private callAsWork(lock: Hold): unknown {
-    return workChannel.hasSubscribers ? runWork(lock.locks, () => this.callMethod(lock)) : this.callMethod(lock);
-  }
-
-  private callMethod(lock: Hold | undefined): unknown {
+  private callMethod(lock: Held | undefined): unknown {
     const { lockIndexes, original } = this.method;
     if (lockIndexes.length === 0) return original.apply(this.instance, this.args as unknown[]);
+    // A handler may use the lock until its response is complete, as in a file that it returns.
+    const given = lock !== undefined && this.scope !== undefined ? this.scope.ownHoldOf(lock) : lock;
     const args = [...this.args];
-    for (const index of lockIndexes) args[index] = lock;
+    for (const index of lockIndexes) args[index] = given;
     return original.apply(this.instance, args);
   }
 
-  private async callMethodOnce(lock: Hold | undefined): Promise<unknown> {
+  private async callMethodOnce(lock: Held | undefined): Promise<unknown> {
     const result = await this.callMethod(lock);
-    if (!isObservable(result)) return result;
+    if (this.scope !== undefined || !isObservable(result)) return result;
     // The lock ends with the method: the Observable would run without it.
     throw undeclaredObservable(this.method.name, '@Locked can hold the lock');
   }

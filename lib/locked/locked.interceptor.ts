@@ -11,9 +11,8 @@ import { ApplicationConfig } from '@nestjs/core';
 import { Observable, tap } from 'rxjs';
 import { sharedClass } from '../core/context/copies.js';
 import { LockError } from '../core/errors.js';
-import { surroundings } from '../core/hold/held-locks.js';
 import { ErrorResponses, logUnexpected } from './error-responses.js';
-import { type HandlerMethod, handlerMethodOf, HandlerScope } from './handler-scope.js';
+import { type HandlerMethod, handlerMethodOf, HandlerScope, scopeOfContext } from './handler-scope.js';
 import { markUnseen } from './lock-exception.filter.js';
 import { respondWithEvents, sendEventsOf } from './sse-response.js';
 
@@ -34,7 +33,7 @@ export class LockedInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const method = handlerMethodOf(context.getHandler());
     if (method === undefined) return next.handle();
-    const scope = scopeAround(context);
+    const scope = scopeOfContext(context);
     if (scope === undefined) return this.open(method, context, next);
     return next.handle().pipe(
       tap({
@@ -70,12 +69,6 @@ export class LockedInterceptor implements NestInterceptor {
   }
 }
 
-/** Returns the scope that an outer interceptor has opened for this call. */
-function scopeAround(context: ExecutionContext): HandlerScope | undefined {
-  for (const around of surroundings()) if (around instanceof HandlerScope && around.context === context) return around;
-  return undefined;
-}
-
 function handleInScope(
   method: HandlerMethod,
   context: ExecutionContext,
@@ -90,7 +83,7 @@ function handleInScope(
       ended = true;
       // An error from outside of the method, such as a timeout, or a response in place of the method's: nobody waits
       // for the method any more. A response before the method, such as a cached one, lets the method go on.
-      const failed = workError !== undefined && (scope.working || !scope.hasLocks);
+      const failed = workError !== undefined && (scope.working || scope.unsubscribed || !scope.hasLocks);
       if (failed || (scope.working && scope.unsubscribed)) scope.abort();
       // These responses do not wait for the release, and neither does a file that is still being sent.
       const passNow = scope.working || scope.streaming || !scope.hasLocks;
@@ -102,7 +95,7 @@ function handleInScope(
       );
     };
     // Nest binds the handler's async context when `handle()` is called, so the call is inside, too.
-    const subscription = scope.enter(() =>
+    const subscription = scope.run(() =>
       next.handle().subscribe({
         next: (value) => {
           scope.trackStream(value);

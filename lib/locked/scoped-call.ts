@@ -28,7 +28,7 @@ function callHandler(method: ScopedMethod, handler: HandlerScope, call: () => un
   if (!method.returnsObservable) {
     const work = async (): Promise<unknown> => call();
     // The wrapper of `@Locked` below this one, or below others, adds the call with its lock.
-    return handler.hasLockedMethod ? handler.runWrapper(work) : handler.run(work);
+    return handler.hasLockedMethod ? handler.callWrapper(work) : handler.callMethod(work);
   }
   return new Observable((subscriber) => {
     let result: unknown;
@@ -46,7 +46,8 @@ function callHandler(method: ScopedMethod, handler: HandlerScope, call: () => un
 function observeInScope(onLost: ScopedMethod['onLost'], call: () => unknown): Observable<unknown> {
   return new Observable((subscriber) => {
     const scope = new ScopeHold(onLost);
-    streamUnder(scope, subscriber, {
+    streamUnder(subscriber, {
+      abort: (reason) => scope.abort(reason),
       subscribe: (observer) => scope.run(() => defer(() => toObservable(call())).subscribe(observer)),
       end: (workError) => scope.end(workError),
     });

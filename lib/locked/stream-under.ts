@@ -9,10 +9,11 @@ import {
   type Subscription,
 } from 'rxjs';
 import { LockConfigError } from '../core/errors.js';
-import type { Hold } from '../core/hold/lock.js';
 
 /** An Observable that is subscribed under a hold. */
 interface Stream {
+  /** Aborts the signal of the hold: the subscriber has left. */
+  abort(reason: unknown): void;
   subscribe(observer: Observer<unknown>): Subscription;
   /** Ends the hold. Rejects with the loss of a lock. */
   end(workError?: unknown): Promise<void>;
@@ -22,7 +23,7 @@ interface Stream {
  * Passes an Observable on to a subscriber, and ends the hold before the end of the Observable is passed on.
  * Unsubscribing aborts the signal of the hold, and ends it.
  */
-export function streamUnder(hold: Hold, subscriber: Subscriber<unknown>, stream: Stream): void {
+export function streamUnder(subscriber: Subscriber<unknown>, stream: Stream): void {
   let ended = subscriber.closed;
   const end = (then: () => void, workError?: unknown): void => {
     ended = true;
@@ -37,7 +38,7 @@ export function streamUnder(hold: Hold, subscriber: Subscriber<unknown>, stream:
   subscriber.add(subscription);
   subscriber.add(() => {
     if (ended) return;
-    hold.abort(unsubscribedError());
+    stream.abort(unsubscribedError());
     end(() => undefined);
   });
 }

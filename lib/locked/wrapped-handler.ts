@@ -64,7 +64,7 @@ function trackWrapper(
   const tracker = copyMethod(outermost, (instance, args) => {
     const call = (): unknown => Reflect.apply(outermost, instance, args);
     const scope = scopeOf(method);
-    return scope === undefined ? call() : scope.runWrapper(async () => call());
+    return scope === undefined ? call() : scope.callWrapper(async () => call());
   });
   trackers.add(tracker);
   // Does nothing to a property that cannot be changed.

@@ -170,6 +170,15 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
     expect(app.log.count(/^released/)).toBe(5);
   });
 
+  it('runs the fields of one request like calls of several', async () => {
+    const app = await start(server, platform);
+    const { body, errors } = await ask(app, '{ a: find(id: "1") { id } b: find(id: "1") { id } }');
+    expect(body.data).toBeNull();
+    expect(errors).toEqual([expect.objectContaining(BUSY)]);
+    await app.log.until('released goods:1');
+    expect([app.log.count('granted goods:1'), app.log.count('refused goods:1')]).toEqual([1, 1]);
+  });
+
   it.each(['mutation { buy(id: "1") { id } }', '{ find(id: "1") { id } }'])(
     'sends the code and the status of a busy lock: %s',
     async (query) => {

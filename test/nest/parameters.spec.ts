@@ -38,7 +38,7 @@ class OrdersController {
   @Locked('goods:<id>')
   current(@CurrentLock() lock: Lock, @Param('id') id: string): object {
     lock.assertHeld();
-    return { id, resource: lock.resource, key: lock.key, token: lock.fencingToken, class: lock.constructor.name };
+    return { id, resource: lock.resource, key: lock.key, token: lock.fencingToken, isLock: lock instanceof Lock };
   }
 
   @Get('skip/:id')
@@ -115,7 +115,7 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
       resource: 'goods:300',
       key: `{${app.prefix}goods}:300`,
       token: expect.any(Number),
-      class: 'Lock',
+      isLock: true,
     });
     expect((await app.call('/current/300')).body.token).toBeGreaterThan(body.token as number);
   });

@@ -1,5 +1,5 @@
 import type { Lock, LockService } from 'nestjs-redis-lock';
-import { surroundings } from '../../lib/core/hold/held-locks.js';
+import { holdsAround } from '../../lib/core/hold/held-locks.js';
 
 /** What tests need of the inside of an engine. A change of its classes changes this file, and no test. */
 
@@ -24,4 +24,4 @@ export const refuseWaitersOf = ({ engine }: LockService): void => engine.lines.c
 export const ownerOf = (lock: Lock): string => lock.grant.owner;
 
 /** Returns how many holds and scopes surround the caller. */
-export const contextsAround = (): number => [...surroundings()].length;
+export const contextsAround = (): number => [...holdsAround()].length;

@@ -320,7 +320,9 @@ export class Acquirer {
 
   /** Returns whether only a lock scope keeps an exclusive lock around the caller. */
   private isKeptApart({ isKept, grant, key }: Lock): boolean {
-    return isKept && grant.mode === 'exclusive' && !isUsedAround(this.leases, key);
+    if (!isKept || grant.mode !== 'exclusive' || isUsedAround(this.leases, key)) return false;
+    // The lock of a handler without `@LockScope` is kept for all of its request.
+    return scopeAround() !== undefined;
   }
 
   private nest(outer: Lock, options: AcquireOptions, scope = scopeAround()): Lock {

@@ -3,51 +3,32 @@ import { shared } from '../context/copies.js';
 import type { LockLostError } from '../errors.js';
 import type { Hold, HoldLeases, Lock } from './lock.js';
 
-/** What code runs inside: a hold, or a handler's scope, whose hold is set once the lock is granted. */
-export interface Surrounding {
-  readonly lock: Hold | undefined;
-  /** Whether it has ended, and what still runs inside need not know of it. */
-  readonly isOver?: boolean;
-}
-
-class HoldSurrounding implements Surrounding {
-  constructor(readonly lock: Hold) {}
-
-  get isOver(): boolean {
-    return this.lock.isOver;
-  }
-}
-
+/** A hold that code runs inside, and those around it. */
 interface Frame {
-  readonly inner: Surrounding;
+  readonly hold: Hold;
   readonly outer: Frame | undefined;
 }
 
 // One storage for the process, because holds of several module instances, scopes and copies nest in any order.
 const frames = shared('frames', () => new AsyncLocalStorage<Frame>());
 
-/** Runs `fn`, and everything that it starts, inside a hold or a scope. Returns what `fn` returns. */
-export function runInside<T>(inner: Surrounding, fn: () => T): T {
+/** Runs `fn`, and everything that it starts, inside a hold or a lock scope. Returns what `fn` returns. */
+export function runInHold<T>(hold: Hold, fn: () => T): T {
   let outer = frames.getStore();
   // Work that starts its successor inside would otherwise have one more frame each time.
-  while (outer?.inner.isOver === true) outer = outer.outer;
-  return frames.run({ inner, outer }, fn);
+  while (outer?.hold.isOver === true) outer = outer.outer;
+  return frames.run({ hold, outer }, fn);
 }
 
-/** Runs `fn`, and everything that it starts, inside a hold. Returns what `fn` returns. */
-export function runInHold<T>(lock: Hold, fn: () => T): T {
-  return runInside(new HoldSurrounding(lock), fn);
-}
-
-/** Yields everything that the caller runs inside, the innermost first. */
-export function* surroundings(): Generator<Surrounding> {
-  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) yield frame.inner;
+/** Yields the holds and scopes that the caller runs inside, the innermost first. */
+export function* holdsAround(): Generator<Hold> {
+  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) yield frame.hold;
 }
 
 /** Returns whether the caller runs inside a hold of that key, and not only in a lock scope that keeps the lock. */
 export function isUsedAround(leases: HoldLeases, key: string): boolean {
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
-    if (frame.inner.lock?.find(leases, key)?.isKept === false) return true;
+    if (frame.hold.find(leases, key)?.isKept === false) return true;
   }
   return false;
 }
@@ -59,7 +40,7 @@ export function isUsedAround(leases: HoldLeases, key: string): boolean {
 export function heldAround(leases: HoldLeases, key?: string): Lock | undefined {
   // Every acquire runs this, so it makes no iterator and no closure.
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
-    const found = frame.inner.lock?.find(leases, key);
+    const found = frame.hold.find(leases, key);
     if (found !== undefined) return found;
   }
   return undefined;
@@ -67,10 +48,10 @@ export function heldAround(leases: HoldLeases, key?: string): Lock | undefined {
 
 /** Returns why a lock of that key was lost that the caller still runs inside. Undefined if none was. */
 export function lossAround(resource: string, key: string): LockLostError | undefined {
-  for (const { lock: hold } of surroundings()) {
-    const lost = hold?.locks.find((lock) => lock.key === key && lock.loss !== undefined);
+  for (const hold of holdsAround()) {
+    const lost = hold.locks.find((lock) => lock.key === key && lock.loss !== undefined);
     // A lock scope keeps a lost lock no longer, and knows its loss.
-    const loss = lost?.loss ?? (hold?.loss?.resource === resource ? hold.loss : undefined);
+    const loss = lost?.loss ?? (hold.loss?.resource === resource ? hold.loss : undefined);
     if (loss !== undefined) return loss;
   }
   return undefined;
@@ -80,7 +61,7 @@ export function lossAround(resource: string, key: string): LockLostError | undef
 export function isInHold(): boolean {
   // Every acquire runs this, so it makes no iterator and no closure.
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
-    if (frame.inner.lock?.isOver === false) return true;
+    if (!frame.hold.isOver) return true;
   }
   return false;
 }
@@ -88,9 +69,6 @@ export function isInHold(): boolean {
 /** Returns the locks that the caller runs inside, of all module instances. A nested hold is one of them, too. */
 export function locksAround(): readonly Lock[] {
   const locks: Lock[] = [];
-  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
-    const { lock } = frame.inner;
-    if (lock !== undefined) for (const each of lock.locks) if (each.held) locks.push(each);
-  }
+  for (const hold of holdsAround()) for (const lock of hold.locks) if (lock.held) locks.push(lock);
   return locks;
 }

@@ -5,6 +5,7 @@ import { LockLostError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import { runInHold } from './held-locks.js';
 import { type Hold, type HoldLeases, Lock } from './lock.js';
+import type { MultiLock } from './multi-lock.js';
 import { type OnLost, settle } from './run-under.js';
 
 /**
@@ -116,16 +117,28 @@ export function scopeAround(): ScopeHold | undefined {
   return scope;
 }
 
+/** How a caller uses a lock that a scope keeps. */
+export interface KeptUse {
+  readonly onLost?: OnLost | undefined;
+  /** Whether the end of the scope waits for the reply to the release. Default: true. */
+  readonly awaitRelease?: boolean;
+  /** Whether the scope may be around a transaction. Default: true. */
+  readonly mayFollowCommit?: boolean;
+}
+
 /** A lock that a scope keeps. */
 class KeptLock extends Lock {
+  /** Whether the scope goes on if the lock is lost, because no caller relies on it. */
+  isExpendable: boolean;
+
   constructor(
     grant: Grant,
     leases: HoldLeases,
     private readonly scope: ScopeHold,
-    /** Whether the scope goes on if the lock is lost, because no caller relies on it. */
-    public isExpendable: boolean,
+    private readonly use: KeptUse,
   ) {
-    super(grant, leases);
+    super(grant, leases, { awaitRelease: use.awaitRelease });
+    this.isExpendable = use.onLost === 'ignore';
   }
 
   override get isKept(): boolean {
@@ -144,11 +157,11 @@ class KeptLock extends Lock {
 
   unused(): void {
     this.scope.drop(this);
-    void this.end();
+    void this.endKept();
   }
 
-  end(): Promise<boolean> {
-    return super.release();
+  endKept(): Promise<boolean> {
+    return this.end(this.use.mayFollowCommit ?? true);
   }
 }
 
@@ -158,19 +171,17 @@ export class ScopeHold implements Hold, LockScope {
   /** The scope around this one. It may end before. */
   readonly parent = scopeAround();
   loss: LockLostError | undefined;
-  readonly awaitsRelease = true;
   private open = true;
   private readonly kept = new Map<Grant, KeptLock>();
   private readonly byKey = new Map<HoldLeases, Map<string, KeptLock>>();
   /** By key. */
   private readonly requests = new Map<string, Set<ScopedRequest>>();
   private readonly children = new Set<ScopeHold>();
-  private controller: AbortController | undefined;
-  private abortReason: unknown;
+  private readonly controller = new AbortController();
 
   constructor(private readonly onLost: OnLost = 'throw') {
     this.parent?.children.add(this);
-    this.abortReason = this.parent?.abortReason;
+    if (this.parent?.signal.aborted === true) this.controller.abort(this.parent.signal.reason);
   }
 
   get isOpen(): boolean {
@@ -188,15 +199,15 @@ export class ScopeHold implements Hold, LockScope {
 
   /** See {@link LockScope.signal}. */
   get signal(): AbortSignal {
-    if (this.controller === undefined) {
-      this.controller = new AbortController();
-      if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
-    }
     return this.controller.signal;
   }
 
   get locks(): readonly Lock[] {
     return [...this.kept.values()];
+  }
+
+  get awaitsRelease(): boolean {
+    return this.locks.some((lock) => lock.awaitsRelease);
   }
 
   /** See {@link LockScope.assertHeld}. */
@@ -216,12 +227,22 @@ export class ScopeHold implements Hold, LockScope {
 
   /** Keeps a grant that a caller was given, in this scope and in those around it that are open. */
   keep(grant: Grant, leases: HoldLeases, onLost: OnLost | undefined): void {
-    for (const scope of this.outwards()) scope.keepHere(grant, leases, onLost);
+    for (const scope of this.outwards()) scope.keepHere(grant, leases, { onLost });
   }
 
-  private keepHere(grant: Grant, leases: HoldLeases, onLost: OnLost = 'throw'): void {
+  /** Keeps the locks that a caller was given outside of the scope, in this scope only. */
+  keepAll({ locks }: Hold, use: KeptUse): void {
+    for (const { grant, leases } of locks) this.keepHere(grant, leases, use);
+  }
+
+  /** Returns the scope's own hold of locks that it keeps. It ends with the scope, whatever its caller does. */
+  ownHoldOf(hold: Lock | MultiLock): Lock | MultiLock {
+    return hold.map((lock) => this.kept.get(lock.grant) ?? lock);
+  }
+
+  private keepHere(grant: Grant, leases: HoldLeases, use: KeptUse): void {
     if (!this.open) return;
-    const isExpendable = onLost === 'ignore';
+    const isExpendable = use.onLost === 'ignore';
     const known = this.kept.get(grant);
     if (known !== undefined) {
       known.isExpendable &&= isExpendable;
@@ -229,7 +250,7 @@ export class ScopeHold implements Hold, LockScope {
     }
     if (grant.loss !== undefined && !isExpendable) this.onLoss(grant.loss);
     if (grant.state !== 'held') return;
-    const lock = new KeptLock(grant, leases, this, isExpendable);
+    const lock = new KeptLock(grant, leases, this, use);
     this.kept.set(grant, lock);
     let locks = this.byKey.get(leases);
     if (locks === undefined) this.byKey.set(leases, (locks = new Map()));
@@ -237,10 +258,11 @@ export class ScopeHold implements Hold, LockScope {
     for (const request of this.requests.get(grant.key) ?? NONE) if (request.leases === leases) request.join();
   }
 
-  /** Ends to keep a lock. */
+  /** Stops keeping a lock. */
   drop(lock: KeptLock): void {
     this.kept.delete(lock.grant);
-    for (const locks of this.byKey.values()) if (locks.get(lock.key) === lock) locks.delete(lock.key);
+    const locks = this.byKey.get(lock.leases);
+    if (locks?.get(lock.key) === lock) locks.delete(lock.key);
   }
 
   onKeptLost(lock: KeptLock, error: LockLostError): void {
@@ -281,10 +303,16 @@ export class ScopeHold implements Hold, LockScope {
     return waits.length === 0 ? undefined : Promise.all(waits).then(() => undefined);
   }
 
+  /** Aborts the signals of the scope, of the locks that it keeps, and of the scopes inside. The locks stay held. */
   abort(reason: unknown): void {
-    this.abortReason ??= reason;
-    this.controller?.abort(reason);
+    for (const lock of this.kept.values()) lock.abort(reason);
     for (const child of this.children) child.abort(reason);
+    this.abortSignal(reason);
+  }
+
+  private abortSignal(reason: unknown): void {
+    this.controller.abort(reason);
+    for (const child of this.children) child.abortSignal(reason);
   }
 
   /**
@@ -311,13 +339,13 @@ export class ScopeHold implements Hold, LockScope {
     // What outlives the scope finds no lock in it.
     this.kept.clear();
     this.byKey.clear();
-    const results = await Promise.allSettled(locks.map((lock) => lock.end()));
+    const results = await Promise.allSettled(locks.map((lock) => lock.endKept()));
     return results.every((result) => result.status === 'fulfilled' && result.value);
   }
 
   private onLoss(error: LockLostError): void {
     this.loss ??= error;
-    this.abort(error);
+    this.abortSignal(error);
   }
 }
 

@@ -9,7 +9,7 @@ export interface HoldLeases {
   /** Returns the clock's time. */
   now(): number;
   /** Releases a grant whose last hold has ended. Returns false if the grant was lost. */
-  release(grant: Grant, isKept: boolean): Promise<boolean>;
+  release(grant: Grant, mayFollowCommit: boolean): Promise<boolean>;
   /** Renews a grant now. */
   extend(grant: Grant, ttlMs: number): Promise<void>;
   /** Declares a grant lost if its local deadline has passed. */
@@ -81,7 +81,8 @@ export class Lock implements Hold {
   /** @internal */
   constructor(
     grant: Grant,
-    private readonly leases: HoldLeases,
+    /** @internal */
+    readonly leases: HoldLeases,
     { runsWork = false, awaitRelease = true, leaks, place }: HoldUse = {},
   ) {
     this.grant = grant;
@@ -136,6 +137,11 @@ export class Lock implements Hold {
   /** @internal */
   get locks(): readonly Lock[] {
     return [this];
+  }
+
+  /** Returns another hold of the same lock. See `MultiLock.map()`. @internal */
+  map(other: (lock: Lock) => Lock): Lock {
+    return other(this);
   }
 
   /** Whether a lock scope has this hold, and no caller. @internal */
@@ -221,11 +227,18 @@ export class Lock implements Hold {
    * connection. The release is repeated in the background until the store replies or the lease is over.
    */
   release(): Promise<boolean> {
+    return this.end(false);
+  }
+
+  /** @param mayFollowCommit whether a transaction may have been committed since the last use of the lock. @internal */
+  protected end(mayFollowCommit: boolean): Promise<boolean> {
     if (this.ending === undefined) {
       this.abortReason ??= this.grant.loss;
       this.hold?.end();
       const last = this.grant.part(this.hold ?? this);
-      this.ending = last ? this.leases.release(this.grant, this.isKept) : Promise.resolve(this.grant.state === 'held');
+      this.ending = last
+        ? this.leases.release(this.grant, mayFollowCommit)
+        : Promise.resolve(this.grant.state === 'held');
     }
     return this.ending;
   }
@@ -279,6 +292,7 @@ export class Lock implements Hold {
  * undefined if the end of the work does not wait for the reply.
  */
 export function endOf(hold: Hold): Promise<unknown> | undefined {
+  const { awaitsRelease } = hold;
   const released = hold.release().catch(() => undefined);
-  return hold.awaitsRelease ? released : undefined;
+  return awaitsRelease ? released : undefined;
 }

@@ -102,6 +102,11 @@ export class MultiLock implements Hold {
     await endOf(this);
   }
 
+  /** Returns a multi-lock of other holds of the same locks. @internal */
+  map(other: (lock: Lock) => Lock): MultiLock {
+    return new MultiLock(new Map([...this.byResource].map(([resource, lock]) => [resource, other(lock)])));
+  }
+
   /** See {@link Hold.isOver}. @internal */
   get isOver(): boolean {
     return this.locks.every(({ isOver }) => isOver);

@@ -55,6 +55,8 @@ export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): P
   const { loss } = lock;
   await endOf(lock);
   if (loss === undefined || onLost === 'ignore') return;
+  // The caller throws it, and it says the same.
+  if (workError instanceof LockLostError) return;
   const { message, resource, elapsedMs } = loss;
   throw new LockLostError(message, { resource, elapsedMs, cause: workError });
 }

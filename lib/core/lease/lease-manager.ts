@@ -71,11 +71,11 @@ export class LeaseManager {
   /**
    * Ends a grant whose last hold has ended.
    *
-   * @param isKept whether a lock scope has kept the lock until its own end, which may follow a commit.
+   * @param mayFollowCommit whether a lock scope has kept the lock until its own end, which may follow a commit.
    * @returns false if the lock was lost.
    */
-  release(grant: Grant, isKept = false): Promise<boolean> {
-    if (!isKept) this.transactions?.look(grant);
+  release(grant: Grant, mayFollowCommit = false): Promise<boolean> {
+    if (!mayFollowCommit) this.transactions?.look(grant);
     grant.end();
     this.forget(grant);
     if (grant.isOverdue) this.overdue.end(grant, this.clock.now());
