@@ -43,7 +43,8 @@ const config = {
     '<rootDir>/test/support/no-skips.reporter.cjs',
   ],
   testSequencer: '<rootDir>/test/suites/longest-first.cjs',
-  maxWorkers: 2,
+  // One more than the processors of the machines that run this. A worker often waits for a server.
+  maxWorkers: 3,
   // Concurrent tests wait for leases of whole seconds and use no processor meanwhile.
   maxConcurrency: 20,
 };

@@ -157,14 +157,14 @@ describe('a closed module', () => {
     };
     const prefix = here.key.slice(1, here.key.indexOf('goods'));
     const options = { redis: client, prefix, shutdownGraceMs: 0, waitMs: 60_000, unavailableAfterMs: Infinity };
-    const runtime = LockRuntime.start(options, undefined, { requestTimeoutMs: 60_000 });
+    const runtime = LockRuntime.start(options, undefined, { requestTimeoutMs: 2_000 });
     await runtime.service.using('goods:1', () => undefined);
     await here.holder();
     log.clear();
     proxy.hold('replies');
     const waiting = runtime.service.acquire('goods:300');
     waiting.catch(() => undefined);
-    await eventually('it requests', () => log.count('tokenAcquire') === 1);
+    await eventually('it requests', () => log.count('tokenAcquire') >= 1);
     await runtime.close();
     await expect(waiting).rejects.toBeInstanceOf(LockClosedError);
     proxy.resume('replies');
