@@ -1,4 +1,31 @@
+import { LockConfigError } from '../core/errors.js';
 import { formatName, formatValue, shortened } from '../core/format-value.js';
+import type { Method } from '../locked/locked-method.js';
+
+/**
+ * Returns the method that a decorator stands above.
+ *
+ * @param purpose what the decorator cannot do with a generator: `hold a lock for`.
+ * @throws LockConfigError if it stands above something else, or above a generator.
+ */
+export function methodBelow(
+  decorator: string,
+  where: string,
+  descriptor: PropertyDescriptor | undefined,
+  purpose: string,
+): Method {
+  const method: unknown = descriptor?.value;
+  if (typeof method !== 'function') throw new LockConfigError(`${where}: ${decorator} stands above methods only.`);
+  if (/Generator/.test(method.constructor.name))
+    throw new LockConfigError(`${where}: ${decorator} cannot ${purpose} a generator.`);
+  return method as Method;
+}
+
+/** @throws LockConfigError if the target of a method decorator is the class, and not its prototype. */
+export function refuseStatic(decorator: string, where: string, target: object): void {
+  if (typeof target !== 'function') return;
+  throw new LockConfigError(`${where}: ${decorator} needs an instance that Nest makes: static methods have none.`);
+}
 
 /** Returns a method's name for messages: `GoodsController.buy`. Without a key, the constructor's. */
 export function describeMethod(target: object, propertyKey: string | symbol | undefined): string {

@@ -1,9 +1,9 @@
 import { LockConfigError } from '../core/errors.js';
 import { checkScopeOptions, type LockScope as RunningScope, type LockScopeOptions } from '../core/hold/lock-scope.js';
-import { type Method, type ScopedMethod, scopedMethodOf } from '../locked/locked-method.js';
+import { decoratedMethodOf, type ScopedMethod } from '../locked/locked-method.js';
 import { wrapScoped } from '../locked/scoped-call.js';
 import { serveHandler } from '../locked/wrapped-handler.js';
-import { describeMethod } from './describe-method.js';
+import { describeMethod, methodBelow } from './describe-method.js';
 import { refuseStandardDecorator } from './standard-decorators.js';
 import { returnsObservable } from './locked.decorator.js';
 
@@ -42,7 +42,9 @@ export function LockScope(options: LockScopeOptions = {}): MethodDecorator {
   return (target, propertyKey, descriptor) => {
     refuseStandardDecorator('@LockScope', propertyKey);
     const where = describeMethod(target, propertyKey);
-    const original = methodOf(where, descriptor);
+    const original = methodBelow('@LockScope', where, descriptor, 'keep locks for');
+    if (decoratedMethodOf(original)?.scoped !== undefined)
+      throw new LockConfigError(`${where}: there is a second @LockScope; one is enough.`);
     const { onLost } = checkScopeOptions(options, `@LockScope of ${where}`);
     const method: ScopedMethod = {
       name: where,
@@ -54,17 +56,4 @@ export function LockScope(options: LockScopeOptions = {}): MethodDecorator {
     serveHandler(wrapped, target, propertyKey, { scoped: method });
     (descriptor as PropertyDescriptor).value = wrapped;
   };
-}
-
-function methodOf(where: string, descriptor: PropertyDescriptor | undefined): Method {
-  const method: unknown = descriptor?.value;
-  const fail = (problem: string): never => {
-    throw new LockConfigError(`${where}: ${problem}`);
-  };
-  if (typeof method !== 'function') {
-    return fail('@LockScope stands above methods only.');
-  }
-  if (/Generator/.test(method.constructor.name)) return fail('@LockScope cannot keep locks for a generator.');
-  if (scopedMethodOf(method) !== undefined) return fail('there is a second @LockScope; one is enough.');
-  return method as Method;
 }

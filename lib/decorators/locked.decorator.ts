@@ -3,18 +3,17 @@ import { Observable } from 'rxjs';
 import { familyOfTemplate } from '../core/events/call.js';
 import { LockConfigError, type LockTimeoutError, type LockUnavailableError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
-import { describeMethod } from './describe-method.js';
+import { describeMethod, methodBelow, refuseStatic } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
 import { wrapMethod } from '../locked/locked-call.js';
 import {
+  decoratedMethodOf,
   type LabelOf,
   type LockedMethod,
-  lockedMethodOf,
+  lockedMethods,
   type Method,
   type OnBusy,
   type OnUnavailable,
-  ownLockedMethods,
-  registerLocked,
   type When,
 } from '../locked/locked-method.js';
 import { serviceProperty } from '../locked/bound-service.js';
@@ -154,7 +153,11 @@ export function Locked<A extends readonly unknown[] = never[]>(
   const decorate = (target: object, propertyKey: string | symbol, descriptor?: PropertyDescriptor): void => {
     refuseStandardDecorator('@Locked', propertyKey);
     const where = describeMethod(target, propertyKey);
-    const original = methodOf(where, target, propertyKey, descriptor);
+    const original = methodBelow('@Locked', where, descriptor, 'hold a lock for');
+    refuseStatic('@Locked', where, target);
+    // A wrapper between the two may have no metadata. The registration is that of the class.
+    if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
+      throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
     const { name, onBusy, onUnavailable, when, labelOf, ...lockOptions } = checkedOptions(where, options);
     const method: LockedMethod = {
       name: where,
@@ -174,7 +177,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
     Inject(method.token)(target, method.service);
     const wrapped = wrapMethod(method, target, propertyKey);
     serveHandler(wrapped, target, propertyKey, { locked: method });
-    registerLocked(target, propertyKey, method);
+    lockedMethods.add(target, propertyKey, method);
     (descriptor as PropertyDescriptor).value = wrapped;
   };
   return decorate as LockedDecorator<A>;
@@ -200,28 +203,6 @@ function resourceFunction(
   const templates = readList(resource, () => `${where}: the list of @Locked`);
   const renders = templates.map((template) => bind(template as string));
   return (_instance, args) => renders.flatMap((render) => render(args));
-}
-
-function methodOf(
-  where: string,
-  target: object,
-  propertyKey: string | symbol,
-  descriptor: PropertyDescriptor | undefined,
-): Method {
-  const method: unknown = descriptor?.value;
-  const fail = (problem: string): never => {
-    throw new LockConfigError(`${where}: ${problem}`);
-  };
-  if (typeof method !== 'function') {
-    return fail('@Locked stands above methods only.');
-  }
-  if (typeof target === 'function') return fail('@Locked needs an instance that Nest makes: static methods have none.');
-  if (/Generator/.test(method.constructor.name)) return fail('@Locked cannot hold a lock for a generator.');
-  // A wrapper between the two may have no metadata. The registration is that of the class.
-  if (lockedMethodOf(method) !== undefined || ownLockedMethods(target).has(propertyKey)) {
-    return fail('there is a second @Locked; nest two methods instead.');
-  }
-  return method as Method;
 }
 
 /** The options with their defaults. */

@@ -3,11 +3,11 @@ import { checkValue, type OptionRule } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import type { Lock } from '../core/hold/lock.js';
 import { serviceProperty } from '../locked/bound-service.js';
-import { ownLeaderMethods, registerLeader } from '../locked/leader-methods.js';
+import { leaderMethods } from '../locked/leader-methods.js';
 import type { LeadOptions } from '../options/lead.options.js';
 import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { describeMethod } from './describe-method.js';
+import { describeMethod, methodBelow, refuseStatic } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
 import type { NoGenerator, NoMethod, OnlyMethods } from './locked.decorator.js';
 import { refuseStandardDecorator } from './standard-decorators.js';
@@ -68,30 +68,15 @@ export function WhileLeader(resource: string, options: WhileLeaderOptions = {}):
     refuseStandardDecorator('@WhileLeader', propertyKey);
     const name = describeMethod(target, propertyKey);
     const place = `@WhileLeader of ${name}`;
-    checkMethod(name, target, propertyKey, descriptor);
+    methodBelow('@WhileLeader', name, descriptor, 'run');
+    refuseStatic('@WhileLeader', name, target);
+    if (leaderMethods.of(target).has(propertyKey))
+      throw new LockConfigError(`${name}: there is a second @WhileLeader; one is allowed.`);
     checkValue(place, 'the resource', resource, resourceRule);
     const { ttlMs, name: instance = DEFAULT_INSTANCE } = checkAt('@WhileLeader', options, place);
     const [token, service] = [getLockServiceToken(instance), serviceProperty(instance)];
     Inject(token)(target, service);
-    registerLeader(target, propertyKey, { name, resource, ttlMs, token, service });
+    leaderMethods.add(target, propertyKey, { name, resource, ttlMs, token, service });
   };
   return decorate as WhileLeaderDecorator;
-}
-
-function checkMethod(
-  name: string,
-  target: object,
-  propertyKey: string | symbol,
-  descriptor: PropertyDescriptor | undefined,
-): void {
-  const method: unknown = descriptor?.value;
-  const fail = (problem: string): never => {
-    throw new LockConfigError(`${name}: ${problem}`);
-  };
-  if (typeof method !== 'function') return fail('@WhileLeader stands above methods only.');
-  if (typeof target === 'function') {
-    return fail('@WhileLeader needs an instance that Nest makes: static methods have none.');
-  }
-  if (/Generator/.test(method.constructor.name)) return fail('@WhileLeader cannot run a generator.');
-  if (ownLeaderMethods(target).has(propertyKey)) return fail('there is a second @WhileLeader; one is allowed.');
 }

@@ -1,5 +1,5 @@
 import { formatName } from '../core/format-value.js';
-import { functionOf, isOwnWrapper, lockedMethodOf, ownLockedMethods } from './locked-method.js';
+import { decoratedMethodOf, functionOf, isOwnWrapper, lockedMethods } from './locked-method.js';
 import type { FoundMethod } from './providers.js';
 
 /** Returns a finding if another decorator stands above `@Locked` and has replaced the method's function. */
@@ -17,7 +17,7 @@ export function findReplacedMethod({ key, method, owner }: FoundMethod): string 
 /** Returns a finding if interceptors cannot know the `@Locked` method by a handler's function. */
 export function findUnknownHandler({ key, method, owner }: FoundMethod): string | undefined {
   const outermost = functionOf(owner, key);
-  if (outermost === undefined || lockedMethodOf(outermost) === method) return undefined;
+  if (outermost === undefined || decoratedMethodOf(outermost)?.locked === method) return undefined;
   return (
     `${method.name}: a decorator above @Locked has replaced the handler by a function that other methods have, too, ` +
     `so the lock would end before the response is complete. Put @Locked above that decorator.`
@@ -26,7 +26,7 @@ export function findUnknownHandler({ key, method, owner }: FoundMethod): string 
 
 /** Returns a finding if a class overrides a `@Locked` method and the override takes no lock. */
 export function findUnlockedOverride({ key, method, owner, effective }: FoundMethod): string | undefined {
-  if (effective === owner || ownLockedMethods(effective).has(key)) return undefined;
+  if (effective === owner || lockedMethods.of(effective).has(key)) return undefined;
   const override = functionOf(effective, key);
   if (override !== undefined && callsSuper(override, key)) return undefined;
   return (

@@ -7,15 +7,8 @@ import type { CheckLevel, CheckOptions } from '../options/redis-lock.options.js'
 import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
 import { findSynchronousMethod } from './check-return-type.js';
 import { isHandler } from './handlers.js';
-import { type LockedMethod, lockedMethodOf } from './locked-method.js';
-import {
-  type FoundMethod,
-  instancesOf,
-  lockedMethodsOf,
-  type Provider,
-  prototypesOf,
-  providersOf,
-} from './providers.js';
+import { decoratedMethodOf, type LockedMethod } from './locked-method.js';
+import { type FoundMethod, instancesOf, lockedMethodsOf, type Provider, prototypesIn } from './providers.js';
 import { transactionsAreScopes } from '../core/hold/transaction-scopes.js';
 
 /** How a module instance reports what it finds at start. */
@@ -72,21 +65,17 @@ const WITHOUT_METADATA =
 /** Returns whether the function that Nest takes for a handler is known. It takes the one of the instance. */
 function isKnownByInstances({ key, method, owner, effective }: FoundMethod, provider: Provider): boolean {
   // The class itself is another check's matter.
-  if (effective !== owner || lockedMethodOf(Reflect.get(owner, key) as object) !== method) return true;
+  if (effective !== owner || decoratedMethodOf(Reflect.get(owner, key) as object)?.locked !== method) return true;
   return instancesOf(provider).every((instance) => {
     const handler: unknown = Reflect.get(instance, key);
-    return typeof handler !== 'function' || lockedMethodOf(handler) === method;
+    return typeof handler !== 'function' || decoratedMethodOf(handler)?.locked === method;
   });
 }
 
 function* lockedMethodsIn(modules: ModulesContainer): Generator<[FoundMethod, Provider, isController: boolean]> {
-  for (const module of modules.values()) {
-    const controllers = new Set<Provider>(module.controllers.values());
-    for (const provider of providersOf(module)) {
-      for (const prototype of prototypesOf(provider)) {
-        for (const found of lockedMethodsOf(prototype)) yield [found, provider, controllers.has(provider)];
-      }
-    }
+  for (const { module, provider, prototype } of prototypesIn(modules)) {
+    const isController = module.controllers.get(provider.token) === provider;
+    for (const found of lockedMethodsOf(prototype)) yield [found, provider, isController];
   }
 }
 

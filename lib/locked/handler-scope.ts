@@ -8,19 +8,7 @@ import type { Lock } from '../core/hold/lock.js';
 import { type KeptUse, ScopeHold } from '../core/hold/lock-scope.js';
 import type { MultiLock } from '../core/hold/multi-lock.js';
 import { CallQueue } from './call-queue.js';
-import { type LockedMethod, lockedMethodOf, type ScopedMethod, scopedMethodOf } from './locked-method.js';
-
-/** A handler with `@Locked`, `@LockScope` or both. */
-export interface HandlerMethod {
-  readonly locked: LockedMethod | undefined;
-  readonly scoped: ScopedMethod | undefined;
-}
-
-/** Returns what our decorators know of a handler, `undefined` for a function without them. */
-export function handlerMethodOf(handler: object): HandlerMethod | undefined {
-  const [locked, scoped] = [lockedMethodOf(handler), scopedMethodOf(handler)];
-  return locked === undefined && scoped === undefined ? undefined : { locked, scoped };
-}
+import type { DecoratedMethod, LockedMethod, ScopedMethod } from './locked-method.js';
 
 /** What calls a handler: the interceptors of a request, or one call of a function around the method. */
 interface Caller {
@@ -54,20 +42,21 @@ export function scopeOfContext(context: ExecutionContext): HandlerScope | undefi
  * interceptor opens and ends it. So the locks cover what other interceptors do after the method.
  */
 export class HandlerScope {
-  /** True while the Observable of the call has no subscriber: an interceptor may subscribe again. */
-  unsubscribed = false;
-  /** Called when a call has its lock, and a method without an Observable has returned. */
-  onReady: (() => void) | undefined;
   private readonly locks: ScopeHold;
   private readonly uses: (Lock | MultiLock)[] = [];
   private readonly aborter = new AbortController();
   private readonly calls = new CallQueue();
+  private isCalled = false;
+  /** True while the Observable of the call has no subscriber: an interceptor may subscribe again. */
+  private isUnsubscribed = false;
   private sending: Promise<void> | undefined;
   private ended = false;
 
+  /** @param onReady called when a call has its lock, and a method without an Observable has returned. */
   constructor(
-    private readonly method: HandlerMethod,
+    private readonly method: DecoratedMethod,
     readonly context: ExecutionContext,
+    private readonly onReady: () => void = ignore,
   ) {
     this.locks = new ScopeHold(method.scoped?.onLost);
   }
@@ -75,12 +64,6 @@ export class HandlerScope {
   /** Returns whether this is a request to that method. */
   isOf(method: LockedMethod | ScopedMethod): boolean {
     return method === this.method.locked || method === this.method.scoped;
-  }
-
-  /** Whether the end of the scope may release locks. */
-  get hasLocks(): boolean {
-    if (this.method.locked === undefined) return true;
-    return this.locks.loss !== undefined || this.locks.locks.length > 0;
   }
 
   /** Whether `@Locked` stands above or below `@LockScope`, also with other decorators between them. */
@@ -103,24 +86,15 @@ export class HandlerScope {
     return this.aborter.signal;
   }
 
-  /** True while the method or a wrapper above it runs, or waits for its lock. */
-  get working(): boolean {
-    return this.calls.isBusy;
-  }
-
-  /** True while a file that the handler returned is being sent. */
-  get streaming(): boolean {
-    return this.sending !== undefined;
-  }
-
   /**
    * Runs the method, after the earlier calls of its caller. An interceptor may retry the handler while the first call
    * is still running, and the lock of the scope does not keep the two apart.
    */
   callMethod<T>(work: () => Promise<T>): Promise<T> {
     const calls = this.currentCalls;
+    this.isCalled = true;
     const result = calls.run(() => insideMethod(work));
-    if (calls === this.calls) result.then(() => this.onReady?.(), ignore);
+    if (calls === this.calls) result.then(this.onReady, ignore);
     return result;
   }
 
@@ -131,10 +105,11 @@ export class HandlerScope {
   callWrapper<T>(work: () => Promise<T>): Promise<T> {
     const calls = this.currentCalls;
     const inner = new CallQueue();
+    this.isCalled = true;
     const result = calls.run(() => callers.run({ scope: this, calls: inner }, work), inner);
     const onReturned = (value: T): void => {
       // The method's Observable gets its lock when somebody subscribes to it.
-      if (!isObservable(value) || !this.returnsObservable) this.onReady?.();
+      if (!isObservable(value) || !this.returnsObservable) this.onReady();
     };
     if (calls === this.calls) result.then(onReturned, ignore);
     return result;
@@ -161,8 +136,8 @@ export class HandlerScope {
     return this.locks.ownHoldOf(hold);
   }
 
-  /** Makes the scope wait for a file that the handler returned: it is sent after the handler has completed. */
-  trackStream(value: unknown): void {
+  /** Makes the scope wait for a file that the interceptors returned: it is sent after they have completed. */
+  trackFile(value: unknown): void {
     const body = bodyOf(value);
     if (body === undefined) return;
     const sending = sent(body).finally(() => {
@@ -172,17 +147,45 @@ export class HandlerScope {
   }
 
   onSubscribe(): void {
-    this.unsubscribed = false;
+    this.isUnsubscribed = false;
   }
 
   onUnsubscribe(): void {
-    this.unsubscribed = true;
+    this.isUnsubscribed = true;
     // Before the end an interceptor may still subscribe again.
     if (this.ended) this.abort();
   }
 
+  /**
+   * Ends the scope with the response. The response follows the release of the locks, and does not wait for a method
+   * that still runs, or for a file.
+   *
+   * @param pass passes the response on. `fail` is called in its place if a lock was lost.
+   * @param error the error that is the response. Undefined for any other response.
+   */
+  respond(pass: () => void, fail: (lost: unknown) => void, error?: unknown): void {
+    const isWorking = this.calls.isBusy;
+    const isError = error !== undefined;
+    // An error that is not the method's, such as that of a timeout.
+    const isForeignError = isError && (isWorking || this.isUnsubscribed || !this.isCalled);
+    // A response in place of the method's. A stale response leaves the method subscribed, and lets it go on.
+    const isReplacement = isWorking && this.isUnsubscribed;
+    if (isForeignError || isReplacement) this.abort();
+    const passesNow = isWorking || this.sending !== undefined;
+    const ended = this.end(error);
+    if (passesNow) pass();
+    ended.then(passesNow ? ignore : pass, passesNow ? ignore : fail);
+  }
+
+  /** Ends the scope after the client has left. Does nothing after the response. */
+  leave(): void {
+    if (this.ended) return;
+    this.abort();
+    this.end().catch(ignore);
+  }
+
   /** Aborts the signals of all holds. The locks stay held until the method and the file have ended. */
-  abort(): void {
+  private abort(): void {
     const reason = new DOMException('Nobody waits for this call any more.', 'AbortError');
     this.aborter.abort(reason);
     this.locks.abort(reason);
@@ -194,7 +197,7 @@ export class HandlerScope {
    *
    * @throws LockLostError if a lock was lost, unless `onLost` is `ignore`. Its cause is the error of the work.
    */
-  async end(workError?: unknown): Promise<void> {
+  private async end(workError?: unknown): Promise<void> {
     this.ended = true;
     // A call after an abort still belongs to the scope, so that it fails, too.
     if (!this.signal.aborted) this.calls.isOpen = false;

@@ -3,8 +3,8 @@ import type { ModulesContainer } from '@nestjs/core';
 import { LockConfigError, messageOf } from '../core/errors.js';
 import { isSameService, type LockService } from '../lock.service.js';
 import { boundService } from './check-locked-methods.js';
-import type { Method } from './locked-method.js';
-import { chainOf, instancesOf, type Provider, prototypesOf, providersOf, visibleProvider } from './providers.js';
+import { type Method, MethodRegistry } from './locked-method.js';
+import { chainOf, instancesOf, type Provider, prototypesIn, visibleProvider } from './providers.js';
 
 /** A method that is decorated with `@WhileLeader`. */
 export interface LeaderMethod {
@@ -27,19 +27,8 @@ interface FoundLeader {
   readonly service: unknown;
 }
 
-const LEADER_METHODS = Symbol.for('nestjs-redis-lock:leader-methods');
-
-/** Returns the `@WhileLeader` methods of one prototype by name, without those that it inherits. */
-export function ownLeaderMethods(prototype: object): ReadonlyMap<string | symbol, LeaderMethod> {
-  const methods = Reflect.getOwnMetadata(LEADER_METHODS, prototype) as Map<string | symbol, LeaderMethod> | undefined;
-  return methods ?? new Map();
-}
-
-/** Registers a method by its class and name. */
-export function registerLeader(target: object, propertyKey: string | symbol, method: LeaderMethod): void {
-  const methods = new Map(ownLeaderMethods(target)).set(propertyKey, method);
-  Reflect.defineMetadata(LEADER_METHODS, methods, target);
-}
+/** The `@WhileLeader` methods. */
+export const leaderMethods = new MethodRegistry<LeaderMethod>('leader-methods');
 
 /**
  * Checks the `@WhileLeader` methods that a service leads for, and those without a service, before the application
@@ -106,23 +95,16 @@ function begins(instance: object, key: string | symbol, { engine }: LockService)
 }
 
 function* leaderMethodsIn(modules: ModulesContainer): Generator<FoundLeader> {
-  for (const module of modules.values()) {
-    for (const provider of providersOf(module)) {
-      for (const prototype of prototypesOf(provider)) {
-        for (const [key, method] of leaderMethodsOf(prototype)) {
-          const service = boundService(provider, method) ?? visibleProvider(module, method.token)?.instance;
-          yield { method, key, provider, service };
-        }
-      }
+  for (const { module, provider, prototype } of prototypesIn(modules)) {
+    // The method of a subclass comes after the one that it overrides.
+    const methods = new Map(
+      chainOf(prototype)
+        .toReversed()
+        .flatMap((each) => [...leaderMethods.of(each)]),
+    );
+    for (const [key, method] of methods) {
+      const service = boundService(provider, method) ?? visibleProvider(module, method.token)?.instance;
+      yield { method, key, provider, service };
     }
   }
-}
-
-/** Returns the `@WhileLeader` methods of a prototype, inherited ones included. */
-function leaderMethodsOf(prototype: object): ReadonlyMap<string | symbol, LeaderMethod> {
-  return new Map(
-    chainOf(prototype)
-      .toReversed()
-      .flatMap((each) => [...ownLeaderMethods(each)]),
-  );
 }

@@ -43,12 +43,6 @@ export interface LockedMethod {
   resourceOf(instance: unknown, args: readonly unknown[]): string | readonly string[];
 }
 
-// Keys of metadata, by `Symbol.for`: an application may load this package twice.
-const LOCKED_METHOD = Symbol.for('nestjs-redis-lock:locked-method');
-const LOCKED_METHODS = Symbol.for('nestjs-redis-lock:locked-methods');
-const OWN_WRAPPER = Symbol.for('nestjs-redis-lock:own-wrapper');
-const SCOPED_METHOD = Symbol.for('nestjs-redis-lock:scoped-method');
-
 /** A method that is decorated with `@LockScope`. */
 export interface ScopedMethod {
   /** `GoodsService.buy` */
@@ -58,27 +52,47 @@ export interface ScopedMethod {
   readonly original: Method;
 }
 
-/** Returns what `@Locked` knows of a handler, `undefined` for a function without `@Locked`. */
-export function lockedMethodOf(handler: object): LockedMethod | undefined {
-  return Reflect.getMetadata(LOCKED_METHOD, handler) as LockedMethod | undefined;
+/** What the decorators of this library know of a method. */
+export interface DecoratedMethod {
+  readonly locked?: LockedMethod;
+  readonly scoped?: ScopedMethod;
 }
 
-/** Lets `lockedMethodOf` find the method by the function that `@Locked` has put in its place. */
-export function markLocked(handler: object, method: LockedMethod): void {
-  Reflect.defineMetadata(LOCKED_METHOD, method, handler);
+// Keys of metadata, by `Symbol.for`: an application may load this package twice.
+const DECORATED_METHOD = Symbol.for('nestjs-redis-lock:decorated-method');
+const OWN_WRAPPER = Symbol.for('nestjs-redis-lock:own-wrapper');
+
+/** Returns what our decorators know of a function, `undefined` for a function without them. */
+export function decoratedMethodOf(method: object): DecoratedMethod | undefined {
+  return Reflect.getMetadata(DECORATED_METHOD, method) as DecoratedMethod | undefined;
 }
 
-/** Registers a method by its class and name. A decorator above `@Locked` can replace the function. */
-export function registerLocked(target: object, propertyKey: string | symbol, method: LockedMethod): void {
-  const methods = new Map(ownLockedMethods(target)).set(propertyKey, method);
-  Reflect.defineMetadata(LOCKED_METHODS, methods, target);
+/** Lets {@link decoratedMethodOf} find a method by a function. What is known of the function stays. */
+export function markDecorated(method: object, decorated: DecoratedMethod): void {
+  Reflect.defineMetadata(DECORATED_METHOD, { ...decorated, ...decoratedMethodOf(method) }, method);
 }
 
-/** Returns the `@Locked` methods of one prototype by name, without those that it inherits. */
-export function ownLockedMethods(prototype: object): ReadonlyMap<string | symbol, LockedMethod> {
-  const methods = Reflect.getOwnMetadata(LOCKED_METHODS, prototype) as Map<string | symbol, LockedMethod> | undefined;
-  return methods ?? new Map();
+/** The methods below a decorator of this library. Another decorator above it can replace their functions. */
+export class MethodRegistry<M> {
+  private readonly key: symbol;
+
+  constructor(name: string) {
+    this.key = Symbol.for(`nestjs-redis-lock:${name}`);
+  }
+
+  /** Registers a method by its class and name. */
+  add(target: object, propertyKey: string | symbol, method: M): void {
+    Reflect.defineMetadata(this.key, new Map(this.of(target)).set(propertyKey, method), target);
+  }
+
+  /** Returns the methods of one prototype by name, without those that it inherits. */
+  of(prototype: object): ReadonlyMap<string | symbol, M> {
+    return (Reflect.getOwnMetadata(this.key, prototype) as Map<string | symbol, M> | undefined) ?? new Map();
+  }
 }
+
+/** The `@Locked` methods. */
+export const lockedMethods = new MethodRegistry<LockedMethod>('locked-methods');
 
 /**
  * Marks a function that a decorator of this library has put in a method's place, and returns it. The lock of a
@@ -93,16 +107,6 @@ export function markOwnWrapper<F extends object>(wrapper: F): F {
 /** Returns whether a decorator of this library has made the function. */
 export function isOwnWrapper(method: object): boolean {
   return Reflect.getOwnMetadata(OWN_WRAPPER, method) === method;
-}
-
-/** Returns what `@LockScope` knows of a handler, `undefined` for a function without `@LockScope`. */
-export function scopedMethodOf(handler: object): ScopedMethod | undefined {
-  return Reflect.getMetadata(SCOPED_METHOD, handler) as ScopedMethod | undefined;
-}
-
-/** Lets `scopedMethodOf` find the method by the function that `@LockScope` has put in its place. */
-export function markScoped(handler: object, method: ScopedMethod): void {
-  Reflect.defineMetadata(SCOPED_METHOD, method, handler);
 }
 
 /**

@@ -12,8 +12,9 @@ import { Observable, tap } from 'rxjs';
 import { sharedClass } from '../core/context/copies.js';
 import { LockError } from '../core/errors.js';
 import { ErrorResponses, logUnexpected } from './error-responses.js';
-import { type HandlerMethod, handlerMethodOf, HandlerScope, scopeOfContext } from './handler-scope.js';
+import { HandlerScope, scopeOfContext } from './handler-scope.js';
 import { markUnseen } from './lock-exception.filter.js';
+import { type DecoratedMethod, decoratedMethodOf } from './locked-method.js';
 import { respondWithEvents, sendEventsOf } from './sse-response.js';
 
 /**
@@ -31,7 +32,7 @@ export class LockedInterceptor implements NestInterceptor {
   constructor(@Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const method = handlerMethodOf(context.getHandler());
+    const method = decoratedMethodOf(context.getHandler());
     if (method === undefined) return next.handle();
     const scope = scopeOfContext(context);
     if (scope === undefined) return this.open(method, context, next);
@@ -43,7 +44,7 @@ export class LockedInterceptor implements NestInterceptor {
     );
   }
 
-  private open(method: HandlerMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
+  private open(method: DecoratedMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const open = (onReady?: () => void): Observable<unknown> =>
       handleInScope(method, context, next, onReady).pipe(tap({ error: (error) => this.onError(error, context) }));
     const sendEvents = sendEventsOf(context.getHandler());
@@ -70,47 +71,28 @@ export class LockedInterceptor implements NestInterceptor {
 }
 
 function handleInScope(
-  method: HandlerMethod,
+  method: DecoratedMethod,
   context: ExecutionContext,
   next: CallHandler,
   onReady?: () => void,
 ): Observable<unknown> {
   return new Observable((subscriber) => {
-    const scope = new HandlerScope(method, context);
-    scope.onReady = onReady;
-    let ended = false;
-    const endWith = (pass: () => void, workError?: unknown): void => {
-      ended = true;
-      // An error from outside of the method, such as a timeout, or a response in place of the method's: nobody waits
-      // for the method any more. A response before the method, such as a cached one, lets the method go on.
-      const failed = workError !== undefined && (scope.working || scope.unsubscribed || !scope.hasLocks);
-      if (failed || (scope.working && scope.unsubscribed)) scope.abort();
-      // These responses do not wait for the release, and neither does a file that is still being sent.
-      const passNow = scope.working || scope.streaming || !scope.hasLocks;
-      const released = scope.end(workError);
-      if (passNow) pass();
-      released.then(
-        () => passNow || pass(),
-        (lost: unknown) => passNow || subscriber.error(lost),
-      );
-    };
+    const scope = new HandlerScope(method, context, onReady);
+    const fail = (lost: unknown): void => subscriber.error(lost);
     // Nest binds the handler's async context when `handle()` is called, so the call is inside, too.
     const subscription = scope.run(() =>
       next.handle().subscribe({
         next: (value) => {
-          scope.trackStream(value);
+          scope.trackFile(value);
           subscriber.next(value);
         },
-        error: (error: unknown) => endWith(() => subscriber.error(error), error),
-        complete: () => endWith(() => subscriber.complete()),
+        error: (error: unknown) => scope.respond(() => subscriber.error(error), fail, error),
+        complete: () => scope.respond(() => subscriber.complete(), fail),
       }),
     );
     return () => {
       subscription.unsubscribe();
-      if (ended) return;
-      ended = true;
-      scope.abort();
-      scope.end().catch(() => undefined);
+      scope.leave();
     };
   });
 }

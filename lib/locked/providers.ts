@@ -1,6 +1,6 @@
 import type { InjectionToken } from '@nestjs/common';
 import type { ModuleRef, ModulesContainer } from '@nestjs/core';
-import { type LockedMethod, ownLockedMethods } from './locked-method.js';
+import { type LockedMethod, lockedMethods } from './locked-method.js';
 
 /** A module in Nest's container. */
 export type NestModule = ModulesContainer extends Map<string, infer M> ? M : never;
@@ -43,18 +43,29 @@ export function instancesOf(provider: Provider): readonly object[] {
 }
 
 /** Returns the prototypes of a provider's instances: of its class, or of what a factory or a value gives. */
-export function prototypesOf(provider: Provider): ReadonlySet<object> {
+function prototypesOf(provider: Provider): ReadonlySet<object> {
   if (provider.isNotMetatype)
     return new Set(instancesOf(provider).flatMap((instance) => chainOf(instance).slice(1, 2)));
   const prototype: unknown = provider.metatype?.prototype;
   return new Set(typeof prototype === 'object' && prototype !== null ? [prototype] : []);
 }
 
+/** Yields the prototypes of all providers, controllers and other injectables. */
+export function* prototypesIn(
+  modules: ModulesContainer,
+): Generator<{ readonly module: NestModule; readonly provider: Provider; readonly prototype: object }> {
+  for (const module of modules.values()) {
+    for (const provider of providersOf(module)) {
+      for (const prototype of prototypesOf(provider)) yield { module, provider, prototype };
+    }
+  }
+}
+
 /** Returns the `@Locked` methods of a prototype, inherited and overridden ones included. */
 export function lockedMethodsOf(prototype: object): readonly FoundMethod[] {
   const chain = chainOf(prototype);
   return chain.flatMap((owner, index) => {
-    const methods = [...ownLockedMethods(owner)];
+    const methods = [...lockedMethods.of(owner)];
     return methods.map(([key, method]) => {
       const effective = chain.slice(0, index).find((each) => Object.hasOwn(each, key)) ?? owner;
       return { key, method, owner, effective };

@@ -33,13 +33,13 @@ function callHandler(method: ScopedMethod, handler: HandlerScope, call: () => un
   return new Observable((subscriber) => {
     let result: unknown;
     const source = defer(() => toObservable((result = call())));
-    handler.enter(() => source.subscribe(subscriber));
-    if (handler.hasLockedMethod) return;
-    // Later, so that an error of the method is still the error of the response.
-    const onReady = (): void => {
-      if (!subscriber.closed) handler.onReady?.();
+    const subscribe = async (): Promise<void> => {
+      if (!subscriber.closed) handler.enter(() => source.subscribe(subscriber));
+      await result;
     };
-    Promise.resolve(result).then(onReady, () => undefined);
+    const subscribed = handler.hasLockedMethod ? subscribe() : handler.callMethod(subscribe);
+    // An error of the method goes to the subscriber.
+    subscribed.catch(() => undefined);
   });
 }
 

@@ -3,7 +3,7 @@ import { RESPONSE_PASSTHROUGH_METADATA, ROUTE_ARGS_METADATA, SSE_METADATA } from
 import { MetadataScanner, type ModulesContainer } from '@nestjs/core';
 import { RouterExecutionContext } from '@nestjs/core/router/router-execution-context.js';
 import { EMPTY, Observable, type Subscriber } from 'rxjs';
-import { handlerMethodOf } from './handler-scope.js';
+import { decoratedMethodOf } from './locked-method.js';
 
 // Nest sends the status and the headers of an `@Sse` handler before it calls interceptors: a busy lock would be a 200
 // with an event. Handlers with our decorators are therefore ordinary handlers to Nest's router, which passes errors to
@@ -39,7 +39,7 @@ export function takeOverSseHandlers(modules: ModulesContainer): void {
     for (const { metatype } of controllers.values()) {
       const methods = (metatype as { prototype?: Record<string, object> } | null)?.prototype;
       for (const name of methods === undefined ? [] : scanner.getAllMethodNames(methods)) {
-        if (methods !== undefined && handlerMethodOf(methods[name]) !== undefined)
+        if (methods !== undefined && decoratedMethodOf(methods[name]) !== undefined)
           takeOver(metatype as object, name, methods[name]);
       }
     }

@@ -5,22 +5,12 @@ import { UnseenLockExceptionFilter } from './lock-exception.filter.js';
 import { LockedInterceptor } from './locked.interceptor.js';
 import {
   copyMethod,
+  type DecoratedMethod,
   functionOf,
   isOwnWrapper,
-  type LockedMethod,
-  lockedMethodOf,
-  markLocked,
-  markScoped,
+  markDecorated,
   type Method,
-  type ScopedMethod,
-  scopedMethodOf,
 } from './locked-method.js';
-
-/** What a decorator of this library knows of its method. */
-interface Decorated {
-  readonly locked?: LockedMethod;
-  readonly scoped?: ScopedMethod;
-}
 
 /**
  * Gives the function of a handler what Nest and the interceptor look for: at once, and again to the function of a
@@ -31,7 +21,7 @@ export function serveHandler(
   handler: object,
   prototype: object,
   propertyKey: string | symbol,
-  decorated: Decorated,
+  decorated: DecoratedMethod,
 ): void {
   serve(handler, decorated);
   // After all filters of the class and its handlers.
@@ -56,7 +46,7 @@ function trackWrapper(
   outermost: Method,
   prototype: object,
   propertyKey: string | symbol,
-  { locked, scoped }: Decorated,
+  { locked, scoped }: DecoratedMethod,
 ): void {
   const method = locked ?? scoped;
   // Ours do so themselves.
@@ -71,9 +61,8 @@ function trackWrapper(
   Reflect.defineProperty(prototype, propertyKey, { value: tracker });
 }
 
-function serve(handler: object, { locked, scoped }: Decorated): void {
-  if (locked !== undefined && lockedMethodOf(handler) === undefined) markLocked(handler, locked);
-  if (scoped !== undefined && scopedMethodOf(handler) === undefined) markScoped(handler, scoped);
+function serve(handler: object, decorated: DecoratedMethod): void {
+  markDecorated(handler, decorated);
   // Outside of the interceptors below our decorator.
   prepend(INTERCEPTORS_METADATA, LockedInterceptor, handler);
 }

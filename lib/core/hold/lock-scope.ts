@@ -4,7 +4,7 @@ import { shared, sharedClass } from '../context/copies.js';
 import { LockLostError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import { runInHold } from './held-locks.js';
-import { type Hold, type HoldLeases, Lock } from './lock.js';
+import { expireAll, type Hold, type HoldLeases, Lock } from './lock.js';
 import type { MultiLock } from './multi-lock.js';
 import { type OnLost, settle } from './run-under.js';
 
@@ -178,6 +178,8 @@ export class ScopeHold implements Hold, LockScope {
   private readonly requests = new Map<string, Set<ScopedRequest>>();
   private readonly children = new Set<ScopeHold>();
   private readonly controller = new AbortController();
+  /** See {@link LockScope.signal}. */
+  readonly signal: AbortSignal = this.controller.signal;
 
   constructor(private readonly onLost: OnLost = 'throw') {
     this.parent?.children.add(this);
@@ -195,11 +197,6 @@ export class ScopeHold implements Hold, LockScope {
   /** Runs `fn`, and everything that it starts, in the scope. Returns what `fn` returns. */
   run<T>(fn: () => T): T {
     return innermost.run(this, () => runInHold(this, fn));
-  }
-
-  /** See {@link LockScope.signal}. */
-  get signal(): AbortSignal {
-    return this.controller.signal;
   }
 
   get locks(): readonly Lock[] {
@@ -299,8 +296,7 @@ export class ScopeHold implements Hold, LockScope {
   }
 
   expire(): Promise<void> | undefined {
-    const waits = this.locks.map((lock) => lock.expire()).filter((wait) => wait !== undefined);
-    return waits.length === 0 ? undefined : Promise.all(waits).then(() => undefined);
+    return expireAll(this.locks);
   }
 
   /** Aborts the signals of the scope, of the locks that it keeps, and of the scopes inside. The locks stay held. */
@@ -322,15 +318,11 @@ export class ScopeHold implements Hold, LockScope {
    * @throws LockLostError if a lock was lost before and `onLost` is `throw`. Its cause is the error of the work.
    */
   end(workError?: unknown): Promise<void> {
-    this.close();
-    return settle(this, this.onLost, workError);
-  }
-
-  /** Keeps no further locks. Those that are kept stay held until {@link release}. */
-  private close(): void {
+    // From now on it keeps no further locks.
     this.open = false;
     this.parent?.children.delete(this);
     this.children.clear();
+    return settle(this, this.onLost, workError);
   }
 
   /** Releases all locks that the scope keeps, except those that another caller still holds. */

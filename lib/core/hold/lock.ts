@@ -287,6 +287,12 @@ export class Lock implements Hold {
   }
 }
 
+/** See {@link Hold.expire}. */
+export function expireAll(locks: readonly Lock[]): Promise<void> | undefined {
+  const waits = locks.map((lock) => lock.expire()).filter((wait) => wait !== undefined);
+  return waits.length === 0 ? undefined : Promise.all(waits).then(() => undefined);
+}
+
 /**
  * Releases a hold after its work. Ignores a store that sends no reply: the releaser repeats the release. Returns
  * undefined if the end of the work does not wait for the reply.

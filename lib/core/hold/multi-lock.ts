@@ -1,6 +1,6 @@
 import { formatValue, shortened } from '../format-value.js';
 import { LockKeyError, type LockLostError } from '../errors.js';
-import { endOf, type Hold, type HoldLeases, type Lock } from './lock.js';
+import { endOf, expireAll, type Hold, type HoldLeases, type Lock } from './lock.js';
 
 /**
  * Several locks that were acquired together, by `LockService` or by a `@Locked` method that names several resources.
@@ -129,8 +129,7 @@ export class MultiLock implements Hold {
 
   /** See {@link Hold.expire}. @internal */
   expire(): Promise<void> | undefined {
-    const waits = this.locks.map((lock) => lock.expire()).filter((wait) => wait !== undefined);
-    return waits.length === 0 ? undefined : Promise.all(waits).then(() => undefined);
+    return expireAll(this.locks);
   }
 
   /** @internal */
