@@ -215,9 +215,8 @@ function openStore(
     requestTimeoutMs,
     prefix,
     redis: () => openMain().client,
-    subscriber: () => openMain().subscriber(),
-    replicas: replicas && { ...replicas, connect: () => openMain().replicaConnection() },
-    open: (where) => open(where as ResolvedOptions['redis']),
+    replicas,
+    open: (where) => open(where as ResolvedOptions['redis']).client,
   });
   const connect = (): void => {
     for (const endpoint of opened) endpoint.connect();

@@ -41,6 +41,9 @@ const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8'
   .filter((name) => name.endsWith('.ts'))
   .map((name) => new SourceFile(root, join('lib', name)));
 
+/** The types of clients: what users give, and what stores need of them. */
+const CLIENT_TYPES = ['lib/redis/redis-client.ts', 'lib/redis/client-port.ts'];
+
 /** The folders of lib/stores/. */
 const STORES = [...new Set(files.flatMap(({ path }) => /^lib\/stores\/([^/]+)\//.exec(path)?.[1] ?? []))];
 
@@ -114,6 +117,14 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/core/'), ({ from }) => /^(?:node:|lib\/core\/)/.test(from))).toEqual([]);
   });
 
+  it('one file knows the clients of ioredis, and all others the port', () => {
+    const isAllowed = ({ from }: Import, path: string) =>
+      !from.startsWith('lib/redis/ioredis/') ||
+      path === 'lib/redis/open-redis.ts' ||
+      path.startsWith('lib/redis/ioredis/');
+    expect(offences(files, isAllowed)).toEqual([]);
+  });
+
   it("redis knows the core's contract", () => {
     const isAllowed = ({ from }: Import) =>
       /^(?:node:|lib\/redis\/|ioredis$)/.test(from) || CORE_CONTRACT.includes(from);
@@ -158,7 +169,7 @@ describe('the floors', () => {
       'lib/redis/redis-script.ts',
     ];
     const isAllowed = ({ from, typeOnly }: Import) =>
-      from.startsWith('lib/fence/') || allowed.includes(from) || (from === 'lib/redis/redis-client.ts' && typeOnly);
+      from.startsWith('lib/fence/') || allowed.includes(from) || (CLIENT_TYPES.includes(from) && typeOnly);
     expect(offences(inFolder('lib/fence/'), isAllowed)).toEqual([]);
   });
 

@@ -1,15 +1,9 @@
+import type { EventEmitter } from 'node:events';
 import { LockUnavailableError, messageOf } from '../core/errors.js';
 import { type Clock, withTimeout } from '../core/time/clock.js';
-import { openRedis, type OpenedRedis } from '../redis/open-redis.js';
+import { openAddress, type OwnRedis } from '../redis/open-redis.js';
 import { CliError, EXIT, usageError } from './exit-codes.js';
 import type { RedisTarget } from './redis-target.js';
-
-/** The part of a client that only the command line uses. */
-interface CliClient {
-  on(event: 'ready' | 'close', listener: () => void): unknown;
-  on(event: 'error' | 'node error' | 'sentinelError', listener: (error: Error) => void): unknown;
-  info(): Promise<unknown>;
-}
 
 const CLOSED = /has closed the connection|ECONNRESET/;
 
@@ -46,12 +40,11 @@ const NO_CONNECTION =
  *
  * @throws CliError that says what to change, after `timeoutMs` at the latest.
  */
-export async function connectTo(target: RedisTarget, timeoutMs: number, clock: Clock): Promise<OpenedRedis> {
-  const opened = openRedis(target.redis, clock);
-  const client = opened.client as unknown as CliClient;
+export async function connectTo(target: RedisTarget, timeoutMs: number, clock: Clock): Promise<OwnRedis> {
+  const opened = openAddress(target.redis, clock);
   try {
-    await untilReady(opened, client, target, timeoutMs, clock);
-    if (target.kind === 'redis') await checkNoCluster(client, target, timeoutMs, clock);
+    await untilReady(opened, target, timeoutMs, clock);
+    if (target.kind === 'redis') await checkNoCluster(opened, target, timeoutMs, clock);
     return opened;
   } catch (error) {
     await opened.close();
@@ -71,14 +64,9 @@ export function inTime<T>(clock: Clock, timeoutMs: number, request: Promise<T>, 
   });
 }
 
-function untilReady(
-  opened: OpenedRedis,
-  client: CliClient,
-  target: RedisTarget,
-  timeoutMs: number,
-  clock: Clock,
-): Promise<void> {
+function untilReady(opened: OwnRedis, target: RedisTarget, timeoutMs: number, clock: Clock): Promise<void> {
   // What is known of the outage when the client reports it, or when the time is over.
+  const client: Pick<EventEmitter, 'on'> = opened.ioredis;
   let detail: Error | undefined;
   const onDetail = (error: Error): void => void (detail = error);
   const ready = new Promise<void>((resolve, reject) => {
@@ -137,9 +125,14 @@ function reasonIn(error: Error): string {
  *
  * @throws CliError if the server is such a node.
  */
-async function checkNoCluster(client: CliClient, target: RedisTarget, timeoutMs: number, clock: Clock): Promise<void> {
+async function checkNoCluster(
+  { ioredis }: OwnRedis,
+  target: RedisTarget,
+  timeoutMs: number,
+  clock: Clock,
+): Promise<void> {
   // A server may refuse INFO. Then the first request shows what is wrong.
-  const info = await withTimeout<unknown>(clock, timeoutMs, client.info(), () => '').catch(() => '');
+  const info = await withTimeout<unknown>(clock, timeoutMs, ioredis.info(), () => '').catch(() => '');
   if (/^cluster_enabled:1\r?$/m.test(String(info))) {
     throw usageError(
       `${target.shown} is a node of a cluster. Give the cluster by some of its nodes: redis-cluster://host:port.`,

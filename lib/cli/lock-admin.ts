@@ -6,7 +6,7 @@ import { newInstanceId } from '../core/store/instance-id.js';
 import type { LockState, StoreListener } from '../core/store/lock-store.js';
 import { type Clock, SystemClock, withTimeout } from '../core/time/clock.js';
 import { toLockInfo } from '../lock-info.js';
-import type { OpenedRedis } from '../redis/open-redis.js';
+import type { OwnRedis } from '../redis/open-redis.js';
 import { isErrorReply, unavailableBecause } from '../redis/redis-errors.js';
 import { TokenStore } from '../stores/token/token.store.js';
 import { connectTo, inTime } from './connection.js';
@@ -38,7 +38,7 @@ export class LockAdmin {
 
   private constructor(
     private readonly settings: AdminSettings,
-    private readonly opened: OpenedRedis,
+    private readonly opened: OwnRedis,
     private readonly store: TokenStore,
     private readonly clock: Clock,
   ) {
@@ -57,8 +57,7 @@ export class LockAdmin {
       requestTimeoutMs: timeoutMs,
       prefix,
       redis: () => opened.client,
-      subscriber: () => undefined,
-      open: () => opened,
+      open: () => opened.client,
     });
     return new LockAdmin(settings, opened, store, clock);
   }
@@ -125,7 +124,7 @@ export class LockAdmin {
    */
   private async serverTime(): Promise<() => number | undefined> {
     const { clock, settings, opened } = this;
-    const reply = await inTime(clock, settings.timeoutMs, opened.client.time()).catch((error: unknown) => {
+    const reply = await inTime(clock, settings.timeoutMs, opened.ioredis.time()).catch((error: unknown) => {
       if (isErrorReply(error)) return [];
       throw unavailableBecause(error, 'the time');
     });

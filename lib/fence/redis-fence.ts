@@ -9,14 +9,15 @@ import {
 import { LockConfigError, messageOf } from '../core/errors.js';
 import { checkResource, helperKey } from '../core/keys/resource-key.js';
 import { scripts } from './scripts.js';
-import type { RedisClient } from '../redis/redis-client.js';
+import type { ScriptClient } from '../redis/client-port.js';
+import type { IoredisClient } from '../redis/redis-client.js';
 import { isOne } from '../redis/decode.js';
 import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
 import { checkScript, commandsOf, type FencedCommand, type FencedScript, scriptOf } from './fenced-commands.js';
 
 /** The commands of a client that a fence uses: of ioredis 5 and 6, or from `fromNodeRedis`. */
-export type FenceClient = Pick<RedisClient, 'eval' | 'evalsha'>;
+export type FenceClient = Pick<IoredisClient, 'eval' | 'evalsha'> | ScriptClient;
 
 /** The options of a {@link RedisFence}. */
 export interface RedisFenceOptions {
@@ -38,7 +39,7 @@ const RULES: OptionRules<RedisFenceOptions> = {
 
 const clientRule: OptionRule = {
   allowed: 'a client of ioredis or fromNodeRedis(client): an object with eval() and evalsha()',
-  fits: (value) => hasMethods(value, ['eval', 'evalsha']),
+  fits: (value) => hasMethods(value, ['eval', 'evalsha']) || hasMethods(value, ['run']),
 };
 
 const openScript = new RedisScript(scripts.open, isOne);
@@ -155,8 +156,13 @@ function behindFence(lua: string): RedisScript<unknown> {
 function connectionOf(client: FenceClient): ScriptConnection {
   let connection = connections.get(client);
   if (connection === undefined) {
-    connection = { client, sentScripts: new Set(), evalOnly: false };
+    connection = { client: scriptClientOf(client), sentScripts: new Set(), evalOnly: false };
     connections.set(client, connection);
   }
   return connection;
+}
+
+function scriptClientOf(client: FenceClient): ScriptClient {
+  if ('run' in client) return client;
+  return { run: (command, script, keys, args) => client[command](script, keys.length, ...keys, ...args) };
 }

@@ -1,5 +1,5 @@
 import { checkValue, hasMethods, type OptionRule } from '../core/checks/check-options.js';
-import type { RedisClient } from '../redis/redis-client.js';
+import type { ClusterClient, ServerClient } from '../redis/client-port.js';
 import type { NodeRedisClient, NodeRedisCluster } from './node-redis.js';
 import { SharedClient } from './shared-client.js';
 import { SharedCluster } from './shared-cluster.js';
@@ -20,7 +20,7 @@ const clientRule: OptionRule = {
   fits: (value) => isCluster(value) || isClient(value),
 };
 
-const adapters = new WeakMap<object, object>();
+const adapters = new WeakMap<object, SharedClient | SharedCluster>();
 
 /**
  * Returns a client or a cluster of node-redis (`redis` 5.9 to 6) as a value for the option `redis` of the module. That
@@ -34,13 +34,12 @@ const adapters = new WeakMap<object, object>();
  * @throws {LockConfigError} if it is no such client, but one of `createSentinel()`, a pool or a legacy client.
  * @publicApi
  */
-export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster): RedisClient {
+export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster): ServerClient | ClusterClient {
   checkValue('fromNodeRedis()', 'the client', client, clientRule);
   let adapter = adapters.get(client);
   if (adapter === undefined) {
     adapter = isCluster(client) ? new SharedCluster(client) : new SharedClient(client);
     adapters.set(client, adapter);
   }
-  // Stores recognize a cluster by its properties, as with ioredis.
-  return adapter as RedisClient;
+  return adapter;
 }

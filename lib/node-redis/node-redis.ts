@@ -1,5 +1,4 @@
-/** The names of the events of a client that the adapter listens to. */
-export type ClientEvent = 'connect' | 'ready' | 'reconnecting' | 'end' | 'error' | 'sharded-channel-moved';
+import type { NatMap } from '../redis/client-port.js';
 
 /**
  * The part of a client of `redis` (5.9 to 6) that locks use. It is typed by its methods: the classes of the two
@@ -75,11 +74,6 @@ export function rethrow(error: unknown): never {
   throw error;
 }
 
-/** Listens to an event of a client. */
-export function listen(client: NodeRedisClient, event: ClientEvent, listener: (error: Error) => void): void {
-  client.on(event, listener);
-}
-
 /** A node of a cluster of node-redis. */
 export interface NodeRedisShard {
   readonly host: string;
@@ -113,15 +107,10 @@ export interface NodeRedisCluster {
   on(event: string, listener: (error: Error) => void): unknown;
 }
 
-/** Maps the address that a node announces to the one at which it is reached. */
-export type NodeAddressMap =
-  | { readonly [address: string]: { readonly host: string; readonly port: number } }
-  | ((address: string) => { readonly host: string; readonly port: number } | undefined);
-
 /** The options of a cluster that the adapter reads. */
 interface NodeRedisClusterOptions {
   readonly keyPrefix?: string | undefined;
-  readonly nodeAddressMap?: NodeAddressMap | undefined;
+  readonly nodeAddressMap?: NatMap | undefined;
   readonly rootNodes?: readonly NodeRedisRoot[] | undefined;
 }
 

@@ -1,33 +1,20 @@
 import { runOutside } from '../core/context/async-context.js';
 import { SystemClock, type Timer } from '../core/time/clock.js';
-import type { ClusterNodeClient } from '../redis/cluster/cluster-client.js';
-import type { ShardClient } from '../redis/pubsub/sharded-subscriber.js';
-import type { RedisSubscriber, ReplicaConnection } from '../redis/redis-client.js';
-import type { NodeAddress } from '../redis/redirection.js';
+import type { FurtherConnection, ServerTarget } from '../redis/client-port.js';
 import { isErrorReply, toError } from '../redis/redis-errors.js';
-import { ConnectionStream } from './connection-stream.js';
-import { NodeRedisCommands } from './node-redis-commands.js';
-import { type ClientEvent, listen, type NodeRedisClient, optionsOf, rethrow, send } from './node-redis.js';
+import { type NodeRedisClient, optionsOf, rethrow, send } from './node-redis.js';
+import { NodeRedisServer } from './node-redis-server.js';
 
 /** What a connection needs besides the client that it is a copy of. */
 export interface OwnConnectionOptions {
   /** The name of the connection at the server. */
   readonly name: string;
-  /** The address of another server. Default: that of the client. */
-  readonly address?: NodeAddress | undefined;
+  /** The address of another server, `host:port`. Default: that of the client. */
+  readonly address?: string | undefined;
   /** Whether it comes back after a loss. Default: true. */
   readonly reconnects?: boolean | undefined;
   /** What stands before each key. Default: the `keyPrefix` of the client. */
-  readonly prefix?: string | undefined;
-}
-
-/** The options of `duplicate` that count here, by the names of ioredis. */
-interface CopyOptions {
-  readonly host?: string;
-  readonly port?: number;
-  readonly connectionName?: string;
-  /** A function if the copy comes back after a loss. */
-  readonly retryStrategy?: unknown;
+  readonly keyPrefix?: string | undefined;
 }
 
 /** The pauses before the next attempt to connect, in milliseconds. They vary by half. */
@@ -44,15 +31,11 @@ const clock = new SystemClock();
  * with it: nothing that was sent or subscribed over one connection is repeated over the next one, and a connection can
  * be cut at any moment.
  */
-export class OwnConnection
-  extends NodeRedisCommands
-  implements RedisSubscriber, ReplicaConnection, ClusterNodeClient, ShardClient
-{
-  /** Where it leads to, by the names of ioredis. */
-  readonly options: ClusterNodeClient['options'];
+export class OwnConnection extends NodeRedisServer implements FurtherConnection {
+  readonly keyPrefix: string;
+  readonly reconnects: boolean;
+  readonly target: ServerTarget;
   status: 'wait' | 'connecting' | 'connect' | 'ready' | 'reconnecting' | 'end' = 'wait';
-  stream: ConnectionStream | undefined;
-  protected readonly prefix: string;
   /** The client of the present connection, or of the attempt to connect. */
   private client: NodeRedisClient | undefined;
   /** Aborts the attempt to connect. */
@@ -68,15 +51,15 @@ export class OwnConnection
   ) {
     super();
     const { socket, keyPrefix = '' } = optionsOf(original);
-    this.prefix = settings.prefix ?? keyPrefix;
-    const { host = 'localhost', port = 6379 } = settings.address ?? socket ?? {};
-    this.options = { host, port };
+    const { address, reconnects = true } = settings;
+    this.keyPrefix = settings.keyPrefix ?? keyPrefix;
+    this.reconnects = reconnects;
+    this.target = { host: 'localhost', port: 6379, ...(address === undefined ? socket : hostAndPort(address)) };
   }
 
   /** Connects in the background. Does nothing if it is connected or connecting already. */
-  connect(): Promise<void> {
-    if (this.status === 'wait' || this.status === 'end') runOutside(() => this.open());
-    return Promise.resolve();
+  connect(): void {
+    if (this.status === 'wait' || this.status === 'end') runOutside(() => this.attemptToConnect());
   }
 
   /** Cuts the connection. It comes back if `reconnect` is true. */
@@ -86,50 +69,40 @@ export class OwnConnection
     this.status = reconnect ? 'reconnecting' : 'end';
     this.cut();
     if (reconnect) this.openLater();
-    // As with ioredis, the caller has gone on by then.
+    // The caller has gone on by then.
     queueMicrotask(() => {
-      if (!wasWaiting) this.emit('close');
+      if (!wasWaiting) this.report('close');
       // It may have been connected again since.
-      if (!reconnect && this.status === 'end') this.emit('end');
+      if (!reconnect && this.status === 'end') this.report('end');
     });
   }
 
-  /** Returns a connection with the same options but for these, not yet connected. */
-  duplicate(options: CopyOptions): OwnConnection {
-    const { name, prefix } = this.settings;
-    const { host = String(this.options.host), port = Number(this.options.port) } = options;
-    const reconnects = typeof options.retryStrategy === 'function';
-    const address = { host, port };
-    return new OwnConnection(this.original, { name: options.connectionName ?? name, address, reconnects, prefix });
+  /** Returns a connection to the same server, as a node of a cluster needs it. */
+  open(purpose: 'handoffs' | 'replicas'): OwnConnection {
+    return new OwnConnection(this.original, {
+      ...this.settings,
+      name: `nestjs-redis-lock:${purpose}`,
+      reconnects: true,
+    });
   }
 
-  subscribe(channel: string): Promise<unknown> {
-    return this.withClient((client) => client.subscribe(channel, this.onMessage).catch(rethrow));
+  subscribe(channel: string, isSharded: boolean): Promise<unknown> {
+    const method = isSharded ? 'sSubscribe' : 'subscribe';
+    return this.withClient((client) => client[method](channel, this.onMessage).catch(rethrow));
   }
 
-  unsubscribe(channel: string): Promise<unknown> {
+  unsubscribe(channel: string, isSharded: boolean): Promise<unknown> {
+    const method = isSharded ? 'sUnsubscribe' : 'unsubscribe';
     // With the listener node-redis knows that a subscription which follows has to be sent.
-    return this.withClient((client) => client.unsubscribe(channel, this.onMessage).catch(rethrow));
+    return this.withClient((client) => client[method](channel, this.onMessage).catch(rethrow));
   }
 
-  ssubscribe(channel: string): Promise<unknown> {
-    return this.withClient((client) => client.sSubscribe(channel, this.onShardedMessage).catch(rethrow));
-  }
-
-  sunsubscribe(channel: string): Promise<unknown> {
-    return this.withClient((client) => client.sUnsubscribe(channel, this.onShardedMessage).catch(rethrow));
-  }
-
-  protected send(args: readonly string[]): Promise<unknown> {
-    return this.withClient((client) => send(client, args));
+  protected request(words: readonly string[]): Promise<unknown> {
+    return this.withClient((client) => send(client, words));
   }
 
   private readonly onMessage = (message: string, channel: string): void => {
-    this.emit('message', channel, message);
-  };
-
-  private readonly onShardedMessage = (message: string, channel: string): void => {
-    this.emit('smessage', channel, message);
+    this.report('message', channel, message);
   };
 
   private withClient(use: (client: NodeRedisClient) => Promise<unknown>): Promise<unknown> {
@@ -141,10 +114,10 @@ export class OwnConnection
     });
   }
 
-  private open(): void {
+  private attemptToConnect(): void {
     const { signal } = (this.attempt = new AbortController());
     this.status = 'connecting';
-    this.emit('connecting');
+    this.report('connecting');
     let client: NodeRedisClient;
     try {
       client = this.original.duplicate(this.optionsFor(signal));
@@ -154,17 +127,18 @@ export class OwnConnection
       return;
     }
     this.client = client;
-    const onEvent = (event: ClientEvent, then: (error: Error) => void): void =>
-      listen(client, event, (error) => {
+    const onEvent = (event: string, then: (error: Error) => void): void => {
+      client.on(event, (error) => {
         if (this.client === client) then(error);
       });
+    };
     onEvent('connect', () => this.onConnect());
     onEvent('ready', () => this.onReady(client));
     // After an error of its decoder, node-redis would go on with replies to other requests.
     onEvent('error', (error) => this.onFailed(error, signal));
     onEvent('reconnecting', () => this.onLost());
     onEvent('end', () => this.onLost());
-    onEvent('sharded-channel-moved', () => this.emit('moved'));
+    onEvent('sharded-channel-moved', () => this.report('moved'));
     this.timer = clock.schedule(READY_WITHIN_MS, () => this.onLost(), true);
     client.connect().catch((error: unknown) => this.onFailed(toError(error), signal));
   }
@@ -179,10 +153,10 @@ export class OwnConnection
       pingInterval: undefined,
       // A server that is being replaced would move the connection to another one without an event.
       maintNotifications: 'disabled',
-      ...(address && { url: undefined }),
+      ...(address !== undefined && { url: undefined }),
       socket: {
         ...optionsOf(this.original).socket,
-        ...address,
+        ...(address !== undefined && hostAndPort(address)),
         // A connection for subscriptions may be silent for long, and each request has its own timeout.
         socketTimeout: undefined,
         // With `false`, version 5 would not release what belongs to a client whose connection has ended.
@@ -194,40 +168,38 @@ export class OwnConnection
 
   private onConnect(): void {
     this.status = 'connect';
-    this.emit('connect');
+    this.report('connect');
   }
 
   private onReady(client: NodeRedisClient): void {
     this.timer?.cancel();
     // As the option `name`, a server that refuses it would refuse the connection in version 5.
     send(client, ['CLIENT', 'SETNAME', this.settings.name]).catch(() => undefined);
-    this.stream = new ConnectionStream();
     this.status = 'ready';
     this.failures = 0;
-    this.emit('ready');
+    this.report('ready');
   }
 
   private onFailed(error: Error, signal: AbortSignal): void {
     if (signal.aborted) return;
-    this.emit('error', error);
+    this.report('error', error);
     if (!signal.aborted) this.onLost();
   }
 
   private onLost(): void {
-    const { reconnects = true } = this.settings;
+    const { reconnects } = this;
     this.failures += 1;
     this.status = reconnects ? 'reconnecting' : 'end';
     this.cut();
     if (reconnects) this.openLater();
-    this.emit('close');
-    if (!reconnects) this.emit('end');
+    this.report('close');
+    if (!reconnects) this.report('end');
   }
 
   /** Ends the present connection or attempt. It has no effect any more. */
   private cut(): void {
     const { client } = this;
     this.client = undefined;
-    this.stream = undefined;
     this.timer?.cancel();
     try {
       client?.destroy();
@@ -240,8 +212,13 @@ export class OwnConnection
 
   private openLater(): void {
     const pauseMs = Math.min(this.failures * PAUSE_MS, LONGEST_PAUSE_MS) * (0.5 + clock.random());
-    this.timer = runOutside(() => clock.schedule(pauseMs, () => this.open(), true));
+    this.timer = runOutside(() => clock.schedule(pauseMs, () => this.attemptToConnect(), true));
   }
+}
+
+function hostAndPort(address: string): { readonly host: string; readonly port: number } {
+  const at = address.lastIndexOf(':');
+  return { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
 }
 
 /** Returns the error of ioredis by which a cluster's routing knows that the node did not serve the request. */

@@ -1,46 +1,32 @@
-import type { FurtherConnections, RedisClient } from '../redis/redis-client.js';
+import type { ServerClient, ServerTarget } from '../redis/client-port.js';
 import { isErrorReply } from '../redis/redis-errors.js';
-import { ConnectionStream } from './connection-stream.js';
-import { NodeRedisCommands } from './node-redis-commands.js';
-import { listen, type NodeRedisClient, optionsOf, send } from './node-redis.js';
+import { type NodeRedisClient, optionsOf, send } from './node-redis.js';
+import { NodeRedisServer } from './node-redis-server.js';
 import { OwnConnection } from './own-connection.js';
 
-/** What a client says of itself, in the terms of ioredis. */
-interface SharedOptions {
-  readonly host?: string | undefined;
-  readonly port?: number | undefined;
-  readonly path?: string | undefined;
-  readonly keyPrefix?: string | undefined;
-}
-
 /**
- * A client of node-redis that belongs to the caller, as stores see one of ioredis. It is never connected, closed or
- * changed. It gets four listeners, one of which is for errors: without any, node-redis ends the process.
+ * A client of node-redis that belongs to the caller. It is never connected, closed or changed. It gets four listeners,
+ * one of which is for errors: without any, node-redis ends the process.
  */
-export class SharedClient extends NodeRedisCommands implements RedisClient {
-  readonly options: SharedOptions;
-  /** Another object for each connection, so that a listing notices that its cursor is void. */
-  stream: ConnectionStream | undefined;
-  readonly furtherConnections: FurtherConnections;
-  protected readonly prefix: string;
+export class SharedClient extends NodeRedisServer implements ServerClient {
+  readonly reconnects = true;
+  readonly keyPrefix: string;
+  readonly target: ServerTarget;
   /** What `status` is while there is no connection that accepts commands. */
   private phase: 'wait' | 'connecting' | 'connect' | 'reconnecting' | 'end' = 'wait';
+  private wasReady = false;
   /** How many connections have begun or ended. */
   private changes = 0;
 
   constructor(private readonly client: NodeRedisClient) {
     super();
-    const { socket, keyPrefix } = optionsOf(client);
-    this.options = { host: socket?.host, port: socket?.port, path: socket?.path, keyPrefix };
-    this.prefix = keyPrefix ?? '';
-    this.furtherConnections = {
-      subscriber: () => new OwnConnection(client, { name: 'nestjs-redis-lock:handoffs' }),
-      replicaConnection: () => new OwnConnection(client, { name: 'nestjs-redis-lock:replicas' }),
-    };
-    listen(client, 'connect', () => this.onConnect());
-    listen(client, 'ready', () => this.onReady());
-    listen(client, 'error', (error) => this.onError(error));
-    listen(client, 'end', () => this.onLost());
+    const { socket, keyPrefix = '' } = optionsOf(client);
+    this.target = { host: 'localhost', port: 6379, ...socket };
+    this.keyPrefix = keyPrefix;
+    client.on('connect', () => this.onConnect());
+    client.on('ready', () => this.onReady());
+    client.on('error', (error) => this.onError(error));
+    client.on('end', () => this.onLost());
     if (client.isReady) this.onReady();
   }
 
@@ -51,56 +37,59 @@ export class SharedClient extends NodeRedisCommands implements RedisClient {
     return this.phase === 'wait' || this.phase === 'end' ? 'connecting' : this.phase;
   }
 
-  /** Does nothing: the caller connects the client. */
-  connect(): Promise<void> {
-    return Promise.resolve();
+  connect(): void {
+    // The caller connects the client.
   }
 
-  protected send(args: readonly string[]): Promise<unknown> {
+  open(purpose: 'handoffs' | 'replicas'): OwnConnection {
+    return new OwnConnection(this.client, { name: `nestjs-redis-lock:${purpose}` });
+  }
+
+  protected request(words: readonly string[]): Promise<unknown> {
     const { client, changes } = this;
     // node-redis has no event for the beginning of an attempt. A connection that never opens would not be noticed.
     if (!client.isReady && client.isOpen) this.onConnecting();
-    return send(client, args).catch((error: unknown) => {
+    return send(client, words).catch((error: unknown) => {
       if (this.changes === changes || !client.isOpen || isErrorReply(error)) throw error;
-      // As ioredis does. Stores know by the number of lost connections that a request may have run twice.
-      return this.send(args);
+      // Stores know by the number of lost connections that a request may have run twice.
+      return this.request(words);
     });
   }
 
   private onConnecting(): void {
     if (this.phase !== 'wait' && this.phase !== 'end') return;
     this.phase = 'connecting';
-    this.emit('connecting');
+    this.report('connecting');
   }
 
   private onConnect(): void {
     this.onConnecting();
     this.phase = 'connect';
-    this.emit('connect');
+    this.report('connect');
   }
 
   private onReady(): void {
     this.changes += 1;
-    this.stream = new ConnectionStream();
-    this.emit('ready');
+    this.wasReady = true;
+    this.report('ready');
   }
 
   private onError(error: Error): void {
-    this.emit('error', error);
+    this.report('error', error);
     // An error of a ready connection is its end, or one of the decoder, after which the connection goes on.
     if (!this.client.isReady) this.onLost();
   }
 
   /** Reports the end of a connection once. node-redis has no event for it: the first one is an error, or `end`. */
   private onLost(): void {
-    const wasReady = this.stream !== undefined;
+    const { wasReady } = this;
     const hadEnded = this.phase === 'end';
-    this.stream = undefined;
+    this.wasReady = false;
     this.phase = this.client.isOpen ? 'reconnecting' : 'end';
     if (wasReady) {
       this.changes += 1;
-      this.emit('close');
+      this.report('close');
     }
-    if (this.phase === 'end' && !hadEnded) this.emit('end');
+    if (this.phase === 'end' && !hadEnded) this.report('end');
   }
 }

@@ -1,10 +1,7 @@
 import { runOutside } from '../core/context/async-context.js';
 import { SystemClock, type Timer, withTimeout } from '../core/time/clock.js';
-import type { ClusterNodeClient, RedisCluster } from '../redis/cluster/cluster-client.js';
-import { formatAddress, type NatMap } from '../redis/redirection.js';
+import type { ClusterClient, ClusterListener, NatMap } from '../redis/client-port.js';
 import { toError } from '../redis/redis-errors.js';
-import { type AdapterEvent, ClientEvents } from './client-events.js';
-import { scriptCommand } from './script-command.js';
 import {
   type NodeRedisClient,
   type NodeRedisCluster,
@@ -23,22 +20,21 @@ const SLOTS_TIMEOUT_MS = 1_000;
 /** The pause before the slots are read again while no node has replied with them, in milliseconds. */
 const RETRY_AFTER_MS = 200;
 
-/** Where a script's first key stands in its command. */
-const FIRST_KEY = 3;
-
 const clock = new SystemClock();
 
 /**
- * A cluster of node-redis that belongs to the caller, as stores see one of ioredis. Only its list of nodes and the
- * options of their clients are used. The slots are read here, and each master gets a connection of its own: a store has
- * to know which connection a request has used and when it was lost, which the routing of node-redis hides. The
- * connections end with the cluster, or when the last store has stopped listening to `refresh`.
+ * A cluster of node-redis that belongs to the caller. Only its list of nodes and the options of their clients are used.
+ * The slots are read here, and each master gets a connection of its own: a store has to know which connection a request
+ * has used and when it was lost, which the routing of node-redis hides. The connections end with the cluster, or when
+ * nobody watches it any more.
  */
-export class SharedCluster extends ClientEvents implements RedisCluster {
+export class SharedCluster implements ClusterClient {
   readonly isCluster = true;
   readonly written = written;
-  readonly options: { readonly keyPrefix: string; readonly natMap: NatMap | undefined };
-  slots: readonly (readonly string[] | undefined)[] = [];
+  readonly keyPrefix: string;
+  readonly natMap: NatMap | undefined;
+  slots: ClusterClient['slots'] = [];
+  private readonly listeners = new Set<ClusterListener>();
   private readonly connections = new Map<string, OwnConnection>();
   /** A client with the options of all nodes. */
   private template: NodeRedisClient | undefined;
@@ -50,12 +46,10 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
   private reads = 0;
 
   constructor(private readonly cluster: NodeRedisCluster) {
-    super();
     const { keyPrefix = '', nodeAddressMap } = optionsOfCluster(cluster);
-    // A function of node-redis returns undefined for an address that stays as it is.
-    const natMap = typeof nodeAddressMap === 'function' ? (at: string) => nodeAddressMap(at) ?? null : nodeAddressMap;
-    this.options = { keyPrefix, natMap };
-    cluster.on('error', (error: Error) => this.emit('error', error));
+    this.keyPrefix = keyPrefix;
+    this.natMap = nodeAddressMap;
+    cluster.on('error', (error: Error) => this.reportError(error));
     cluster.on('connect', () => this.isUsed && this.readInBackground());
     cluster.on('disconnect', () => this.close());
   }
@@ -65,55 +59,45 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
     return this.cluster.isOpen ? 'connect' : 'wait';
   }
 
-  nodes(role: 'all' | 'master'): readonly ClusterNodeClient[] {
-    const masters = new Set(this.slots.map((addresses) => addresses?.[0]));
-    const known = [...this.connections].filter(([address]) => role === 'all' || masters.has(address));
-    return known.map(([, connection]) => connection);
+  nodeAt(address: string): OwnConnection | undefined {
+    const connection = this.connections.get(address);
+    return connection?.status === 'end' ? undefined : connection;
+  }
+
+  connectTo(address: string): OwnConnection | undefined {
+    const { template, keyPrefix } = this;
+    const settings = { name: 'nestjs-redis-lock', address, reconnects: false, keyPrefix };
+    return template && new OwnConnection(template, settings);
   }
 
   /** Runs a script of no store, such as that of a fence, by the routing of node-redis. */
-  eval(script: string, keyCount: number, ...args: string[]): Promise<unknown> {
-    return this.sendByKey('EVAL', script, keyCount, args);
-  }
-
-  evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown> {
-    return this.sendByKey('EVALSHA', sha, keyCount, args);
-  }
-
-  /** Not supported. Stores use the pipelines of nodes. */
-  pipeline(): never {
-    throw new Error('a cluster of node-redis has no pipeline for all nodes');
+  run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    const names = keys.map((key) => this.keyPrefix + key);
+    const words = [command, script, String(keys.length), ...names, ...args];
+    return this.cluster.sendCommand(names[0], false, words, PLAIN).catch(rethrow);
   }
 
   /** Reads the slots in the background. The caller connects the cluster. */
-  connect(): Promise<void> {
+  connect(): void {
     this.readInBackground();
-    return Promise.resolve();
   }
 
-  refreshSlotsCache(onRead: (error?: unknown) => void): void {
-    this.readOnce().then(() => onRead(), onRead);
+  /** Reads the slots once for all callers. */
+  refresh(): Promise<void> {
+    this.reading ??= this.read().finally(() => (this.reading = undefined));
+    return this.reading;
   }
 
-  override on(event: AdapterEvent, listener: (...args: never[]) => void): this {
-    super.on(event, listener);
-    if (event === 'refresh' && this.listenerCount('refresh') === 1) this.readInBackground();
-    return this;
-  }
-
-  override off(event: AdapterEvent, listener: (...args: never[]) => void): this {
-    super.off(event, listener);
-    if (event === 'refresh' && !this.isUsed) this.close();
-    return this;
-  }
-
-  private sendByKey(command: 'EVAL' | 'EVALSHA', script: string, keyCount: number, args: string[]): Promise<unknown> {
-    const whole = scriptCommand(command, this.options.keyPrefix, script, keyCount, args);
-    return this.cluster.sendCommand(whole[FIRST_KEY], false, whole, PLAIN).catch(rethrow);
+  watch(listener: ClusterListener): () => void {
+    this.listeners.add(listener);
+    if (this.listeners.size === 1) this.readInBackground();
+    return () => {
+      if (this.listeners.delete(listener) && !this.isUsed) this.close();
+    };
   }
 
   private get isUsed(): boolean {
-    return this.listenerCount('refresh') > 0;
+    return this.listeners.size > 0;
   }
 
   private readInBackground(): void {
@@ -121,17 +105,15 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
     // Its event `connect` comes here again.
     if (!this.cluster.isOpen) return;
     runOutside(() => {
-      this.readOnce().catch((error: unknown) => {
-        this.emit('error', toError(error));
+      this.refresh().catch((error: unknown) => {
+        this.reportError(toError(error));
         if (this.isUsed) this.retryTimer = clock.schedule(RETRY_AFTER_MS, () => this.readInBackground(), true);
       });
     });
   }
 
-  /** Reads the slots once for all callers. */
-  private readOnce(): Promise<void> {
-    this.reading ??= this.read().finally(() => (this.reading = undefined));
-    return this.reading;
+  private reportError(error: Error): void {
+    for (const listener of this.listeners) listener.error?.(error);
   }
 
   private async read(): Promise<void> {
@@ -139,9 +121,9 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
     this.template ??= await this.findTemplate();
     const { closings } = this;
     let lastError = new Error('the cluster of node-redis knows no master');
-    for (const connection of this.connectionsToAsk()) {
+    for (const address of this.addressesToAsk()) {
       try {
-        const slots = await this.readFrom(connection);
+        const slots = await this.readFrom(address);
         if (closings === this.closings) return this.use(slots);
       } catch (error) {
         lastError = toError(error);
@@ -156,16 +138,13 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
     return Promise.any(found);
   }
 
-  /** Yields connections to ask for the slots: those that are ready first, then all nodes that were ever known. */
-  private *connectionsToAsk(): Generator<OwnConnection> {
-    const ready = [...this.connections.values()].filter(({ status }) => status === 'ready');
+  /** Returns which nodes to ask for the slots: those with a connection first, then all that were ever known. */
+  private addressesToAsk(): ReadonlySet<string> {
+    const ready = [...this.connections.keys()].filter((address) => this.connections.get(address)?.status === 'ready');
     // A node that is cut off from the others replies with slots of old. The next read asks another one first.
     this.reads += 1;
     const first = this.reads % Math.max(ready.length, 1);
-    yield* [...ready.slice(first), ...ready.slice(0, first)];
-    for (const address of this.knownAddresses()) {
-      if (this.connections.get(address)?.status !== 'ready') yield this.connectTo(address);
-    }
+    return new Set([...ready.slice(first), ...ready.slice(0, first), ...this.knownAddresses()]);
   }
 
   /** Returns the masters of slots, the masters that node-redis knows, the replicas and the root nodes. */
@@ -174,46 +153,41 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
     const ranges = [...new Set(this.slots)].filter((addresses) => addresses !== undefined);
     return new Set([
       ...ranges.map(([master]) => master),
-      ...masters.map(({ host, port }) => formatAddress({ host, port })),
+      ...masters.map(({ host, port }) => `${host}:${port}`),
       ...ranges.flatMap(([, ...replicas]) => replicas),
       ...(optionsOfCluster(this.cluster).rootNodes ?? []).map(rootAddress),
     ]);
   }
 
-  private async readFrom(connection: OwnConnection): Promise<readonly (readonly string[] | undefined)[]> {
-    const reply = await withTimeout(clock, SLOTS_TIMEOUT_MS, connection.cluster('SLOTS'), () => {
+  private async readFrom(address: string): Promise<ClusterClient['slots']> {
+    const sent = this.connectionTo(address).send('cluster', [], ['SLOTS']);
+    const reply = await withTimeout(clock, SLOTS_TIMEOUT_MS, sent, () => {
       throw new Error(`no reply to CLUSTER SLOTS within ${SLOTS_TIMEOUT_MS} ms`);
     });
-    return addressesBySlot(reply, String(connection.options.host), this.options.natMap);
+    return addressesBySlot(reply, address, this.natMap);
   }
 
-  private use(slots: readonly (readonly string[] | undefined)[]): void {
-    const isFirst = this.slots.length === 0;
+  private use(slots: ClusterClient['slots']): void {
     this.slots = slots;
     const ranges = [...new Set(slots)].filter((addresses) => addresses !== undefined);
     const members = new Set(ranges.flat());
     for (const [address, connection] of this.connections) if (!members.has(address)) connection.disconnect();
-    for (const [master] of ranges) this.connectTo(master);
-    this.emit('refresh');
-    if (isFirst) this.emit('ready');
+    for (const [master] of ranges) this.connectionTo(master);
+    for (const listener of this.listeners) listener.refresh?.();
   }
 
-  private connectTo(address: string): OwnConnection {
-    const known = this.connections.get(address);
-    if (known !== undefined && known.status !== 'end') return known;
-    const at = address.lastIndexOf(':');
-    const connection = new OwnConnection(this.template as NodeRedisClient, {
-      name: 'nestjs-redis-lock',
-      address: { host: address.slice(0, at), port: Number(address.slice(at + 1)) },
-      reconnects: false,
-      prefix: '',
-    });
+  private connectionTo(address: string): OwnConnection {
+    const known = this.nodeAt(address);
+    if (known !== undefined) return known;
+    const connection = this.connectTo(address) as OwnConnection;
     this.connections.set(address, connection);
     // The slot map asks for another connection by a refresh.
-    connection.on('end', () => {
-      if (this.connections.get(address) === connection) this.connections.delete(address);
+    connection.watch({
+      end: () => {
+        if (this.connections.get(address) === connection) this.connections.delete(address);
+      },
     });
-    void connection.connect();
+    connection.connect();
     return connection;
   }
 
@@ -230,5 +204,5 @@ export class SharedCluster extends ClientEvents implements RedisCluster {
 function rootAddress({ url, socket }: NodeRedisRoot): string {
   const { hostname, port } = new URL(url ?? 'redis://localhost');
   const { host = hostname.replace(/^\[|\]$/g, ''), port: ownPort = Number(port) || 6379 } = socket ?? {};
-  return formatAddress({ host, port: ownPort });
+  return `${host}:${ownPort}`;
 }

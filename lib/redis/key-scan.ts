@@ -1,7 +1,6 @@
 import { type Clock, withTimeout } from '../core/time/clock.js';
 import { LockUnavailableError } from '../core/errors.js';
 import { escapeGlob } from '../core/keys/glob.js';
-import type { RedisClient, ScanClient } from './redis-client.js';
 import type { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
 
@@ -25,20 +24,18 @@ export interface ScanTimes {
  * @throws LockUnavailableError if a step fails or takes longer than `requestTimeoutMs`, or if the connection ends.
  */
 export async function* scanKeys(
-  { client }: RedisConnection,
+  connection: RedisConnection,
   { pattern, count }: ScanRequest,
   times: ScanTimes,
 ): AsyncGenerator<readonly string[]> {
-  const scanner = client as unknown as ScanClient;
   let cursor = '0';
-  let socket: RedisClient['stream'];
+  let losses: number | undefined;
   do {
-    const isFirst = cursor === '0';
-    const step = scanner.scan(cursor, 'MATCH', pattern, 'COUNT', String(count));
-    const [next, keys] = await withinTime(step, times);
-    // ioredis repeats a command over the next connection.
-    if (isFirst) socket = client.stream;
-    else if (client.stream !== socket) throw listingFailed(new Error('the connection has ended in between'));
+    const step = connection.client.send('scan', [], [cursor, 'MATCH', pattern, 'COUNT', String(count)]);
+    const [next, keys] = (await withinTime(step, times)) as [string, string[]];
+    // A client repeats a command over the next connection.
+    losses ??= connection.losses;
+    if (connection.losses !== losses) throw listingFailed(new Error('the connection has ended in between'));
     cursor = next;
     yield keys;
   } while (cursor !== '0');

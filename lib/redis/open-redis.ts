@@ -1,24 +1,16 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
+import { hasMethods } from '../core/checks/check-options.js';
 import { type Clock, withTimeout } from '../core/time/clock.js';
 import { checkAddress, checkNodes, checkSentinels, checkUrl } from './check-address.js';
-import { isCluster } from './cluster/cluster-client.js';
-import type {
-  FurtherConnections,
-  RedisClient,
-  RedisClusterOptions,
-  RedisEndpoint,
-  RedisSubscriber,
-  ReplicaConnection,
-} from './redis-client.js';
+import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
+import { IoredisCluster } from './ioredis/ioredis-cluster.js';
+import { IoredisServer } from './ioredis/ioredis-server.js';
+import type { IoredisClient, RedisClient, RedisClusterOptions } from './redis-client.js';
 import { SILENCE_MS, sentinelConnector } from './sentinel-connector.js';
 
 /** A client of the module. */
-export interface OpenedRedis extends RedisEndpoint {
-  /**
-   * Returns a new connection to the same server that waits for replicas, not yet connected. Returns undefined if the
-   * client cannot be duplicated.
-   */
-  replicaConnection(): ReplicaConnection | undefined;
+export interface OpenedRedis {
+  readonly client: ServerClient | ClusterClient;
   /** Connects a client that was made here. Until then a failed start leaves no connection behind. */
   connect(): void;
   /** Closes a client that was made here. A client that the caller has given stays open. */
@@ -28,18 +20,31 @@ export interface OpenedRedis extends RedisEndpoint {
 /** How long a closing connection may wait for replies before it is cut. */
 const QUIT_TIMEOUT_MS = 500;
 
+/** A client of the module that was made here. */
+export interface OwnRedis extends OpenedRedis {
+  readonly ioredis: Redis | Cluster;
+}
+
 /** Returns the given client, or makes one from a URL or options. */
 export function openRedis(redis: string | RedisOptions | RedisClusterOptions | RedisClient, clock: Clock): OpenedRedis {
-  if (isClient(redis)) {
-    return { client: redis, ...furtherConnections(redis), connect: () => undefined, close: () => Promise.resolve() };
-  }
-  const client = makeClient(redis, clock);
+  if (!isClient(redis)) return openAddress(redis, clock);
+  const client = 'run' in redis ? redis : portOf(redis);
+  return { client, connect: () => undefined, close: () => Promise.resolve() };
+}
+
+/** Makes a client of ioredis from a URL or options. */
+export function openAddress(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): OwnRedis {
+  const ioredis = makeClient(redis, clock);
   // Without a listener ioredis prints every failed connection. The module logs an outage once.
-  client.on('error', () => undefined);
+  ioredis.on('error', () => undefined);
   const connect = (): void => {
-    if (client.status === 'wait') client.connect().catch(() => undefined);
+    if (ioredis.status === 'wait') ioredis.connect().catch(() => undefined);
   };
-  return { client, ...furtherConnections(client), connect, close: () => closeClient(client, clock) };
+  return { ioredis, client: portOf(ioredis), connect, close: () => closeClient(ioredis, clock) };
+}
+
+function portOf(client: IoredisClient): ServerClient | ClusterClient {
+  return isCluster(client) ? new IoredisCluster(client as object as Cluster) : new IoredisServer(client as Redis);
 }
 
 /** @throws LockConfigError if an address cannot be one. ioredis would print the password, or fail without end. */
@@ -60,32 +65,6 @@ function makeClient(redis: string | RedisOptions | RedisClusterOptions, clock: C
   return new Cluster([...nodes], { lazyConnect, ...options, redisOptions });
 }
 
-function furtherConnections(client: RedisClient): FurtherConnections {
-  if (client.furtherConnections !== undefined) return client.furtherConnections;
-  // A cluster is no single server. Its stores connect to the nodes by themselves.
-  const original = isCluster(client) || !('duplicate' in client) ? undefined : (client as Redis);
-  return {
-    subscriber: () => original && subscriberOf(original),
-    replicaConnection: () => original && replicaConnectionOf(original),
-  };
-}
-
-function subscriberOf(client: Redis): RedisSubscriber {
-  // The owner subscribes again after an outage, because it must know when the channel is subscribed.
-  return client.duplicate({ ...FOLLOWING, connectionName: 'nestjs-redis-lock:handoffs', autoResubscribe: false });
-}
-
-function replicaConnectionOf(client: Redis): ReplicaConnection {
-  return client.duplicate({
-    ...FOLLOWING,
-    connectionName: 'nestjs-redis-lock:replicas',
-    // WAIT counts only for what was written over the same connection.
-    autoResendUnfulfilledCommands: false,
-    // WAIT has its own timeout.
-    commandTimeout: undefined,
-  });
-}
-
 const DEFAULTS: RedisOptions = {
   connectionName: 'nestjs-redis-lock',
   lazyConnect: true,
@@ -94,9 +73,6 @@ const DEFAULTS: RedisOptions = {
   // ioredis' timer for cutting a connection outlives the connection. Its default of 2 s would keep the process alive.
   disconnectTimeout: 50,
 };
-
-/** Options of a further connection. Its owner reconnects it after the connection for commands was lost. */
-const FOLLOWING: RedisOptions = { ...DEFAULTS, failoverDetector: false, enableAutoPipelining: false };
 
 const SHORTEST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 500;
@@ -117,8 +93,8 @@ function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
   return { ...DEFAULTS, Connector, failoverDetector: true, sentinelCommandTimeout: SILENCE_MS, retryStrategy };
 }
 
-function isClient(redis: RedisOptions | RedisClient | string): redis is RedisClient {
-  return typeof redis === 'object' && 'evalsha' in redis && typeof redis.evalsha === 'function';
+function isClient(redis: RedisOptions | RedisClusterOptions | RedisClient | string): redis is RedisClient {
+  return hasMethods(redis, ['evalsha']) || hasMethods(redis, ['run']);
 }
 
 async function closeClient(client: Redis | Cluster, clock: Clock): Promise<void> {

@@ -2,7 +2,7 @@ import { messageOf } from '../core/errors.js';
 import { downServer, type ServerPing } from '../core/store/store-ping.js';
 import { type Clock, withTimeout } from '../core/time/clock.js';
 import { describeState } from './connection-state.js';
-import type { RedisClient } from './redis-client.js';
+import type { ServerClient } from './client-port.js';
 
 /** The states of a client in which a request would wait for a connection that has failed. */
 const WITHOUT_CONNECTION: readonly string[] = ['close', 'reconnecting', 'end'];
@@ -13,22 +13,22 @@ export interface PingerOptions {
   /** How long a server may take to reply, in milliseconds. */
   readonly timeoutMs: number;
   /** Sends one cheap request. Default: TIME, which the user of every store with scripts may send. */
-  readonly send?: ((client: RedisClient) => Promise<unknown>) | undefined;
+  readonly send?: ((client: ServerClient) => Promise<unknown>) | undefined;
 }
 
-const sendTime = (client: RedisClient): Promise<unknown> => client.time();
+const sendTime = (client: ServerClient): Promise<unknown> => client.send('time');
 
 /**
  * Sends one request to a server and measures the time until its reply. A client has at most one of them unanswered, so
  * that frequent health checks do not pile up in the queue of a client without a connection.
  */
 export class Pinger {
-  private readonly unanswered = new WeakMap<RedisClient, Promise<number>>();
+  private readonly unanswered = new WeakMap<ServerClient, Promise<number>>();
 
   constructor(private readonly options: PingerOptions) {}
 
   /** Returns whether the client's server replies, after `timeoutMs` at the latest. Does not reject. */
-  async ping(client: RedisClient, server: string): Promise<ServerPing> {
+  async ping(client: ServerClient, server: string): Promise<ServerPing> {
     const { clock, timeoutMs } = this.options;
     try {
       if (WITHOUT_CONNECTION.includes(client.status)) throw new Error(describeState(client.status, true));
@@ -41,7 +41,7 @@ export class Pinger {
     }
   }
 
-  private latencyOf(client: RedisClient): Promise<number> {
+  private latencyOf(client: ServerClient): Promise<number> {
     const { clock, send = sendTime } = this.options;
     const known = this.unanswered.get(client);
     if (known !== undefined) return known;

@@ -1,8 +1,7 @@
 import { LockConfigError } from '../core/errors.js';
 import { type Clock, withTimeout } from '../core/time/clock.js';
-import { isCluster } from './cluster/cluster-client.js';
-import type { RedisClient } from './redis-client.js';
-import { addressOf, type AddressedClient } from './server-address.js';
+import { type ClusterClient, isCluster, mastersOf, type ServerClient } from './client-port.js';
+import { addressOf } from './server-address.js';
 
 /** Why locks do not work on a server or are not safe there, and what to change. */
 interface Finding {
@@ -63,20 +62,13 @@ function clusterIn(fields: Fields): Finding | undefined {
   };
 }
 
-/** A client, or one of a cluster's nodes. */
-interface InfoClient extends AddressedClient {
-  readonly status: string;
-  connect(): Promise<void>;
-  info(): Promise<unknown>;
-}
-
 /** A server of a cluster that hangs must not keep the others from being looked at for longer. */
 const INFO_TIMEOUT_MS = 10_000;
 
 /** What a preflight looks at, and where it reports. */
 export interface PreflightOptions {
   /** The clients of the module. Each may be of a cluster. */
-  readonly clients: readonly RedisClient[];
+  readonly clients: readonly (ServerClient | ClusterClient)[];
   readonly clock: Clock;
   readonly requestTimeoutMs: number;
   /** Whether findings at the start are an error. */
@@ -134,14 +126,15 @@ class EndpointLook {
   private onFirst!: (lines: readonly string[]) => void;
   /** The findings of the last look. They are reported again only after they were gone. */
   private known: ReadonlySet<string> = new Set();
-  /** The nodes of a cluster that were looked at. ioredis makes a new client for each new connection. */
-  private readonly nodes = new WeakSet<InfoClient>();
+  /** The nodes of a cluster that were looked at. A new connection to a node is a new client. */
+  private readonly nodes = new WeakSet<ServerClient>();
+  private stopWatching: (() => void) | undefined;
   private looking = false;
   private mustRepeat = false;
   private stopped = false;
 
   constructor(
-    private readonly client: RedisClient,
+    private readonly client: ServerClient | ClusterClient,
     private readonly clock: Clock,
     private readonly report: (line: string) => void,
   ) {
@@ -156,21 +149,15 @@ class EndpointLook {
 
   start(mayConnect: boolean): void {
     const { client } = this;
-    if (isCluster(client)) client.on('refresh', this.look);
-    else client.on('ready', this.look);
+    this.stopWatching = isCluster(client) ? client.watch({ refresh: this.look }) : client.watch({ ready: this.look });
     if (client.status === 'ready') this.look();
     else if (client.status === 'end') this.onFirst([]);
-    else if (client.status === 'wait' && mayConnect)
-      asInfoClient(client)
-        .connect()
-        .catch(() => undefined);
+    else if (client.status === 'wait' && mayConnect) client.connect();
   }
 
   stop(): void {
-    const { client } = this;
     this.stopped = true;
-    if (isCluster(client)) client.off('refresh', this.look);
-    else client.off('ready', this.look);
+    this.stopWatching?.();
   }
 
   private async lookNow(): Promise<void> {
@@ -183,16 +170,16 @@ class EndpointLook {
   }
 
   /** Returns the servers to look at now. None if each was looked at. */
-  private servers(): readonly InfoClient[] {
+  private servers(): readonly ServerClient[] {
     const { client, nodes } = this;
-    if (!isCluster(client)) return [asInfoClient(client)];
-    const masters = client.nodes('master').map(asInfoClient);
+    if (!isCluster(client)) return [client];
+    const masters = [...mastersOf(client)].map((at) => client.nodeAt(at)).filter((node) => node !== undefined);
     const isNew = masters.some((node) => !nodes.has(node));
     for (const node of masters) nodes.add(node);
     return isNew ? masters : [];
   }
 
-  private async lookAt(servers: readonly InfoClient[]): Promise<void> {
+  private async lookAt(servers: readonly ServerClient[]): Promise<void> {
     if (servers.length === 0) return;
     const replies = await Promise.all(servers.map((server) => readInfo(server, this.clock)));
     if (this.stopped) return;
@@ -214,13 +201,11 @@ class EndpointLook {
   }
 }
 
-const asInfoClient = (client: object): InfoClient => client as InfoClient;
-
 /** Returns the reply to INFO. Undefined if it is refused, late or no text. */
-async function readInfo(server: InfoClient, clock: Clock): Promise<string | undefined> {
+async function readInfo(server: ServerClient, clock: Clock): Promise<string | undefined> {
   try {
     // Without a section, because only Redis 7 takes several.
-    const reply = await withTimeout<unknown>(clock, INFO_TIMEOUT_MS, server.info(), () => undefined);
+    const reply = await withTimeout<unknown>(clock, INFO_TIMEOUT_MS, server.send('info'), () => undefined);
     return typeof reply === 'string' ? reply : undefined;
   } catch {
     return undefined;

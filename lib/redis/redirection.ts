@@ -1,4 +1,5 @@
 import { LockUnavailableError, messageOf } from '../core/errors.js';
+import type { NatMap } from './client-port.js';
 
 /** The reply of a cluster node that sends a request elsewhere. */
 export interface Redirection {
@@ -8,17 +9,6 @@ export interface Redirection {
   readonly host: string;
   readonly port: string;
 }
-
-/** The address of a node, as seen from this instance. */
-export interface NodeAddress {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** Maps the address that a node announces to the address at which this instance reaches it. */
-export type NatMap =
-  | { readonly [address: string]: { readonly host: string; readonly port: number } }
-  | ((address: string) => { readonly host: string; readonly port: number } | null);
 
 const KINDS: Record<string, Redirection['kind']> = {
   MOVED: 'moved',
@@ -38,21 +28,16 @@ export function redirectionIn(error: unknown): Redirection | undefined {
 }
 
 /**
- * Returns the address of the node that a redirection names, translated by `natMap`.
+ * Returns the address `host:port` of the node that a redirection names, translated by `natMap`.
  *
- * @param senderHost the host of the node that replied.
+ * @param sender the address of the node that replied.
  */
 export function targetAddress(
   { host, port }: Redirection,
-  senderHost: string | undefined,
+  sender: string | undefined,
   natMap: NatMap | undefined,
-): NodeAddress {
-  const named = { host: host || String(senderHost), port: Number(port) };
-  const name = formatAddress(named);
-  return (typeof natMap === 'function' ? natMap(name) : natMap?.[name]) || named;
-}
-
-/** Returns `host:port`, by which ioredis identifies nodes. */
-export function formatAddress({ host, port }: NodeAddress): string {
-  return `${host}:${port}`;
+): string {
+  const address = `${host || sender?.slice(0, sender.lastIndexOf(':'))}:${port}`;
+  const mapped = typeof natMap === 'function' ? natMap(address) : natMap?.[address];
+  return mapped ? `${mapped.host}:${mapped.port}` : address;
 }

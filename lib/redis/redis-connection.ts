@@ -1,9 +1,9 @@
 import { afterPromiseJobs, type Clock, withTimeout, type Timer } from '../core/time/clock.js';
 import type { ServerConnection, StoreListener } from '../core/store/lock-store.js';
-import { sendingAtOnce } from './at-once-client.js';
+import { inOnePacket, type ServerClient } from './client-port.js';
 import { describeState, REPORT_EVERY_MS } from './connection-state.js';
-import type { RedisClient } from './redis-client.js';
 import { isConnectTimeout, toError, withoutArguments } from './redis-errors.js';
+import type { ScriptConnection } from './redis-script.js';
 import { ServerTime } from './server-time.js';
 
 type ConnectionListener = Pick<
@@ -29,13 +29,13 @@ export interface Follower {
  * A store's connection: the server's clock, and which scripts the server has. Both are forgotten when the connection
  * ends, because the next one may lead to another server.
  */
-export class RedisConnection implements ServerConnection {
-  /** Sends each command at once. */
-  readonly client: RedisClient;
+export class RedisConnection implements ServerConnection, ScriptConnection {
   /** Digests of the scripts that were sent as a whole on this connection. Later runs send the digest. */
   readonly sentScripts = new Set<string>();
   /** True if the server refuses EVALSHA. */
   evalOnly = false;
+  /** See {@link ScriptConnection.beforeScript}. */
+  beforeScript: (() => void) | undefined;
   /** See {@link ServerConnection}. Undefined: the connection leads to the only server. */
   readonly server: string | undefined;
   /** How many open connections have ended. A request that was sent before such an end may have run twice. */
@@ -57,10 +57,10 @@ export class RedisConnection implements ServerConnection {
   /** How many replies have brought the server's time. */
   private replies = 0;
   /** Keeps its bytes back. */
-  private corked: RedisClient['stream'];
+  private corked: ServerClient['socket'];
 
   constructor(
-    client: RedisClient,
+    readonly client: ServerClient,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
     /** Whether to learn the server's clock. Not every server or proxy has TIME. */
@@ -68,7 +68,6 @@ export class RedisConnection implements ServerConnection {
     server?: string,
   ) {
     this.server = server;
-    this.client = sendingAtOnce(client);
   }
 
   /** True while the connection is open and the server has accepted it. */
@@ -84,26 +83,17 @@ export class RedisConnection implements ServerConnection {
     const { client } = this;
     this.listener = listener;
     this.follower = follower;
-    const onConnecting = (): void => this.onFirstAttempt();
-    const onReady = (): void => this.onReady();
-    const onClose = (): void => this.onClose();
-    const onEnd = (): void => follower?.close();
-    const onError = (error: Error): void => this.onError(error);
-    client.on('connecting', onConnecting);
-    client.on('ready', onReady);
-    client.on('close', onClose);
-    client.on('end', onEnd);
-    // ioredis prints errors only if the client has no error listener. A listener of ours would silence them.
-    const listensToErrors = client.listenerCount('error') > 0;
-    if (listensToErrors) client.on('error', onError);
-    if (client.status === 'ready') onReady();
+    const stopWatching = client.watch({
+      connecting: () => this.onFirstAttempt(),
+      ready: () => this.onReady(),
+      close: () => this.onClose(),
+      end: () => follower?.close(),
+      error: (error) => this.onError(error),
+    });
+    if (client.status === 'ready') this.onReady();
     else if (client.status !== 'wait') this.onFirstAttempt();
     return () => {
-      client.off('connecting', onConnecting);
-      client.off('ready', onReady);
-      client.off('close', onClose);
-      client.off('end', onEnd);
-      if (listensToErrors) client.off('error', onError);
+      stopWatching();
       this.outageTimer?.cancel();
       this.listener = undefined;
     };
@@ -111,7 +101,7 @@ export class RedisConnection implements ServerConnection {
 
   // Not every client shows how much it has read. A probe brings a reply in any case.
   get received(): number {
-    return (this.client.stream?.bytesRead ?? 0) + this.replies;
+    return (this.client.socket?.bytesRead ?? 0) + this.replies;
   }
 
   probe(): void {
@@ -120,10 +110,10 @@ export class RedisConnection implements ServerConnection {
 
   /** Sends the commands that the code makes now in one packet, so that the server reads them together. */
   cork(): void {
-    const { stream } = this.client;
-    if (stream === undefined || this.corked !== undefined) return;
-    this.corked = stream;
-    stream.cork();
+    const { socket } = this.client;
+    if (socket === undefined || this.corked !== undefined) return;
+    this.corked = socket;
+    socket.cork();
     afterPromiseJobs(() => this.uncork());
   }
 
@@ -132,6 +122,12 @@ export class RedisConnection implements ServerConnection {
     const { corked } = this;
     this.corked = undefined;
     corked?.uncork();
+  }
+
+  /** Sends what a function requests in one packet, behind what waits for others. */
+  together<T>(request: () => T): T {
+    this.uncork();
+    return inOnePacket(this.client, request);
   }
 
   /**
@@ -174,7 +170,7 @@ export class RedisConnection implements ServerConnection {
   private async readTime(): Promise<void> {
     // If the connection is not ready yet, this includes the wait for it. The next reply improves the reading.
     const sentAt = this.clock.now();
-    const reply = (await this.client.time()) as [string | number, string | number];
+    const reply = (await this.client.send('time')) as [string | number, string | number];
     this.observeTime(Number(reply[0]) * 1e6 + Number(reply[1]), sentAt);
   }
 

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { RedisClient } from './redis-client.js';
-import type { RedisConnection } from './redis-connection.js';
+import type { ScriptClient } from './client-port.js';
 import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
 
 /** A script as `tools/embed-lua.mjs` writes it to a `scripts.ts`. */
@@ -16,11 +15,13 @@ export interface Outcome<Reply, R> {
 
 /** The connection on which a script runs. */
 export interface ScriptConnection {
-  readonly client: Pick<RedisClient, 'eval' | 'evalsha'>;
+  readonly client: ScriptClient;
   /** Digests of the scripts that were sent as a whole. Later runs send the digest. */
   readonly sentScripts: Set<string>;
   /** True if the server refuses EVALSHA. */
   evalOnly: boolean;
+  /** Sends what has to stand before each script, which is sent as a whole then. */
+  readonly beforeScript?: (() => void) | undefined;
 }
 
 /**
@@ -61,35 +62,19 @@ export class RedisScript<Reply> {
     };
     if (!this.isKnownTo(connection)) return this.runWhole(connection, keys, args).then(onReply, onFailed);
     return connection.client
-      .evalsha(this.digest, keys.length, ...keys, ...args)
+      .run('evalsha', this.digest, keys, args)
       .then(onReply, (error: unknown) => this.runAgain(error, connection, keys, args).then(onReply, onFailed));
   }
 
-  /** Runs the script once for each call, in one pipeline. Returns a reply or an error for each. Does not reject. */
-  async runAll(
-    connection: RedisConnection,
+  /** Runs the script once for each call, in one packet. Returns a reply or an error for each. Does not reject. */
+  runAll(
+    connection: ScriptConnection & { together<T>(request: () => T): T },
     calls: readonly { readonly keys: readonly string[]; readonly args: readonly string[] }[],
   ): Promise<(Reply | Error)[]> {
-    const { client } = connection;
     // A renewal leaves before the work under its lock, which may block the event loop.
-    connection.uncork();
-    if (calls.length === 1) {
-      return Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError)));
-    }
-    const pipeline = client.pipeline();
-    for (const { keys, args } of calls) {
+    return connection.together(() =>
       // The first script of a connection is sent as a whole, and the server knows it from then on.
-      if (this.isKnownTo(connection)) pipeline.evalsha(this.digest, keys.length, ...keys, ...args);
-      else pipeline.eval(this.script.lua, keys.length, ...keys, ...args);
-      connection.sentScripts.add(this.digest);
-    }
-    const replies = (await pipeline.exec().catch(() => null)) ?? [];
-    return Promise.all(
-      calls.map(async ({ keys, args }, i) => {
-        const [error, reply] = replies[i] ?? [new Error('the pipeline gave no reply'), undefined];
-        if (error === null) return this.decode(reply);
-        return this.runAgain(error, connection, keys, args).then(this.decode).catch(toError);
-      }),
+      Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError))),
     );
   }
 
@@ -113,9 +98,9 @@ export class RedisScript<Reply> {
     keys: readonly string[],
     args: readonly string[],
   ): Promise<unknown> {
-    const { lua } = this.script;
     connection.sentScripts.add(this.digest);
-    return connection.client.eval(lua, keys.length, ...keys, ...args);
+    connection.beforeScript?.();
+    return connection.client.run('eval', this.script.lua, keys, args);
   }
 }
 

@@ -1,20 +1,9 @@
-/** What a client knows of its server. */
-export interface AddressedClient {
-  readonly options?: {
-    readonly host?: string;
-    readonly port?: number;
-    readonly path?: string | null;
-    readonly sentinels?: readonly unknown[] | null;
-    /** The name of the master at its Sentinels. */
-    readonly name?: string | null;
-  };
-  readonly stream?: { readonly remoteAddress?: string; readonly remotePort?: number };
-}
+import type { ServerClient } from './client-port.js';
 
 /** Returns the address of a client's server, which Sentinel or a proxy may have chosen. */
-export function addressOf({ stream, options = {} }: AddressedClient): string {
-  if (options.path) return options.path;
-  const { remoteAddress: host = options.host, remotePort: port = options.port } = stream ?? {};
+export function addressOf({ socket, target }: ServerClient): string {
+  if (target.path) return target.path;
+  const { remoteAddress: host = target.host, remotePort: port = target.port } = socket ?? {};
   return formatAddress(host, port);
 }
 
@@ -22,10 +11,10 @@ export function addressOf({ stream, options = {} }: AddressedClient): string {
  * Returns a name of a client's server, which stays the same while it is down: the address in the options. Behind
  * Sentinel, the address of the master, or its name while there is no connection.
  */
-export function serverNameOf(client: AddressedClient): string {
-  const { options = {}, stream } = client;
-  if (!options.sentinels) return options.path ?? formatAddress(options.host, options.port);
-  return stream?.remoteAddress === undefined ? (options.name ?? 'mymaster') : addressOf(client);
+export function serverNameOf(client: ServerClient): string {
+  const { target, socket } = client;
+  if (!target.sentinels) return target.path ?? formatAddress(target.host, target.port);
+  return socket?.remoteAddress === undefined ? (target.name ?? 'mymaster') : addressOf(client);
 }
 
 function formatAddress(host = 'localhost', port = 6379): string {

@@ -2,10 +2,10 @@ import type { Clock } from '../core/time/clock.js';
 import { DeadlineRequests, PendingRequests } from './deadline-requests.js';
 import { scanKeys, type ScanRequest, type ScanTimes, scanWithoutPrefix } from './key-scan.js';
 import { Pinger } from './pinger.js';
-import type { RedisClient } from './redis-client.js';
+import type { ServerClient } from './client-port.js';
 import { RedisConnection } from './redis-connection.js';
 import type { RedisScript } from './redis-script.js';
-import { type AddressedClient, serverNameOf } from './server-address.js';
+import { serverNameOf } from './server-address.js';
 import type { Call, RedisNode, Topology, TopologyPing } from './topology.js';
 
 /** The topology of one server: every key is there. */
@@ -17,20 +17,16 @@ export class SingleNode implements Topology, RedisNode {
   private readonly times: ScanTimes;
   private readonly pinger: Pinger;
 
-  constructor(client: RedisClient, clock: Clock, requestTimeoutMs: number) {
+  constructor(client: ServerClient, clock: Clock, requestTimeoutMs: number) {
     this.times = { clock, requestTimeoutMs };
     this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
-    this.prefix = client.options?.keyPrefix ?? '';
+    this.prefix = client.keyPrefix;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.deadlineRequests = new DeadlineRequests(this.connection, clock, this.pending);
   }
 
   get failsFast(): boolean {
     return this.connection.ready;
-  }
-
-  keyOf(key: string): string {
-    return key;
   }
 
   sendToNode<T>(_key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
@@ -47,7 +43,7 @@ export class SingleNode implements Topology, RedisNode {
 
   async ping(): Promise<TopologyPing> {
     const { client } = this.connection;
-    const server = await this.pinger.ping(client, serverNameOf(client as AddressedClient));
+    const server = await this.pinger.ping(client, serverNameOf(client));
     return { isUp: server.isUp, servers: [server], missing: undefined };
   }
 

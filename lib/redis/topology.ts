@@ -16,7 +16,6 @@ export interface RedisNode {
 /** The keys and arguments of one script run, for the lock with this key. */
 export interface Call {
   readonly key: string;
-  /** The keys as they are sent. */
   readonly keys: readonly string[];
   readonly args: readonly string[];
 }
@@ -33,8 +32,6 @@ export interface TopologyPing {
 export interface Topology {
   /** The client's `keyPrefix`. */
   readonly prefix: string;
-  /** Returns the key as it is sent. */
-  keyOf(key: string): string;
   /** Returns the address of the node that has the key. Undefined on a single server, or if the node is not known. */
   serverOf?(key: string): string | undefined;
   /** Returns the connections to all servers. */

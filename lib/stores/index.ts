@@ -29,5 +29,17 @@ export type {
   WaiterInfo,
 } from '../core/store/lock-store.js';
 export type { Clock, Timer } from '../core/time/clock.js';
-export type { RedisClient, RedisEndpoint, RedisSubscriber, ReplicaConnection } from '../redis/redis-client.js';
+export type {
+  ClientListener,
+  ClientSocket,
+  ClusterClient,
+  ClusterListener,
+  ConnectionListener,
+  FurtherConnection,
+  NatMap,
+  ScriptClient,
+  ServerClient,
+  ServerTarget,
+} from '../redis/client-port.js';
+export type { RedisClient } from '../redis/redis-client.js';
 export type { ReplicaDemand, StoreContext, StoreFactory } from './store-context.js';

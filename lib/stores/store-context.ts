@@ -1,6 +1,6 @@
 import type { Clock } from '../core/time/clock.js';
 import type { LockStore } from '../core/store/lock-store.js';
-import type { RedisClient, RedisEndpoint, RedisSubscriber, ReplicaConnection } from '../redis/redis-client.js';
+import type { ClusterClient, ServerClient } from '../redis/client-port.js';
 
 /**
  * How many replicas must have a lock before it counts.
@@ -19,15 +19,8 @@ export interface ReplicaOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** How many replicas must have a lock, and how to open the connection that waits for them. */
-export interface ReplicaDemand extends Required<ReplicaOptions> {
-  /**
-   * Returns a new connection to the server of the client, not yet connected. The caller closes it. Returns undefined if
-   * the client cannot be duplicated, or is of a cluster. The connection does not resend commands, because WAIT counts
-   * only for what was written over the same connection.
-   */
-  connect(): ReplicaConnection | undefined;
-}
+/** How many replicas must have a lock. */
+export type ReplicaDemand = Required<ReplicaOptions>;
 
 /**
  * What a module instance passes to the factory of its store.
@@ -43,17 +36,12 @@ export interface StoreContext {
   /** How many replicas must have a lock. Undefined if the module's `replicas` option is not set. */
   readonly replicas?: ReplicaDemand | undefined;
   /** Returns the module's client. It is made by the first call, so a store without Redis opens no connection. */
-  redis(): RedisClient;
+  redis(): ServerClient | ClusterClient;
   /**
    * Opens a further Redis by a URL, options of ioredis or a client. It is connected when the application starts and
    * closed with the module.
    */
-  open(redis: unknown): RedisEndpoint;
-  /**
-   * Returns a new connection to the server of `redis()`, not yet connected, for subscriptions. The caller closes it.
-   * Returns undefined if the client cannot be duplicated.
-   */
-  subscriber(): RedisSubscriber | undefined;
+  open(redis: unknown): ServerClient | ClusterClient;
 }
 
 /**

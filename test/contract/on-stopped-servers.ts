@@ -7,12 +7,12 @@ import {
   type StoreContractOptions,
   type StoreUnderTest,
 } from 'nestjs-redis-lock/testing';
-import { openRedis } from '../../lib/redis/open-redis.js';
 import { type ClientLibrary, ioredis } from '../support/client-libraries.js';
 import type { ServerManualClock } from '../support/server-clock/server-manual-clock.js';
 import { StoppedServers } from '../support/server-clock/stopped-servers.js';
 import { counted, itDoesSomething } from './no-empty-tests.js';
-import { CONTEXT, declaredBy, unused } from './under-test.js';
+import { asPort } from '../support/client-port.js';
+import { CONTEXT, declaredBy } from './under-test.js';
 
 /** A store whose servers have a clock that the test moves. */
 export interface OnStoppedServers extends StoreUnderTest {
@@ -68,13 +68,11 @@ export class StoppedServersOfBlock {
     const clock = beside?.clock ?? this.servers.clock();
     const connections = await Promise.all(this.servers.urls.map((url) => library.connect(url)));
     const clients = connections.map(({ client }) => client);
-    const opened = openRedis(clients[0], clock);
     const store = factoryOf(clients)({
       ...CONTEXT,
       clock,
-      redis: () => clients[0],
-      subscriber: () => opened.subscriber(),
-      open: (client: unknown) => ({ client: client as RedisClient, subscriber: unused }),
+      redis: () => asPort(clients[0]),
+      open: asPort,
     });
     return {
       store: counted(store),

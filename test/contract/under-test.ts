@@ -4,9 +4,9 @@ import { Cluster, Redis } from 'ioredis';
 import type { LockStore, RedisClient, StoreFactory } from 'nestjs-redis-lock/store';
 import { ManualClock, type StoreUnderTest } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/time/clock.js';
-import { openRedis } from '../../lib/redis/open-redis.js';
 import { turnsContract } from '../../lib/testing/contract/turns-contract.js';
 import { type ClientLibrary, ioredis, type OpenClient } from '../support/client-libraries.js';
+import { asPort } from '../support/client-port.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
 /** A connection that the store must not open. */
@@ -14,7 +14,7 @@ export function unused(): never {
   throw new Error('the store must not open this connection');
 }
 
-export const CONTEXT = { requestTimeoutMs: 5_000, prefix: 'lock_', redis: unused, subscriber: unused, open: unused };
+export const CONTEXT = { requestTimeoutMs: 5_000, prefix: 'lock_', redis: unused, open: unused };
 
 /** How a store under test is connected. */
 export interface Connected {
@@ -32,8 +32,8 @@ const unconnected = (url?: string): RedisClient => new Redis(url ?? '', { lazyCo
 
 /** Returns a store that is never connected, for what it declares. */
 export function declaredBy(factory: StoreFactory, client: RedisClient = unconnected()): LockStore {
-  const open = (url: unknown) => ({ client: unconnected(url as string), subscriber: unused });
-  return factory({ ...CONTEXT, clock: new ManualClock(), redis: () => client, subscriber: unused, open });
+  const open = (url: unknown) => asPort(unconnected(url as string));
+  return factory({ ...CONTEXT, clock: new ManualClock(), redis: () => asPort(client), open });
 }
 
 /** As `declaredBy`, for a store on a cluster. */
@@ -74,12 +74,9 @@ export async function onCluster(
 }
 
 function connected(factory: StoreFactory, connection: OpenClient, min: number): StoreUnderTest {
-  const { client } = connection;
-  const opened = openRedis(client, new SystemClock());
-  const replicas = min > 0 ? { min, timeoutMs: 2_000, connect: () => opened.replicaConnection() } : undefined;
-  return inRealTime(factory, { redis: () => client, subscriber: () => opened.subscriber(), replicas }, () =>
-    connection.quit(),
-  );
+  const client = asPort(connection.client);
+  const replicas = min > 0 ? { min, timeoutMs: 2_000 } : undefined;
+  return inRealTime(factory, { redis: () => client, replicas }, () => connection.quit());
 }
 
 /**

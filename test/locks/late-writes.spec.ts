@@ -6,6 +6,7 @@ import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { deferred, outcome } from '../support/async.js';
+import { asPort } from '../support/client-port.js';
 import { FaultyStore } from '../support/faulty-store.js';
 import { KEY } from '../support/locks.js';
 import { inAnyOrder } from '../support/redis-locks.js';
@@ -23,7 +24,7 @@ function twoInstances() {
     return LockRuntime.start(options, undefined, { clock }).service;
   };
   // It is never connected.
-  const client = Object.assign(new Redis({ lazyConnect: true }), { written: () => written.promise });
+  const client = Object.assign(asPort(new Redis({ lazyConnect: true })), { written: () => written.promise });
   const locks = start((context) => {
     context.open(client);
     return store;

@@ -7,6 +7,7 @@ import {
   timestampOutcomes,
 } from 'nestjs-redis-lock/timestamp';
 import { ManualClock } from 'nestjs-redis-lock/testing';
+import { asPort } from './client-port.js';
 import { needWallClocks } from './server-clock/shim.js';
 import type { StoppedServers } from './server-clock/stopped-servers.js';
 import { uniquePrefix } from './shared-redis.js';
@@ -84,8 +85,7 @@ export class TimestampLocks {
       clock,
       requestTimeoutMs: 1_000,
       prefix: 'lock_',
-      redis: () => redis,
-      subscriber: none,
+      redis: () => asPort(redis),
       open: none,
     };
     return timestamp(options)(context);

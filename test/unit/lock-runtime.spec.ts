@@ -2,12 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import { memory } from 'nestjs-redis-lock';
 import type { LockStore, StoreFactory } from 'nestjs-redis-lock/store';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import type { RedisClient } from '../../lib/redis/redis-client.js';
+import type { ClusterClient, ServerClient } from '../../lib/redis/client-port.js';
 
 /** Returns a store in memory that opens a client, and some of whose methods are replaced. */
-function withClient(clients: RedisClient[], replaced: Partial<LockStore>): StoreFactory {
+function withClient(clients: (ServerClient | ClusterClient)[], replaced: Partial<LockStore>): StoreFactory {
   return (context) => {
-    clients.push(context.open('redis://127.0.0.1:1').client);
+    clients.push(context.open('redis://127.0.0.1:1'));
     return Object.assign(memory()(context), replaced);
   };
 }
@@ -21,7 +21,7 @@ describe('the end of a module instance', () => {
     ['close', { close: () => Promise.reject(new Error('it fails')) }],
     ['stop to report', { listen: () => failing }],
   ])('closes its connections if the store fails to %s', async (_what, replaced) => {
-    const clients: RedisClient[] = [];
+    const clients: (ServerClient | ClusterClient)[] = [];
     const runtime = LockRuntime.start({ store: withClient(clients, replaced), checks: { server: 'off' } });
     await expect(runtime.close()).rejects.toThrow('it fails');
     expect(clients.map(({ status }) => status)).toEqual(['end']);

@@ -1,12 +1,9 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
 import { DeadlineRequests, type PendingRequests } from '../deadline-requests.js';
-import { type ChannelKind, type ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
-import { ShardedSubscriber } from '../pubsub/sharded-subscriber.js';
-import type { RedisSubscriber } from '../redis-client.js';
+import type { ServerClient } from '../client-port.js';
+import { type ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { RedisConnection } from '../redis-connection.js';
 import type { RedisNode } from '../topology.js';
-import { AskingClient } from './asking-client.js';
-import type { ClusterNodeClient } from './cluster-client.js';
 
 /** Receives the events of a node. */
 export interface NodeListener {
@@ -19,7 +16,7 @@ export interface NodeListener {
   onNodeSilent(node: ClusterNode): void;
   /** The node has removed sharded channels, because their slot has moved. */
   onChannelsRemoved(node: ClusterNode): void;
-  /** The node's connection has ended. ioredis makes another client for it. */
+  /** The node's connection has ended. Another client takes its place. */
   onNodeEnded(node: ClusterNode): void;
   /** Receives the messages and the events of the nodes' channels. Undefined before `listen` and after its end. */
   readonly channels: ChannelListener | undefined;
@@ -33,27 +30,7 @@ export interface NodeDeps {
   readonly listener: NodeListener;
 }
 
-/**
- * Options of a further connection to a node. Unlike ioredis' own connections to nodes it reconnects by itself. Its
- * owner closes it together with the node.
- */
-export const NODE_COPY = {
-  lazyConnect: true,
-  maxRetriesPerRequest: null,
-  disconnectTimeout: 50,
-  enableAutoPipelining: false,
-  retryStrategy: (times: number): number => Math.min(times * 50, 2_000),
-};
-
-const SUBSCRIBER = {
-  ...NODE_COPY,
-  connectionName: 'nestjs-redis-lock:handoffs',
-  // Channels are named as a whole.
-  keyPrefix: '',
-  autoResubscribe: false,
-};
-
-/** One node of a cluster, for as long as ioredis' connection to it lasts. */
+/** One node of a cluster, for as long as the client's connection to it lasts. */
 export class ClusterNode implements RedisNode {
   readonly connection: RedisConnection;
   readonly deadlineRequests: DeadlineRequests;
@@ -73,14 +50,14 @@ export class ClusterNode implements RedisNode {
 
   constructor(
     readonly address: string,
-    readonly client: ClusterNodeClient,
+    readonly client: ServerClient,
     private readonly deps: NodeDeps,
   ) {
     const { clock, requestTimeoutMs, pending, listener } = deps;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, true, address);
     this.deadlineRequests = new DeadlineRequests(this.connection, clock, pending);
-    const subscribe = (kind: ChannelKind): RedisSubscriber => this.connectSubscriber(kind);
-    this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, subscribe, () => listener.channels);
+    const onMoved = (): void => listener.onChannelsRemoved(this);
+    this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, () => listener.channels, onMoved);
     const connectionListener = {
       onDisconnected: () => listener.onNodeDisconnected(this),
       // A node is usually another object when it is back, so the slot map knows which nodes were lost.
@@ -91,7 +68,7 @@ export class ClusterNode implements RedisNode {
     };
     const follower = { reconnect: () => this.source.reconnect(), close: () => this.close() };
     this.stopListening = this.connection.listen(connectionListener, follower);
-    if (client.status === 'wait') client.connect().catch(() => undefined);
+    if (client.status === 'wait') client.connect();
   }
 
   // A client that does not reconnect by itself rejects its queued commands when its connection ends.
@@ -103,8 +80,10 @@ export class ClusterNode implements RedisNode {
   get withAsking(): RedisNode {
     if (this.nodeWithAsking === undefined) {
       const { clock, requestTimeoutMs, pending } = this.deps;
-      const connection = new RedisConnection(new AskingClient(this.client), clock, requestTimeoutMs);
+      const { client } = this;
+      const connection = new RedisConnection(client, clock, requestTimeoutMs);
       connection.evalOnly = true;
+      connection.beforeScript = () => void client.send('asking').catch(() => undefined);
       this.nodeWithAsking = {
         connection,
         deadlineRequests: new DeadlineRequests(connection, clock, pending),
@@ -122,7 +101,7 @@ export class ClusterNode implements RedisNode {
     return pendingReply.then(this.onReply, this.onFailure) as Promise<T>;
   }
 
-  /** Stops using the node. The client's connection belongs to ioredis and stays as it is. */
+  /** Stops using the node. Its connection belongs to the client of the cluster and stays as it is. */
   close(): void {
     this.stopListening();
     this.silenceTimer?.cancel();
@@ -130,12 +109,6 @@ export class ClusterNode implements RedisNode {
     this.unansweredCount = -Infinity;
     this.source.close();
     this.deps.listener.onNodeEnded(this);
-  }
-
-  private connectSubscriber(kind: ChannelKind): RedisSubscriber {
-    const copy = this.client.duplicate(SUBSCRIBER);
-    copy.on('moved', () => this.deps.listener.onChannelsRemoved(this));
-    return new ShardedSubscriber(copy, kind === 'sharded or plain');
   }
 
   // A stopped node keeps its connection open, so its silence is the only sign that requests should go elsewhere.

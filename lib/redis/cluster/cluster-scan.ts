@@ -13,11 +13,6 @@ export interface ScannedNodes {
   refresh(): void;
 }
 
-/** The part of a client that asks a node for its slots. */
-interface NodesClient {
-  cluster(subcommand: 'NODES'): Promise<unknown>;
-}
-
 /** What a node says of itself: its id, its epoch, which rises with every slot that it takes over, and its slots. */
 interface NodeView {
   readonly text: string;
@@ -88,7 +83,7 @@ function viewsOf(nodes: readonly ClusterNode[], times: ScanTimes): Promise<reado
 }
 
 async function viewOf({ client }: RedisConnection, times: ScanTimes): Promise<NodeView> {
-  const reply = await withinTime((client as unknown as NodesClient).cluster('NODES'), times);
+  const reply = await withinTime(client.send('cluster', [], ['NODES']), times);
   return toView(String(reply));
 }
 

@@ -1,8 +1,7 @@
 import { type Clock, withTimeout } from '../../core/time/clock.js';
-import { LockConfigError } from '../../core/errors.js';
 import { downServer, type ServerPing } from '../../core/store/store-ping.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
-import type { RedisCluster } from './cluster-client.js';
+import type { ClusterClient } from '../client-port.js';
 import type { ChannelListener, ChannelSource, ChannelSources } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
 import type { RedisConnection } from '../redis-connection.js';
@@ -32,27 +31,15 @@ export class ClusterTopology implements Topology, ChannelSources {
   /** The client's `keyPrefix`. It counts for the slot of a key. */
   readonly prefix: string;
   private readonly pinger: Pinger;
-  /** The part of `prefix` that the clients of the nodes do not add by themselves. */
-  private readonly addedPrefix: string;
 
-  /** @throws LockConfigError if nodes have another `keyPrefix` than the cluster. */
   constructor(
-    cluster: RedisCluster,
+    cluster: ClusterClient,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
   ) {
-    this.prefix = cluster.options?.keyPrefix ?? '';
-    const nodePrefix = cluster.options?.redisOptions?.keyPrefix ?? '';
-    if (nodePrefix !== '' && nodePrefix !== this.prefix) {
-      throw new LockConfigError('redis: keyPrefix and redisOptions.keyPrefix of a Cluster are two; allowed is one.');
-    }
-    this.addedPrefix = nodePrefix === '' ? this.prefix : '';
+    this.prefix = cluster.keyPrefix;
     this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
     this.slotMap = new SlotMap(cluster, clock, requestTimeoutMs, (key) => this.slotOf(key));
-  }
-
-  keyOf(key: string): string {
-    return this.addedPrefix + key;
   }
 
   /** Returns the part of the prefixed key that decides its slot. */

@@ -3,14 +3,14 @@ import type { Clock, Timer } from '../../core/time/clock.js';
 import type { KeyFilter, StoreListener } from '../../core/store/lock-store.js';
 import { PendingRequests } from '../deadline-requests.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
+import { type ClusterClient, type FurtherConnection, mastersOf, type ServerClient } from '../client-port.js';
 import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
-import { clusterFailure } from '../redis-errors.js';
+import { toError } from '../redis-errors.js';
 import type { RedisConnection } from '../redis-connection.js';
 import type { RedisNode } from '../topology.js';
-import type { ClusterNodeClient, RedisCluster } from './cluster-client.js';
 import { SLOTS } from './hash-slot.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
-import { formatAddress, type NodeAddress, type Redirection, targetAddress } from '../redirection.js';
+import { type Redirection, targetAddress } from '../redirection.js';
 
 type ConnectionListener = Pick<
   StoreListener,
@@ -25,13 +25,13 @@ const RECONNECT_AFTER_MS = 100;
 const RECONNECT_AFTER_AT_MOST_MS = 1_000;
 
 /**
- * The node of each slot, as far as is known: from ioredis' slot table and from redirections since. ioredis' own routing
- * is not used, because a request depends on what is known of its node, such as its clock.
+ * The node of each slot, as far as is known: from the client's slot table and from redirections since. The client's own
+ * routing is not used, because a request depends on what is known of its node, such as its clock.
  */
 export class SlotMap implements NodeListener {
   private readonly nodes = new Map<string, ClusterNode>();
-  /** Clients of nodes that ioredis did not know, made here. */
-  private readonly ownClients = new Set<ClusterNodeClient>();
+  /** Connections to nodes that were not in the slot table, by address. */
+  private readonly ownConnections = new Map<string, FurtherConnection>();
   /** The addresses that nodes have named by MOVED since the slot table was read. */
   private readonly movedTo = new Map<number, string>();
   /** The addresses of nodes whose connection has ended and is not back. */
@@ -50,7 +50,7 @@ export class SlotMap implements NodeListener {
   private stopped = false;
 
   constructor(
-    private readonly cluster: RedisCluster,
+    private readonly cluster: ClusterClient,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
     private readonly slotOf: (key: string) => number,
@@ -61,22 +61,19 @@ export class SlotMap implements NodeListener {
     const { cluster } = this;
     this.listener = listener;
     this.channels = channels;
-    const onRefresh = (): void => this.onRefresh();
-    const onError = (error: Error): void => listener.onUnreachable(clusterFailure(error));
-    cluster.on('refresh', onRefresh);
-    // ioredis prints errors only if the client has no error listener. A listener of ours would silence them.
-    const listensToErrors = cluster.listenerCount('error') > 0;
-    if (listensToErrors) cluster.on('error', onError);
+    const stopWatching = cluster.watch({
+      refresh: () => this.onRefresh(),
+      error: (error) => listener.onUnreachable(error),
+    });
     if (cluster.status !== 'wait') this.startOutageTimer();
     return () => {
       this.stopped = true;
-      cluster.off('refresh', onRefresh);
-      if (listensToErrors) cluster.off('error', onError);
+      stopWatching();
       this.outageTimer?.cancel();
       this.refreshTimer?.cancel();
       this.reconnectTimer?.cancel();
       this.listener = undefined;
-      for (const client of this.ownClients) client.disconnect();
+      for (const connection of this.ownConnections.values()) connection.disconnect();
       for (const node of this.nodes.values()) node.close();
       this.channels = undefined;
     };
@@ -95,8 +92,7 @@ export class SlotMap implements NodeListener {
 
   /** Returns the known masters of slots, by address. Undefined for one without a connection. */
   masterNodes(): ReadonlyMap<string, ClusterNode | undefined> {
-    const addresses = [...this.cluster.slots.map((known) => known?.[0]), ...this.movedTo.values()];
-    const known = new Set(addresses.filter((address) => address !== undefined));
+    const known = new Set([...mastersOf(this.cluster), ...this.movedTo.values()]);
     return new Map([...known].map((address) => [address, this.nodeAt(address)]));
   }
 
@@ -118,9 +114,8 @@ export class SlotMap implements NodeListener {
     const { kind } = redirection;
     if (kind === 'again') return undefined;
     if (kind === 'lost') return void this.refresh();
-    const target = targetAddress(redirection, from?.client.options.host, this.cluster.options?.natMap);
-    const address = formatAddress(target);
-    if (kind === 'ask') return this.nodeAt(address) ?? this.connectTo(address, target, from);
+    const address = targetAddress(redirection, from?.address, this.cluster.natMap);
+    if (kind === 'ask') return this.nodeAt(address) ?? this.connectTo(address);
     this.movedTo.set(slot, address);
     this.refresh();
     return this.nodeAt(address);
@@ -139,7 +134,7 @@ export class SlotMap implements NodeListener {
     this.lost.add(address);
     this.reconnectLater(RECONNECT_AFTER_MS);
     // A client that does not reconnect by itself rejects its commands, and they are sent to another node.
-    if (typeof client.options.retryStrategy !== 'function') return;
+    if (!client.reconnects) return;
     const concerns: KeyFilter = (key) => this.addressOf(this.slotOf(key)) === address;
     this.listener?.onDisconnected(concerns);
   }
@@ -174,27 +169,26 @@ export class SlotMap implements NodeListener {
 
   onNodeEnded(node: ClusterNode): void {
     if (this.nodes.get(node.address) === node) this.nodes.delete(node.address);
-    this.ownClients.delete(node.client);
+    this.ownConnections.delete(node.address);
     this.refresh();
   }
 
   private nodeAt(address: string): ClusterNode | undefined {
     const known = this.nodes.get(address);
     if (known !== undefined || this.stopped) return known;
-    const client = this.cluster.nodes('all').find(({ options: { host, port } }) => `${host}:${port}` === address);
-    return client === undefined || client.status === 'end' ? undefined : this.addNode(address, client);
+    const client = this.cluster.nodeAt(address);
+    return client && this.addNode(address, client);
   }
 
-  // ioredis does not know a node whose first slot is being migrated, but some keys are already there.
-  private connectTo(address: string, target: NodeAddress, from: ClusterNode | undefined): ClusterNode | undefined {
-    if (from === undefined || this.stopped) return undefined;
-    const client = from.client.duplicate({ ...target, retryStrategy: null });
-    client.on('error', () => undefined);
-    this.ownClients.add(client);
+  // A node whose first slot is being migrated has some keys already, and is not in the slot table.
+  private connectTo(address: string): ClusterNode | undefined {
+    const client = this.stopped ? undefined : this.cluster.connectTo(address);
+    if (client === undefined) return undefined;
+    this.ownConnections.set(address, client);
     return this.addNode(address, client);
   }
 
-  private addNode(address: string, client: ClusterNodeClient): ClusterNode {
+  private addNode(address: string, client: ServerClient): ClusterNode {
     const { clock, requestTimeoutMs, pending } = this;
     const node = runOutside(
       () => new ClusterNode(address, client, { clock, requestTimeoutMs, pending, listener: this }),
@@ -207,12 +201,10 @@ export class SlotMap implements NodeListener {
     this.refreshTimer = undefined;
     this.mayRefreshAt = this.clock.now() + REFRESH_AFTER_MS;
     const { status } = this.cluster;
-    if (status === 'wait') this.cluster.connect().catch(() => undefined);
-    // In other states ioredis reads the table itself. In `connect` the node that it reads from may hang.
+    if (status === 'wait') this.cluster.connect();
+    // In other states the client reads the table itself. In `connect` the node that it reads from may hang.
     if (status !== 'ready' && status !== 'connect') return this.startOutageTimer();
-    this.cluster.refreshSlotsCache((error) => {
-      if (error) this.listener?.onUnreachable(clusterFailure(error));
-    });
+    this.cluster.refresh().catch((error: unknown) => this.listener?.onUnreachable(toError(error)));
   }
 
   private onRefresh(): void {
@@ -229,19 +221,19 @@ export class SlotMap implements NodeListener {
     if (moved.size > 0) this.listener?.onReconnected((key) => moved.has(this.slotOf(key)));
   }
 
-  /** Connects to lost nodes, after longer and longer pauses. ioredis would do so with the next request. */
+  /** Connects to lost nodes, after longer and longer pauses. */
   private reconnectLater(delayMs: number): void {
     if (this.stopped || this.reconnectTimer !== undefined) return;
     const reconnect = (): void => {
       this.reconnectTimer = undefined;
-      const masters = new Set(this.cluster.slots.map((addresses) => addresses?.[0]));
+      const masters = mastersOf(this.cluster);
       for (const address of this.lost) {
         // A node without slots has no locks.
         if (masters.has(address)) this.nodeAt(address);
         else this.lost.delete(address);
       }
       if (this.lost.size === 0) return;
-      // Only a refresh makes ioredis create a client for a node whose connection has ended.
+      // Only a refresh makes a client for a node whose connection has ended.
       this.refresh();
       this.reconnectLater(Math.min(delayMs * 2, RECONNECT_AFTER_AT_MOST_MS));
     };

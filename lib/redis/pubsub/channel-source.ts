@@ -1,10 +1,10 @@
 import { runOutside } from '../../core/context/async-context.js';
 import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../core/time/clock.js';
 import { messageOf } from '../../core/errors.js';
-import type { RedisSubscriber } from '../redis-client.js';
+import type { FurtherConnection } from '../client-port.js';
 import type { Follower, RedisConnection } from '../redis-connection.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
-import { unavailableBecause } from '../redis-errors.js';
+import { isShardingMissing, unavailableBecause } from '../redis-errors.js';
 import { probeDelayMs } from './probe-delay.js';
 
 /**
@@ -33,7 +33,7 @@ export interface ChannelListener {
   onMessage(source: ChannelSource, channel: string, message: string): void;
   /** Subscribing is refused, and why. */
   onRefused(why: string): void;
-  /** The source has removed channels because a slot has moved. ioredis does not say which. */
+  /** The source has removed channels because a slot has moved. It does not say which. */
   onChannelsRemoved(source: ChannelSource): void;
   /** Slots may have moved to other nodes. */
   onSlotsChanged(): void;
@@ -53,12 +53,15 @@ export const PROBE_NOT_RECEIVED = 'a probe was not received: its connection may 
  */
 export class ChannelSource implements Follower {
   /** @internal For tests, as are all public members below. */
-  subscriber: RedisSubscriber | undefined;
+  subscriber: FurtherConnection | undefined;
   /** @internal When the last message or reply arrived. */
   receivedAt = 0;
   /** @internal */
   pinging = false;
   private state: 'closed' | 'connecting' | 'ready' = 'closed';
+  private kind: ChannelKind = 'sharded';
+  /** Channels of a cluster that were subscribed as plain ones, because the server has no sharded ones. */
+  private readonly plain = new Set<string>();
   /** How many connections in a row were accepted and did not become ready. */
   private failedConnects = 0;
   /** Fires if a connection that was accepted does not become ready. */
@@ -68,16 +71,16 @@ export class ChannelSource implements Follower {
 
   /**
    * @param connection sends commands to the server, probes among them.
-   * @param connect makes a connection for subscriptions. Returns undefined if the client that was given cannot be
-   *   duplicated.
    * @param listener returns the listener. Undefined after the end of the store.
+   * @param onMoved called if the server has removed channels because a slot has moved. Given for a node of a cluster.
+   *   A single server has plain channels only.
    */
   constructor(
     readonly connection: RedisConnection,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
-    private readonly connect: (kind: ChannelKind) => RedisSubscriber | undefined,
     private readonly listener: () => ChannelListener | undefined,
+    private readonly onMoved?: () => void,
   ) {}
 
   /** True if channels can be subscribed, as far as is known. */
@@ -92,9 +95,10 @@ export class ChannelSource implements Follower {
   open(kind: ChannelKind): void {
     if (this.state !== 'closed' || this.reopenTimer !== undefined) return;
     this.state = 'connecting';
+    this.kind = kind;
     runOutside(() => {
       try {
-        const subscriber = this.connect(kind);
+        const subscriber = this.connection.client.open('handoffs');
         if (subscriber === undefined) this.listener()?.onRefused('the client that was given cannot be duplicated');
         else this.use(subscriber);
       } catch (error) {
@@ -108,7 +112,7 @@ export class ChannelSource implements Follower {
     const { subscriber } = this;
     if (!this.ready || subscriber === undefined) throw unavailableBecause(new Error('no connection'), 'pub/sub');
     try {
-      await withTimeout(this.clock, this.requestTimeoutMs, subscriber.subscribe(channel), () => {
+      await withTimeout(this.clock, this.requestTimeoutMs, this.subscribeBy(subscriber, channel), () => {
         throw new Error('no reply');
       });
     } catch (error) {
@@ -120,7 +124,8 @@ export class ChannelSource implements Follower {
 
   /** Unsubscribes from a channel in the background. */
   unsubscribe(channel: string): void {
-    if (this.ready) this.subscriber?.unsubscribe(channel).catch(() => undefined);
+    const isSharded = !this.plain.delete(channel) && this.onMoved !== undefined;
+    if (this.ready) this.subscriber?.unsubscribe(channel, isSharded).catch(() => undefined);
   }
 
   /** Sends PING in the background if nothing was received for 3 s. Reconnects if there is no reply in time. */
@@ -133,7 +138,7 @@ export class ChannelSource implements Follower {
       this.receivedAt = clock.now();
     };
     // An error is a reply, too.
-    const pong = subscriber.ping().then(onReply, onReply);
+    const pong = subscriber.send('ping').then(onReply, onReply);
     withTimeout(clock, requestTimeoutMs, pong, () => this.reconnect())
       .catch(() => undefined)
       .finally(() => (this.pinging = false));
@@ -156,27 +161,38 @@ export class ChannelSource implements Follower {
     if (ready) this.listener()?.onSourceLost(this);
   }
 
-  private use(subscriber: RedisSubscriber): void {
+  private async subscribeBy(subscriber: FurtherConnection, channel: string): Promise<unknown> {
+    this.plain.delete(channel);
+    try {
+      return await subscriber.subscribe(channel, this.onMoved !== undefined);
+    } catch (error) {
+      if (this.kind === 'sharded' || !isShardingMissing(error)) throw error;
+      this.plain.add(channel);
+      return subscriber.subscribe(channel, false);
+    }
+  }
+
+  private use(subscriber: FurtherConnection): void {
     this.subscriber = subscriber;
-    const on = (event: 'connect' | 'ready' | 'close' | 'end', then: () => void): void => {
-      subscriber.on(event, () => {
-        if (this.subscriber === subscriber) then();
-      });
+    const ifUsed = (then: () => void) => (): void => {
+      if (this.subscriber === subscriber) then();
     };
-    subscriber.on('error', () => undefined);
-    on('connect', () => this.onConnect(subscriber));
-    on('ready', () => this.onReady());
-    on('close', () => this.onClose());
-    on('end', () => this.end('its connection has ended, and its retryStrategy makes no other one'));
-    subscriber.on('message', (channel, message) => {
-      this.receivedAt = this.clock.now();
-      this.listener()?.onMessage(this, channel, message);
+    subscriber.watch({
+      connect: ifUsed(() => this.onConnect(subscriber)),
+      ready: ifUsed(() => this.onReady()),
+      close: ifUsed(() => this.onClose()),
+      end: ifUsed(() => this.end('its connection has ended, and its retryStrategy makes no other one')),
+      message: (channel, message) => {
+        this.receivedAt = this.clock.now();
+        this.listener()?.onMessage(this, channel, message);
+      },
+      moved: () => this.onMoved?.(),
     });
-    subscriber.connect().catch(() => undefined);
+    subscriber.connect();
   }
 
   // A server that hangs accepts connections that never become ready. Another server may have its place by now.
-  private onConnect(subscriber: RedisSubscriber): void {
+  private onConnect(subscriber: FurtherConnection): void {
     const delayMs = probeDelayMs(this.requestTimeoutMs, this.failedConnects);
     this.connectTimer?.cancel();
     this.connectTimer = scheduleTimeout(this.clock, delayMs, () => {

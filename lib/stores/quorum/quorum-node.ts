@@ -6,7 +6,7 @@ import type { StoreOperation } from '../../core/store/store-health.js';
 import { describeState } from '../../redis/connection-state.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
 import { scanKeys, type ScanRequest, scanWithoutPrefix } from '../../redis/key-scan.js';
-import type { RedisClient } from '../../redis/redis-client.js';
+import type { ServerClient } from '../../redis/client-port.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
@@ -82,7 +82,7 @@ export class QuorumNode {
     readonly name: string,
     /** The index of the node among all, sorted by name. It is the same in every instance with the same nodes. */
     private readonly place: number,
-    readonly client: RedisClient,
+    readonly client: ServerClient,
     private readonly clock: Clock,
     private readonly timeouts: NodeTimeouts,
     private readonly fences: FenceKeys,
@@ -231,7 +231,7 @@ export class QuorumNode {
     const times = { clock, ...timeouts };
     const scan = (whole: ScanRequest): AsyncIterable<readonly string[]> => scanKeys(this.connection, whole, times);
     try {
-      yield* scanWithoutPrefix(this.client.options?.keyPrefix ?? '', request, scan);
+      yield* scanWithoutPrefix(this.client.keyPrefix, request, scan);
     } catch (error) {
       throw unavailableBecause(causeOf(error), `a listing of the locks of ${this.name}`);
     }

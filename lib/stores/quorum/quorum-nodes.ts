@@ -7,7 +7,7 @@ import type { StoreListener } from '../../core/store/lock-store.js';
 import { StoreHealth, type StoreOperation } from '../../core/store/store-health.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
-import { isCluster } from '../../redis/cluster/cluster-client.js';
+import { isCluster, type ServerClient, type ServerTarget } from '../../redis/client-port.js';
 import type { StoreContext } from '../store-context.js';
 import { noMajority } from './quorum-errors.js';
 import { type NodeListener, type NodeTimeouts, QuorumNode } from './quorum-node.js';
@@ -55,7 +55,7 @@ export function openNodes(
     if (!isAddress(address))
       throw refused(`node ${i + 1} is no URL, no options of ioredis and no client (a Cluster is none)`);
   }
-  const clients = given.map((address) => context.open(address).client);
+  const clients = given.map((address) => context.open(address) as ServerClient);
   const names = clients.map((client, i) => nameOf(client) ?? `node ${i + 1}`);
   const places = names.toSorted();
   const nodes = clients.map((client, i) => {
@@ -79,25 +79,16 @@ function isAddress(address: unknown): boolean {
   return typeof address === 'object' && address !== null && !isCluster(address) && !('nodes' in address);
 }
 
-interface Address {
-  readonly host?: string;
-  readonly port?: number;
-  readonly path?: string | null;
-  readonly sentinels?: readonly Address[] | null;
-  readonly name?: string | null;
-}
-
 /** Returns the address that a client connects to. Two databases of one server are the same node. */
-function nameOf(client: RedisClient): string | undefined {
-  const { options } = client as { readonly options?: Address };
-  if (options === undefined) return undefined;
-  if (options.sentinels) return `${options.name} of ${options.sentinels.map(addressOf).toSorted().join(', ')}`;
-  return options.path ?? addressOf(options);
+function nameOf({ target }: ServerClient): string | undefined {
+  if (target.sentinels) return `${target.name} of ${target.sentinels.map(addressOf).toSorted().join(', ')}`;
+  if (target.path) return target.path;
+  return target.host === undefined ? undefined : addressOf(target);
 }
 
 const LOOPBACK = ['localhost', '::1', '0.0.0.0', '::', ''];
 
-function addressOf({ host = 'localhost', port = 6379 }: Address): string {
+function addressOf({ host = 'localhost', port = 6379 }: ServerTarget): string {
   const name = host.toLowerCase();
   return `${LOOPBACK.includes(name) ? '127.0.0.1' : name}:${port}`;
 }

@@ -1,6 +1,6 @@
 import type { StoreListener } from '../../core/store/lock-store.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
-import { isCluster, type RedisCluster } from '../../redis/cluster/cluster-client.js';
+import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import type { Topology } from '../../redis/topology.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { StoreContext } from '../store-context.js';
@@ -24,23 +24,25 @@ export interface Listening {
 /** Returns the topology of the client: a cluster or a single node. */
 export function redissonTopology(context: StoreContext): RedissonTopology {
   const client = context.redis();
-  return isCluster(client) ? new ClusterRedisson(client, context) : new SingleNodeRedisson(context);
+  return isCluster(client) ? new ClusterRedisson(client, context) : new SingleNodeRedisson(client, context);
 }
 
 class SingleNodeRedisson extends SingleNode implements RedissonTopology {
   readonly releaseArgs: readonly string[] = [];
 
-  constructor(private readonly context: StoreContext) {
-    super(context.redis(), context.clock, context.requestTimeoutMs);
+  constructor(
+    client: ServerClient,
+    private readonly context: StoreContext,
+  ) {
+    super(client, context.clock, context.requestTimeoutMs);
   }
 
   listen(listener: StoreListener, events: LockPubSubListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
     // Named as the channels of locks are, so that an ACL that allows those allows this one. No lock has that name.
     const probeChannel = channelOf(`nestjs-redis-lock:${listener.instanceId}`);
-    const connect = () => this.context.subscriber();
     const channels = (): LockPubSub['subscriptions'] => pubsub.subscriptions;
-    const source = new ChannelSource(this.connection, clock, requestTimeoutMs, connect, channels);
+    const source = new ChannelSource(this.connection, clock, requestTimeoutMs, channels);
     const sources = { sourceOf: () => source };
     const nameOf = (key: string): string => channelOf(this.prefix + key);
     const pubsub: LockPubSub = new LockPubSub(clock, requestTimeoutMs, events, sources, nameOf, probeChannel);
@@ -52,7 +54,7 @@ class ClusterRedisson extends ClusterTopology implements RedissonTopology {
   readonly releaseArgs: readonly string[] = ['sharded'];
 
   constructor(
-    cluster: RedisCluster,
+    cluster: ClusterClient,
     private readonly context: StoreContext,
   ) {
     super(cluster, context.clock, context.requestTimeoutMs);

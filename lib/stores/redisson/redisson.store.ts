@@ -173,7 +173,7 @@ class RedissonStore implements LockStore {
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     const calls = requests.map(({ keys, owner, leaseMs }) => ({
       key: keys[0],
-      keys: [this.topology.keyOf(keys[0])],
+      keys: [keys[0]],
       args: [this.owners.fieldOf(owner), wholeMs(leaseMs)],
     }));
     const replies = await this.topology.runAll(extendScript, calls);
@@ -237,7 +237,7 @@ class RedissonStore implements LockStore {
     // In the client's queue releases would pile up during an outage. The engine repeats a failed release.
     if (!failsFast) return Promise.reject(new Error('there is no connection'));
     const args = [this.owners.fieldOf(owner), String(closedForMs), this.channelOf(key), ...this.topology.releaseArgs];
-    return releaseScript.run(connection, [this.topology.keyOf(key)], args);
+    return releaseScript.run(connection, [key], args);
   }
 
   private async forceReleaseAt({ connection }: RedisNode, key: string, ifToken: number | undefined) {
@@ -249,15 +249,14 @@ class RedissonStore implements LockStore {
     if (held === null || (ifToken !== undefined && held.token !== ifToken)) return false;
     const args = [held.holder, this.channelOf(key), ...this.topology.releaseArgs];
     const { losses } = connection;
-    const released = await forceReleaseScript.run(connection, [this.topology.keyOf(key)], args);
+    const released = await forceReleaseScript.run(connection, [key], args);
     // The client has sent the script again, which may have found that its first run has released the lock.
     if (!released && connection.losses !== losses) throw new Error('the connection ended before the reply');
     return released;
   }
 
   private keysOf(key: string): readonly string[] {
-    const names = this.fencing ? [key, tokenKeyOf(key)] : [key];
-    return names.map((name) => this.topology.keyOf(name));
+    return this.fencing ? [key, tokenKeyOf(key)] : [key];
   }
 
   /** Returns the channel of a key. A client applies its prefix to keys, but not to channels. */

@@ -1,24 +1,12 @@
 import type { ExtendReply, ShortestLease } from '../../core/store/lock-store.js';
 import { type Clock, withTimeout } from '../../core/time/clock.js';
+import type { ServerClient } from '../../redis/client-port.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { toError } from '../../redis/redis-errors.js';
 import type { Expiry, ExpiryClock } from './expiry-clock.js';
 import type { HeldLease } from './held-leases.js';
 import { publishOutcome } from './timestamp-outcomes.js';
 import type { Renewal, TakeReply, TakeRequest, TimestampProtocol } from './timestamp-protocol.js';
-
-/** The plain commands, as ioredis has them. */
-export interface PlainCommands {
-  get(key: string): Promise<string | null>;
-  setnx(key: string, value: string): Promise<unknown>;
-  getset(key: string, value: string): Promise<string | null>;
-  set(key: string, value: string, condition: 'XX'): Promise<unknown>;
-  set(key: string, value: string, unit: 'EX' | 'PX', ttl: string, condition: 'XX'): Promise<unknown>;
-  expire(key: string, seconds: string): Promise<unknown>;
-  pexpire(key: string, ms: string): Promise<unknown>;
-  pttl(key: string): Promise<unknown>;
-  del(key: string): Promise<unknown>;
-}
 
 /** After this number of lost races the lock counts as held. */
 const MAX_ROUNDS = 10;
@@ -39,14 +27,16 @@ export const SHORTEST_PLAIN_LEASE: ShortestLease = {
  */
 export class TimestampCommands implements TimestampProtocol {
   private reaching: Promise<unknown> | undefined;
+  private readonly client: ServerClient;
 
   constructor(
     private readonly connection: RedisConnection,
-    private readonly commands: PlainCommands,
     private readonly time: ExpiryClock,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
-  ) {}
+  ) {
+    this.client = connection.client;
+  }
 
   get ready(): boolean {
     return this.connection.ready;
@@ -55,7 +45,7 @@ export class TimestampCommands implements TimestampProtocol {
   prepare(key: string, until: number): Promise<void> {
     // The command waits in the client's queue until the connection is back. One serves all callers, so that they do not
     // pile up.
-    this.reaching ??= this.commands.get(key).finally(() => (this.reaching = undefined));
+    this.reaching ??= this.get(key).finally(() => (this.reaching = undefined));
     const reached = this.reaching.then(
       () => undefined,
       (error: unknown) => {
@@ -71,9 +61,9 @@ export class TimestampCommands implements TimestampProtocol {
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
       if (!this.isCurrent(request)) return { status: 'expired' };
       const expiry = this.time.expiryAfter(leaseMs);
-      const created = Number(await this.commands.setnx(key, String(expiry.value))) === 1;
+      const created = Number(await this.client.send('setnx', [key], [String(expiry.value)])) === 1;
       if (created) return this.grant(key, 'acquired', expiry);
-      const held = await this.commands.get(key);
+      const held = await this.get(key);
       if (held === null) {
         publishOutcome(key, 'deletedMeanwhile');
         continue;
@@ -97,7 +87,7 @@ export class TimestampCommands implements TimestampProtocol {
 
   async end(lease: HeldLease): Promise<boolean> {
     if (!(await this.isOurs(lease)) || this.isEnding(lease)) return false;
-    return Number(await this.commands.del(lease.key)) === 1;
+    return Number(await this.client.send('del', [lease.key])) === 1;
   }
 
   async keep(lease: HeldLease, expiry: Expiry): Promise<boolean> {
@@ -106,9 +96,9 @@ export class TimestampCommands implements TimestampProtocol {
 
   /** Replaces an expired value by GETSET. Returns undefined if another client was faster. */
   private async takeOver(key: string, expired: string, leaseMs: number): Promise<TakeReply | undefined> {
-    const { commands, time } = this;
+    const { client, time } = this;
     const expiry = time.expiryAfter(leaseMs);
-    const old = await commands.getset(key, String(expiry.value));
+    const old = (await client.send('getset', [key], [String(expiry.value)])) as string | null;
     if (old === expired) return this.grant(key, 'takenOver', expiry);
     // The key was deleted meanwhile, and nobody else was granted the lock. A new round would wait for our own value.
     if (old === null) return this.grant(key, 'acquired', expiry);
@@ -116,7 +106,7 @@ export class TimestampCommands implements TimestampProtocol {
     // We have overwritten the winner's value. A later one does no harm. An earlier one, of a shorter or older lease,
     // would let others take over the winner's lock too soon.
     const winners = time.read(old);
-    if (winners === undefined || winners > expiry.value) await commands.set(key, old, 'XX');
+    if (winners === undefined || winners > expiry.value) await client.send('set', [key], [old, 'XX']);
     return undefined;
   }
 
@@ -137,13 +127,13 @@ export class TimestampCommands implements TimestampProtocol {
   }
 
   private async isOurs(lease: HeldLease): Promise<boolean> {
-    const held = await this.commands.get(lease.key);
+    const held = await this.get(lease.key);
     if (held === null || this.time.isOver(lease)) return false;
     const value = this.time.read(held);
     if (lease.wrote(value)) return true;
     if (!lease.covers(value)) return false;
     // The loser of a race leaves no TTL. A later holder sets one.
-    return Number(await this.commands.pttl(lease.key)) === -1 && this.time.isInRace(lease);
+    return Number(await this.client.send('pttl', [lease.key])) === -1 && this.time.isInRace(lease);
   }
 
   /**
@@ -157,11 +147,16 @@ export class TimestampCommands implements TimestampProtocol {
   private async replace(lease: HeldLease, expiry: Expiry): Promise<boolean> {
     const unit = this.time.unit === 's' ? 'EX' : 'PX';
     lease.onWrite(expiry);
-    return (await this.commands.set(lease.key, String(expiry.value), unit, String(expiry.ttl), 'XX')) !== null;
+    const args = [String(expiry.value), unit, String(expiry.ttl), 'XX'];
+    return (await this.client.send('set', [lease.key], args)) !== null;
   }
 
   private setTtl(key: string, { ttl }: Expiry): Promise<unknown> {
-    return this.time.unit === 's' ? this.commands.expire(key, String(ttl)) : this.commands.pexpire(key, String(ttl));
+    return this.client.send(this.time.unit === 's' ? 'expire' : 'pexpire', [key], [String(ttl)]);
+  }
+
+  private get(key: string): Promise<string | null> {
+    return this.client.send('get', [key]) as Promise<string | null>;
   }
 
   private isCurrent({ expiresAt, isWanted }: TakeRequest): boolean {

@@ -14,11 +14,12 @@ import {
   type StoreListener,
   type StorePing,
 } from '../../core/store/lock-store.js';
+import { LockConfigError } from '../../core/errors.js';
 import { helperKey } from '../../core/keys/resource-key.js';
 import type { Clock } from '../../core/time/clock.js';
-import { refuseCluster } from '../../redis/cluster/cluster-client.js';
+import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { Pinger } from '../../redis/pinger.js';
-import { type AddressedClient, serverNameOf } from '../../redis/server-address.js';
+import { serverNameOf } from '../../redis/server-address.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { toRemainingMs } from '../../redis/decode.js';
 import { scanKeys, type ScanRequest, type ScanTimes, scanWithoutPrefix, withinTime } from '../../redis/key-scan.js';
@@ -28,7 +29,7 @@ import { listLocks } from '../list-locks.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { ExpiryClock } from './expiry-clock.js';
 import { HeldLease, HeldLeases } from './held-leases.js';
-import { type PlainCommands, SHORTEST_PLAIN_LEASE, TimestampCommands } from './timestamp-commands.js';
+import { SHORTEST_PLAIN_LEASE, TimestampCommands } from './timestamp-commands.js';
 import { type ResolvedTimestampOptions, resolveTimestampOptions, type TimestampOptions } from './timestamp-options.js';
 import type { Renewal, TakeReply, TimestampProtocol } from './timestamp-protocol.js';
 import { TimestampScripts } from './timestamp-scripts.js';
@@ -88,7 +89,7 @@ class TimestampStore implements LockStore {
   private readonly pinger: Pinger;
   /** A key that the Redis user may read, for the ping: the last one that was requested. */
   private readableKey: string;
-  private readonly commands: PlainCommands;
+  private readonly client: ServerClient;
   private readonly time: ExpiryClock;
   private readonly protocol: TimestampProtocol;
   private readonly acquires = new Map<string, PendingAcquire>();
@@ -101,13 +102,12 @@ class TimestampStore implements LockStore {
     const { clock, requestTimeoutMs } = context;
     this.clock = clock;
     this.requestTimeoutMs = requestTimeoutMs;
-    const client = context.redis();
-    refuseCluster(client, 'timestamp()');
-    this.prefix = client.options?.keyPrefix ?? '';
+    const client = oneServer(context.redis());
+    this.prefix = client.keyPrefix;
     this.times = { clock, requestTimeoutMs };
-    this.commands = client as unknown as PlainCommands;
+    this.client = client;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, scripts);
-    const send = scripts ? undefined : () => this.commands.get(this.readableKey);
+    const send = scripts ? undefined : () => client.send('get', [this.readableKey]);
     this.readableKey = `${context.prefix}ping`;
     this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs, send });
     this.time = new ExpiryClock(clock, unit);
@@ -116,7 +116,7 @@ class TimestampStore implements LockStore {
       const protocol = new TimestampScripts(this.connection, this.time, clock, requestTimeoutMs);
       this.protocol = protocol;
       this.forceRelease = ({ key }) => this.force(key, protocol);
-    } else this.protocol = new TimestampCommands(this.connection, this.commands, this.time, clock, requestTimeoutMs);
+    } else this.protocol = new TimestampCommands(this.connection, this.time, clock, requestTimeoutMs);
     this.capabilities = {
       name: 'timestamp()',
       queue: false,
@@ -206,7 +206,7 @@ class TimestampStore implements LockStore {
   }
   async ping(): Promise<StorePing> {
     const { client } = this.connection;
-    const server = await this.pinger.ping(client, serverNameOf(client as AddressedClient));
+    const server = await this.pinger.ping(client, serverNameOf(client));
     return { isUp: server.isUp, handoff: 'polling', degraded: undefined, servers: [server] };
   }
 
@@ -216,7 +216,7 @@ class TimestampStore implements LockStore {
   }
 
   private async holderOf(key: string): Promise<HolderInfo | null> {
-    const held = await this.commands.get(key);
+    const held = await this.read(key);
     if (held === null || this.time.isExpired(held)) return null;
     // Of a foreign lock only the value is known.
     const owner = this.leases.ownerOf(key, this.time.read(held));
@@ -245,12 +245,12 @@ class TimestampStore implements LockStore {
   }
 
   private async force(key: string, protocol: TimestampScripts): Promise<boolean> {
-    const { clock, connection, commands } = this;
+    const { clock, connection } = this;
     const until = clock.now() + this.requestTimeoutMs;
     let former: string | null | undefined;
     try {
       for (;;) {
-        const [held, owner] = await Promise.all([commands.get(key), commands.get(helperKey(key, 'holder'))]);
+        const [held, owner] = await Promise.all([this.read(key), this.read(helperKey(key, 'holder'))]);
         if (held === null || this.time.isExpired(held)) return false;
         // Only a renewal of the same owner is read again. Everything else may be the next lock.
         if (former !== undefined && (former === null || former !== owner)) return false;
@@ -265,6 +265,10 @@ class TimestampStore implements LockStore {
     } catch (error) {
       throw unavailableBecause(error, 'a release by force');
     }
+  }
+
+  private read(key: string): Promise<string | null> {
+    return this.client.send('get', [key]) as Promise<string | null>;
   }
 
   private async end(lease: HeldLease): Promise<boolean> {
@@ -289,7 +293,15 @@ class TimestampStore implements LockStore {
   private async remainingMs(key: string, held: string): Promise<number> {
     const value = this.time.read(held);
     if (value !== undefined) return this.time.restMs({ value });
-    const ttl = Number(await this.commands.pttl(key));
+    const ttl = Number(await this.client.send('pttl', [key]));
     return Math.max(0, toRemainingMs(ttl));
   }
+}
+
+/** @throws LockConfigError if the client is of a cluster. */
+function oneServer(client: ServerClient | ClusterClient): ServerClient {
+  if (!isCluster(client)) return client;
+  throw new LockConfigError(
+    'redis is a Cluster, which store timestamp() cannot use; allowed is one Redis, or token() or redisson().',
+  );
 }

@@ -1,7 +1,6 @@
 import type { StoreListener } from '../../core/store/lock-store.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
-import { isCluster, type RedisCluster } from '../../redis/cluster/cluster-client.js';
-import type { RedisSubscriber } from '../../redis/redis-client.js';
+import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { isCrossSlot } from '../../redis/redis-errors.js';
 import { ChannelSource } from '../../redis/pubsub/channel-source.js';
 import type { RedisNode, Topology } from '../../redis/topology.js';
@@ -47,7 +46,7 @@ export interface Listening {
 /** Returns the topology of the cluster or of the single server that the client leads to. */
 export function tokenTopology(context: StoreContext): TokenTopology {
   const client = context.redis();
-  return isCluster(client) ? new TokenCluster(client, context) : new TokenSingleNode(context);
+  return isCluster(client) ? new TokenCluster(client, context) : new TokenSingleNode(client, context);
 }
 
 class TokenSingleNode extends SingleNode implements TokenTopology {
@@ -57,8 +56,11 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
   /** True if the server refuses keys of several slots: a proxy, or a node of a cluster. */
   private slotted = false;
 
-  constructor(private readonly context: StoreContext) {
-    super(context.redis(), context.clock, context.requestTimeoutMs);
+  constructor(
+    client: ServerClient,
+    private readonly context: StoreContext,
+  ) {
+    super(client, context.clock, context.requestTimeoutMs);
     this.fences = new FenceKeys(context.prefix);
     this.handoff = [channelPrefix(context.prefix)];
   }
@@ -109,9 +111,8 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
 
   listen(listener: StoreListener, events: HandoffListener): Listening {
     const { clock, requestTimeoutMs } = this.context;
-    const connect = (): RedisSubscriber | undefined => this.context.subscriber();
     const channels = (): HandoffChannels['subscriptions'] => handoffs.subscriptions;
-    const source = new ChannelSource(this.connection, clock, requestTimeoutMs, connect, channels);
+    const source = new ChannelSource(this.connection, clock, requestTimeoutMs, channels);
     const sources = { sourceOf: () => source };
     const { instanceId } = listener;
     const handoffs: HandoffChannels = new HandoffChannels(instanceId, this, sources, ONE_CHANNEL, this.context, events);
@@ -124,7 +125,7 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   private readonly fences: FenceKeys;
 
   constructor(
-    cluster: RedisCluster,
+    cluster: ClusterClient,
     private readonly context: StoreContext,
   ) {
     super(cluster, context.clock, context.requestTimeoutMs);
@@ -132,8 +133,7 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   }
 
   keysOf(key: string): LockKeys {
-    const [lock, fence, queue] = keysInSlot(key, this.prefix, this.fences);
-    return [this.keyOf(lock), this.keyOf(fence), this.keyOf(queue)];
+    return keysInSlot(key, this.prefix, this.fences);
   }
 
   // Locks of one hash tag also have their channels in common.

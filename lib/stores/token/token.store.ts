@@ -269,7 +269,7 @@ function replicaAcks(
   log: StoreLog,
 ): Acks {
   if (topology instanceof ClusterTopology) return new ClusterAcks(topology, demand, clock, requestTimeoutMs, log);
-  const connection = demand.connect();
+  const connection = topology.nodeOf('')?.connection.client.open('replicas');
   if (connection !== undefined) return new ReplicaAcks(connection, topology, demand, clock, requestTimeoutMs, log);
   throw new LockConfigError(
     'replicas: it takes a second connection; allowed is a URL, options, or a client of ioredis or of its Cluster.',

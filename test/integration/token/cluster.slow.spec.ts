@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { type ClusterOptions } from 'ioredis';
 import { type Lock, lockChannels, LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import type { ClusterTopology } from '../../../lib/redis/cluster/cluster-topology.js';
-import type { ShardedSubscriber } from '../../../lib/redis/pubsub/sharded-subscriber.js';
+import type { IoredisServer } from '../../../lib/redis/ioredis/ioredis-server.js';
 import type { HandoffChannels } from '../../../lib/stores/token/handoff/handoff-channels.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
@@ -258,9 +258,9 @@ function subscriptionsOf(locks: LockService): HandoffChannels['subscriptions'] {
 }
 
 /** Returns the connection on which the first channel is subscribed. */
-function subscriberOf(locks: LockService): ShardedSubscriber {
+function subscriberOf(locks: LockService): IoredisServer {
   const [subscription] = subscriptionsOf(locks).all;
-  return subscription.source?.subscriber as ShardedSubscriber;
+  return subscription.source?.subscriber as IoredisServer;
 }
 
 describe('a subscription in a cluster', () => {
@@ -338,7 +338,7 @@ describe('a subscription in a cluster', () => {
     await bothHeard([locks, waiter]);
     const owner = await here.cluster.ownerOf(here.key);
     const [subscription] = subscriptionsOf(waiter).all;
-    await subscriberOf(waiter).unsubscribe(subscription.channel);
+    await subscriberOf(waiter).unsubscribe(subscription.channel, true);
     expect(await here.listening(owner)).toBe(1);
     // No message has arrived on it for longer than 3 s.
     subscription.receivedAt = -Infinity;

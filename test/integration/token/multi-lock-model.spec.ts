@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import type { AcquireReply, LockMode, LockStore } from 'nestjs-redis-lock/store';
 import { memory, token } from 'nestjs-redis-lock';
 import { SystemClock } from '../../../lib/core/time/clock.js';
+import { asPort } from '../../support/client-port.js';
 import { randomFrom } from '../../support/random.js';
 
 const SEED = Number(process.env['TWINS_SEED'] ?? Math.trunc(Math.random() * 2 ** 31));
@@ -25,8 +26,7 @@ beforeAll(async () => {
     clock,
     requestTimeoutMs: 5_000,
     prefix: 'lock_',
-    redis: () => redis,
-    subscriber: unused,
+    redis: () => asPort(redis),
     open: unused,
   };
   twins = [token()(context), memory()(context)];

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
-import { EventEmitter } from 'node:events';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import type { Clock, Timer } from '../../../lib/core/time/clock.js';
 import { scripts } from '../../../lib/stores/quorum/scripts.js';
-import type { RedisClient, RedisPipeline } from '../../../lib/redis/redis-client.js';
+import type { ClientListener, ServerClient } from '../../../lib/redis/client-port.js';
 import { SHARERS_TWINS } from './quorum-sharers.js';
 
 /** The time of the whole model, and its random numbers, which come from a seed. */
@@ -205,9 +204,12 @@ interface Command {
 }
 
 /** A process's connection to one master. Like ioredis, it sends unanswered commands again after a reconnect. */
-export class ModelClient extends EventEmitter implements RedisClient {
+export class ModelClient implements ServerClient {
   status = 'ready';
-  readonly options: { readonly keyPrefix?: string; readonly host: string };
+  readonly keyPrefix = '';
+  readonly reconnects = true;
+  readonly target: { readonly host: string };
+  private readonly listeners = new Set<ClientListener>();
   private unanswered: Command[] = [];
   private connection = 0;
   private lastIn = 0;
@@ -219,44 +221,34 @@ export class ModelClient extends EventEmitter implements RedisClient {
     private readonly node: ModelNode,
     name: string,
   ) {
-    super();
-    this.options = { host: name };
+    this.target = { host: name };
   }
 
-  evalsha(sha: string, keyCount: number, ...args: string[]): Promise<Reply> {
+  run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<Reply> {
+    const sha = command === 'eval' ? digestOf(script) : script;
     return this.command((node) => {
+      if (command === 'eval') node.scripts.add(sha);
       if (!node.scripts.has(sha)) throw new Error('NOSCRIPT No matching script');
-      return twins.get(sha)?.(node, args.slice(0, keyCount), args.slice(keyCount));
+      return twins.get(sha)?.(node, [...keys], [...args]);
     });
   }
 
-  eval(lua: string, keyCount: number, ...args: string[]): Promise<Reply> {
-    const sha = digestOf(lua);
-    return this.command((node) => {
-      node.scripts.add(sha);
-      return twins.get(sha)?.(node, args.slice(0, keyCount), args.slice(keyCount));
-    });
-  }
-
-  time(): Promise<Reply> {
+  /** Only TIME is sent. */
+  send(): Promise<Reply> {
     return this.command(({ micros }) => [Math.floor(micros / 1e6), micros % 1e6]);
   }
 
-  pipeline(): RedisPipeline {
-    const sent: Promise<Reply>[] = [];
-    return {
-      eval: (lua, keyCount, ...args) => sent.push(this.eval(lua, keyCount, ...args)),
-      evalsha: (sha, keyCount, ...args) => sent.push(this.evalsha(sha, keyCount, ...args)),
-      exec: () =>
-        Promise.all(
-          sent.map((one) =>
-            one.then(
-              (reply): [Error | null, unknown] => [null, reply],
-              (error: Error): [Error | null, unknown] => [error, undefined],
-            ),
-          ),
-        ),
-    };
+  connect(): void {
+    // It is connected.
+  }
+
+  open(): undefined {
+    return undefined;
+  }
+
+  watch(listener: ClientListener): () => void {
+    this.listeners.add(listener);
+    return () => void this.listeners.delete(listener);
   }
 
   /** Closes the connection. It is open again after `ms`. */
@@ -264,12 +256,12 @@ export class ModelClient extends EventEmitter implements RedisClient {
     if (this.status !== 'ready') return;
     this.connection += 1;
     this.status = 'reconnecting';
-    this.emit('close');
+    for (const { close } of this.listeners) close?.();
     this.process.schedule(ms, () => {
       this.status = 'ready';
       this.lastIn = this.lastOut = 0;
-      for (const command of this.unanswered) this.send(command);
-      this.emit('ready');
+      for (const command of this.unanswered) this.deliver(command);
+      for (const { ready } of this.listeners) ready?.();
     });
   }
 
@@ -277,23 +269,23 @@ export class ModelClient extends EventEmitter implements RedisClient {
     return new Promise((resolve, reject) => {
       const command = { run, resolve, reject };
       this.unanswered.push(command);
-      if (this.status === 'ready') this.send(command);
+      if (this.status === 'ready') this.deliver(command);
     });
   }
 
-  private send(command: Command): void {
+  private deliver(command: Command): void {
     const { connection, world } = this;
     this.lastIn = Math.max(this.lastIn, world.now() + world.upTo(80));
     const arrive = (): void => {
       const restMs = this.node.hungUntil - world.now();
       if (restMs > 0) world.schedule(restMs, arrive);
       // Commands of the old connection may arrive after commands of the new one.
-      else if (connection === this.connection || world.random() < 0.5) this.run(command, connection);
+      else if (connection === this.connection || world.random() < 0.5) this.execute(command, connection);
     };
     world.schedule(this.lastIn - world.now(), arrive);
   }
 
-  private run(command: Command, connection: number): void {
+  private execute(command: Command, connection: number): void {
     const { world } = this;
     let settle: () => void;
     try {

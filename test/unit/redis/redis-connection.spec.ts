@@ -1,8 +1,7 @@
-import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../../lib/core/time/clock.js';
-import type { RedisClient } from '../../../lib/redis/redis-client.js';
+import type { ClientListener, ServerClient } from '../../../lib/redis/client-port.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { RedisScript } from '../../../lib/redis/redis-script.js';
 
@@ -10,9 +9,9 @@ import { RedisScript } from '../../../lib/redis/redis-script.js';
 function setUp() {
   const steps: string[] = [];
   const record = (step: string) => () => void steps.push(step);
-  const stream = { cork: record('cork'), uncork: record('uncork') };
-  const client = { status: 'ready', stream, eval: async () => steps.push('renewal') };
-  const connection = new RedisConnection(client as unknown as RedisClient, new SystemClock(), 1_000);
+  const socket = { cork: record('cork'), uncork: record('uncork') };
+  const client = { status: 'ready', socket, run: async () => steps.push('renewal') };
+  const connection = new RedisConnection(client as unknown as ServerClient, new SystemClock(), 1_000);
   return { connection, steps };
 }
 
@@ -30,7 +29,7 @@ describe('a corked connection', () => {
     const { connection, steps } = setUp();
     connection.cork();
     const renewed = new RedisScript({ lua: 'return 1' }, String).runAll(connection, [{ keys: [], args: [] }]);
-    expect(steps).toEqual(['cork', 'uncork', 'renewal']);
+    expect(steps).toEqual(['cork', 'uncork', 'cork', 'renewal', 'uncork']);
     await renewed;
   });
 });
@@ -39,9 +38,14 @@ describe('a corked connection', () => {
 function watched(status: string) {
   const clock = new ManualClock();
   const time = () => Promise.resolve(['1000', '0']);
-  const client = Object.assign(new EventEmitter(), { status, time });
-  client.on('error', () => undefined);
-  const connection = new RedisConnection(client as unknown as RedisClient, clock, 1_000);
+  let listener: ClientListener = {};
+  const watch = (given: ClientListener): (() => void) => {
+    listener = given;
+    return () => (listener = {});
+  };
+  const emit = (event: keyof ClientListener, error = new Error('none')): void => listener[event]?.(error);
+  const client = { status, send: time, watch, emit };
+  const connection = new RedisConnection(client as unknown as ServerClient, clock, 1_000);
   const reports: string[] = [];
   const stop = connection.listen({
     onDisconnected: () => undefined,

@@ -1,8 +1,7 @@
 import type { Clock } from '../../../core/time/clock.js';
 import type { StoreLog } from '../../../core/store/incident-log.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
-import { AskingConnection, type NodeConnection } from '../../../redis/cluster/asking-client.js';
-import { type ClusterNode, NODE_COPY } from '../../../redis/cluster/cluster-node.js';
+import type { ClusterNode } from '../../../redis/cluster/cluster-node.js';
 import type { ClusterTopology } from '../../../redis/cluster/cluster-topology.js';
 import { redirectionIn } from '../../../redis/redirection.js';
 import { acquireFailed } from '../../../redis/redis-errors.js';
@@ -15,14 +14,6 @@ interface NodeAcks {
   readonly acks: ReplicaAcks;
   readonly close: () => void;
 }
-
-const REPLICA_CONNECTION = {
-  ...NODE_COPY,
-  connectionName: 'nestjs-redis-lock:replicas',
-  readOnly: false,
-  autoResendUnfulfilledCommands: false,
-  commandTimeout: undefined,
-};
 
 /**
  * Waits for replicas in a cluster, at the node that has the lock. The connection to a node is opened when it is first
@@ -72,7 +63,7 @@ export class ClusterAcks implements Acks {
 
   private async confirmAt(node: ClusterNode | undefined, requests: readonly ExtendRequest[]) {
     if (node === undefined || this.closed) return requests.map(() => notConnected());
-    return this.acksOf(node).confirm(requests);
+    return this.acksOf(node)?.confirm(requests) ?? requests.map(() => notConnected());
   }
 
   /** Follows one redirection. After a second one the slot is being migrated, and the engine tries again later. */
@@ -84,22 +75,23 @@ export class ClusterAcks implements Acks {
     return again;
   }
 
-  private acksOf(node: ClusterNode): ReplicaAcks {
+  private acksOf(node: ClusterNode): ReplicaAcks | undefined {
     const known = this.nodes.get(node);
     if (known !== undefined) return known.acks;
     const { clock, demand, requestTimeoutMs } = this;
-    const connection = new AskingConnection(node.client.duplicate(REPLICA_CONNECTION) as object as NodeConnection);
+    const connection = node.client.open('replicas');
+    if (connection === undefined) return undefined;
     const log: StoreLog = {
       warn: (message) => this.log.warn(`${node.address}: ${message}`),
       info: (message) => this.log.info(`${node.address}: ${message}`),
     };
-    const acks = new ReplicaAcks(connection, this.topology, demand, clock, requestTimeoutMs, log);
+    const acks = new ReplicaAcks(connection, this.topology, demand, clock, requestTimeoutMs, log, true);
     const close = (): void => {
-      node.client.off('end', close);
+      stopWatching();
       this.nodes.delete(node);
       acks.close();
     };
-    node.client.on('end', close);
+    const stopWatching = node.client.watch({ end: close });
     this.nodes.set(node, { acks, close });
     return acks;
   }

@@ -3,8 +3,8 @@ import { type Clock, withTimeout } from '../../../core/time/clock.js';
 import { LockReplicationError, LockUnavailableError } from '../../../core/errors.js';
 import { IncidentLog, secondsOf, type StoreLog } from '../../../core/store/incident-log.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
+import { type FurtherConnection, inOnePacket } from '../../../redis/client-port.js';
 import { isOne } from '../../../redis/decode.js';
-import type { ReplicaConnection } from '../../../redis/redis-client.js';
 import { acquireFailed, toError } from '../../../redis/redis-errors.js';
 import type { ReplicaDemand } from '../../store-context.js';
 import { extendCall, type ScriptNames } from '../token-scripts.js';
@@ -35,8 +35,8 @@ interface Confirmation {
   readonly resolve: (confirmed: readonly Confirmed[]) => void;
 }
 
-/** The replies to the pipeline of a batch. */
-type Replies = readonly [error: Error | null, result: unknown][];
+/** The replies to a batch: one for each lease, and that of WAIT. An error is a reply, too. */
+type Replies = readonly unknown[];
 
 /** The name of the only incident: too few replicas have acknowledged a lock. */
 const FEW = 'few';
@@ -44,7 +44,7 @@ const FEW = 'few';
 /** A connection that leads to the wrong server is given this long to follow by itself before it is cut. */
 const REOPEN_AFTER_MS = 1_000;
 
-const { keys: KEY_COUNT, lua: EXTEND } = scripts.extend;
+const EXTEND = scripts.extend.lua;
 
 /**
  * Waits until replicas have locks, by a write of each lock's lease followed by WAIT. It uses its own connection,
@@ -64,12 +64,14 @@ export class ReplicaAcks implements Acks {
   private readonly incidents: IncidentLog<undefined>;
 
   constructor(
-    private readonly connection: ReplicaConnection,
+    private readonly connection: FurtherConnection,
     private readonly names: ScriptNames,
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
     log: StoreLog,
+    /** Whether each key may be at the server before its slot is. */
+    private readonly asks = false,
   ) {
     this.incidents = new IncidentLog(log, () => clock.now());
   }
@@ -81,7 +83,7 @@ export class ReplicaAcks implements Acks {
     runOutside(() => {
       if (state === 'unopened') this.addListeners();
       this.state = 'open';
-      connection.connect().catch(() => undefined);
+      connection.connect();
     });
   }
 
@@ -119,15 +121,16 @@ export class ReplicaAcks implements Acks {
 
   private addListeners(): void {
     const { connection } = this;
-    connection.on('error', () => undefined);
-    connection.on('connect', () => (this.connectedAt = this.clock.now()));
-    connection.on('ready', () => this.onReady());
-    connection.on('close', () => this.onClose());
+    connection.watch({
+      connect: () => (this.connectedAt = this.clock.now()),
+      ready: () => this.onReady(),
+      close: () => this.onClose(),
+    });
   }
 
   private onReady(): void {
     this.readyAt = this.clock.now();
-    this.connection.wait(0, 1).then(
+    this.connection.send('wait', [], ['0', '1']).then(
       () => this.warnIfTooFew(),
       (error: Error) => this.warnOnce(waitRefused(error)),
     );
@@ -160,7 +163,7 @@ export class ReplicaAcks implements Acks {
 
   private async sendBatch(batch: readonly Confirmation[]): Promise<void> {
     const requests = batch.flatMap((confirmation) => confirmation.requests);
-    const replies = await this.runPipeline(requests).catch(toError);
+    const replies = await this.sendAll(requests).catch(toError);
     const decoding =
       replies instanceof Error ? failAll(requests, acquireFailed(replies)) : this.decode(requests, replies);
     // The next batch need not wait for INFO, which explains a failure.
@@ -171,16 +174,20 @@ export class ReplicaAcks implements Acks {
   }
 
   /** Writes the leases and waits for the replicas. Rejects if the connection ends before its reply. */
-  private async runPipeline(requests: readonly ExtendRequest[]): Promise<Replies> {
+  private async sendAll(requests: readonly ExtendRequest[]): Promise<Replies> {
     const { min, timeoutMs } = this.demand;
-    const pipeline = this.connection.pipeline();
-    for (const { keys, args } of requests.map((request) => extendCall(request, this.names))) {
-      pipeline.eval(EXTEND, KEY_COUNT, ...keys, ...args);
-    }
-    pipeline.wait(min, timeoutMs);
+    const { connection, asks } = this;
+    const calls = requests.map((request) => extendCall(request, this.names));
     const reply = new Promise<Replies | null>((resolve, reject) => {
       this.rejectBatch = reject;
-      pipeline.exec().then(resolve, reject);
+      const replies = inOnePacket(connection, () => [
+        ...calls.map(({ keys, args }) => {
+          if (asks) connection.send('asking').catch(() => undefined);
+          return connection.run('eval', EXTEND, keys, args);
+        }),
+        connection.send('wait', [], [String(min), String(timeoutMs)]),
+      ]);
+      void Promise.all(replies.map((each) => each.catch(toError))).then(resolve);
     });
     try {
       const replies = await withTimeout(this.clock, timeoutMs + this.requestTimeoutMs, reply, () => null);
@@ -193,13 +200,13 @@ export class ReplicaAcks implements Acks {
   }
 
   private async decode(requests: readonly ExtendRequest[], replies: Replies): Promise<readonly Confirmed[]> {
-    const [waitError, acknowledged] = replies[requests.length];
-    const failure = waitError === null ? await this.replicationError(Number(acknowledged)) : waitRefused(waitError);
+    const waited = replies[requests.length];
+    const failure = waited instanceof Error ? waitRefused(waited) : await this.replicationError(Number(waited));
     if (failure === undefined) this.onEnough();
     else this.warnOnce(failure);
     return requests.map((_, i) => {
-      const [error, extended] = replies[i];
-      if (error !== null) return this.requestError(error);
+      const extended = replies[i];
+      if (extended instanceof Error) return this.requestError(extended);
       return isOne(extended) ? (failure ?? 'renewed') : 'lost';
     });
   }

@@ -1,14 +1,14 @@
 import { LockReplicationError, messageOf } from '../../../core/errors.js';
 import { withoutArguments } from '../../../redis/redis-errors.js';
-import type { ReplicaConnection } from '../../../redis/redis-client.js';
+import type { ServerClient } from '../../../redis/client-port.js';
 import type { ReplicaDemand } from '../../store-context.js';
 
 /** Errors of WAIT that do not go away by themselves. */
 const PERMANENT = /unknown command|NOPERM|not (?:allowed|supported)|unsupported|can't run this command/i;
 
 /** Returns how many replicas the server has. Undefined if the server does not say. */
-export async function replicasOf(connection: ReplicaConnection): Promise<number | undefined> {
-  const info = await connection.info('replication').catch(() => '');
+export async function replicasOf(connection: ServerClient): Promise<number | undefined> {
+  const info = await connection.send('info', [], ['replication']).catch(() => '');
   const found = /^connected_slaves:(\d+)/m.exec(String(info));
   return found === null ? undefined : Number(found[1]);
 }

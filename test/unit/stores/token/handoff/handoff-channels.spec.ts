@@ -12,7 +12,7 @@ const tickEnd = (): Promise<void> => new Promise((resolve) => void atEndOfTick(r
 function channelsOf(reports: KeyFilter[] = []) {
   const subscribed = (): Promise<number> => Promise.resolve(1);
   const source = {
-    connection: { client: { eval: subscribed, evalsha: subscribed }, sentScripts: new Set(), evalOnly: false },
+    connection: { client: { run: subscribed }, sentScripts: new Set(), evalOnly: false },
     ready: true,
     open: () => undefined,
     subscribe: subscribed,

@@ -1,10 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis, type RedisOptions } from 'ioredis';
 import { SystemClock } from '../../../lib/core/time/clock.js';
-import { sendingAtOnce } from '../../../lib/redis/at-once-client.js';
-import type { RedisClient } from '../../../lib/redis/redis-client.js';
+import { IoredisServer } from '../../../lib/redis/ioredis/ioredis-server.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { eventually } from '../../support/async.js';
 import { RespRequestReader } from '../../support/resp.js';
@@ -85,36 +84,34 @@ async function connected(options: RedisOptions = {}): Promise<Redis> {
   return client;
 }
 
-/** Returns the client without the method that makes commands. */
-function withoutBuiltins(client: Redis): RedisClient {
-  return new Proxy(client, {
-    get: (target, name) => {
-      const value: unknown = name === 'createBuiltinCommand' ? undefined : Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-}
-
 describe('a client that does not collect its commands', () => {
-  it('is used as it is', () => {
-    const client = collecting({ enableAutoPipelining: false });
-    expect(sendingAtOnce(client)).toBe(client);
-    const bare = { status: 'wait' } as unknown as RedisClient;
-    expect(sendingAtOnce(bare)).toBe(bare);
+  it('sends them by its own methods', async () => {
+    const client = await connected({ enableAutoPipelining: false });
+    const own = jest.spyOn(client, 'evalsha');
+    expect(await new IoredisServer(client).run('evalsha', 'known', ['key'], ['arg'])).toBe(7);
+    expect(own).toHaveBeenCalledTimes(1);
+  });
+
+  it('takes part of the prefix from others, as a node of a cluster does', async () => {
+    const node = new IoredisServer(await connected({ enableAutoPipelining: false }), 'app:');
+    expect(node.keyPrefix).toBe('app:');
+    await node.run('evalsha', 'known', ['one', 'two'], ['arg']);
+    await node.send('get', ['key']);
+    expect(server.received.slice(-2)).toEqual(['evalsha known 2 app:one app:two arg', 'get app:key']);
   });
 });
 
-describe.each([
-  ['one command', (client: Redis): RedisClient => client],
-  ['a pipeline of one command', withoutBuiltins],
-])('a client that collects its commands: as %s', (_, wrap) => {
+describe('a client that collects its commands', () => {
   it('sends a script at once while an automatic pipeline waits for its replies', async () => {
     const client = await connected();
     client.get('unanswered').catch(() => undefined);
     await eventually('the pipeline is sent', () => server.count('get') === 1);
-    const [atOnce, collected] = [sendingAtOnce(wrap(client)), client.evalsha('collected', 0)];
+    const [atOnce, collected] = [new IoredisServer(client), client.evalsha('collected', 0)];
     collected.catch(() => undefined);
-    for (const reply of [atOnce.evalsha('known', 1, 'key', 'arg'), atOnce.eval('return 7', 1, 'key', 'arg')])
+    for (const reply of [
+      atOnce.run('evalsha', 'known', ['key'], ['arg']),
+      atOnce.run('eval', 'return 7', ['key'], ['arg']),
+    ])
       reply.catch(() => undefined);
     await eventually('both are sent', () => server.count('eval') === 1);
     expect(server.received.slice(-2)).toEqual(['evalsha known 1 key arg', 'eval return 7 1 key arg']);
@@ -122,23 +119,23 @@ describe.each([
   });
 
   it('returns replies and the errors of the server', async () => {
-    const atOnce = sendingAtOnce(wrap(await connected()));
-    expect(await atOnce.evalsha('known', 1, 'key')).toBe(7);
-    expect(await atOnce.eval('return 7', 1, 'key')).toBe(7);
-    expect(await atOnce.time()).toEqual(['17', '5']);
-    await expect(atOnce.evalsha('unknown', 1, 'key')).rejects.toThrow(/^NOSCRIPT/);
-    await expect(atOnce.eval('fails', 1, 'key')).rejects.toThrow('ERR it failed');
+    const atOnce = new IoredisServer(await connected());
+    expect(await atOnce.run('evalsha', 'known', ['key'], [])).toBe(7);
+    expect(await atOnce.run('eval', 'return 7', ['key'], [])).toBe(7);
+    expect(await atOnce.send('time')).toEqual(['17', '5']);
+    await expect(atOnce.run('evalsha', 'unknown', ['key'], [])).rejects.toThrow(/^NOSCRIPT/);
+    await expect(atOnce.run('eval', 'fails', ['key'], [])).rejects.toThrow('ERR it failed');
   });
 
   it('keeps the options of the client: keyPrefix, commandTimeout and enableOfflineQueue', async () => {
-    const prefixed = sendingAtOnce(wrap(await connected({ keyPrefix: 'app:', stringNumbers: true })));
-    expect(await prefixed.evalsha('known', 2, 'one', 'two', 'arg')).toBe('7');
+    const prefixed = new IoredisServer(await connected({ keyPrefix: 'app:', stringNumbers: true }));
+    expect(await prefixed.run('evalsha', 'known', ['one', 'two'], ['arg'])).toBe('7');
     expect(server.received.at(-1)).toBe('evalsha known 2 app:one app:two arg');
-    expect(prefixed.options).toMatchObject({ keyPrefix: 'app:', enableAutoPipelining: false });
-    const hasty = sendingAtOnce(wrap(await connected({ commandTimeout: 30 })));
-    await expect(hasty.evalsha('unanswered', 1, 'key')).rejects.toThrow('Command timed out');
-    const offline = sendingAtOnce(wrap(collecting({ enableOfflineQueue: false, lazyConnect: true })));
-    await expect(offline.evalsha('known', 1, 'key')).rejects.toThrow('enableOfflineQueue');
+    expect(prefixed.keyPrefix).toBe('app:');
+    const hasty = new IoredisServer(await connected({ commandTimeout: 30 }));
+    await expect(hasty.run('evalsha', 'unanswered', ['key'], [])).rejects.toThrow('Command timed out');
+    const offline = new IoredisServer(collecting({ enableOfflineQueue: false, lazyConnect: true }));
+    await expect(offline.run('evalsha', 'known', ['key'], [])).rejects.toThrow('enableOfflineQueue');
   });
 });
 
@@ -147,8 +144,9 @@ describe('the connection of a store', () => {
     const client = await connected();
     client.get('unanswered').catch(() => undefined);
     await eventually('the pipeline is sent', () => server.count('get') === 1);
-    const connection = new RedisConnection(client, new SystemClock(), 1_000);
-    for (const reply of [connection.client.time(), connection.client.evalsha('known', 0)]) reply.catch(() => undefined);
+    const connection = new RedisConnection(new IoredisServer(client), new SystemClock(), 1_000);
+    const sent = [connection.client.send('time'), connection.client.run('evalsha', 'known', [], [])];
+    for (const reply of sent) reply.catch(() => undefined);
     await eventually('both are sent', () => server.count('time') + server.count('evalsha') >= 2);
     expect([server.count('time'), server.count('evalsha')]).toEqual([1, 1]);
   });

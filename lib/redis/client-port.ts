@@ -1,0 +1,152 @@
+/**
+ * The port: all that stores, the fence and the preflight need of a client of Redis. It has two implementations with
+ * what each client has of its own: `lib/redis/ioredis` and `lib/node-redis`. Commands are lower-case names.
+ *
+ * Rules for an implementation:
+ *
+ * - Requests leave in the order in which they are made, and those of one tick in one packet at the latest.
+ * - The client puts its `keyPrefix` before each key, and before nothing else.
+ * - A request without a connection waits for it, or is rejected. One whose connection ends is sent again over the next
+ *   one, or is rejected. Stores assume neither: a late or repeated request does no harm.
+ * - The error of a server has the name `ReplyError` and begins with the server's code.
+ */
+
+/** Runs scripts: all that a fence needs. */
+export interface ScriptClient {
+  /** Runs a script, by its text or by its digest. */
+  run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  /**
+   * Resolves when all requests that were made until now are written to their sockets. Without it, a request is written
+   * in the tick that makes it.
+   */
+  written?(): Promise<void>;
+}
+
+/** Receives what happens to the connection of a client. */
+export interface ClientListener {
+  /** An attempt to connect has begun. */
+  readonly connecting?: () => void;
+  /** The server has accepted a connection. */
+  readonly connect?: () => void;
+  /** The connection takes requests. */
+  readonly ready?: () => void;
+  /** The connection or the attempt to connect has ended. */
+  readonly close?: () => void;
+  /** The client makes no further attempt. */
+  readonly end?: () => void;
+  readonly error?: (error: Error) => void;
+}
+
+/** A client of one server. */
+export interface ServerClient extends ScriptClient {
+  /** `wait`, `connecting`, `connect`, `ready`, `close`, `reconnecting`, `disconnecting` or `end`, as in ioredis. */
+  readonly status: string;
+  /** What the client puts before each key. */
+  readonly keyPrefix: string;
+  /** Whether it connects again after a loss. */
+  readonly reconnects: boolean;
+  /** Where it connects to. */
+  readonly target: ServerTarget;
+  /** The socket, while there is one. Undefined for a client that hides it and writes a tick's requests together. */
+  readonly socket?: ClientSocket | undefined;
+  /** Sends a command. */
+  send(command: string, keys?: readonly string[], args?: readonly string[]): Promise<unknown>;
+  /** Connects in the background. Does nothing if the owner of the client does that. */
+  connect(): void;
+  /** Begins to report. Returns a function that stops it. */
+  watch(listener: ClientListener): () => void;
+  /**
+   * Makes a further connection to the same server, not yet connected. The caller closes it. That for `replicas` sends
+   * no command again. Returns undefined if the client cannot be duplicated.
+   */
+  open(purpose: 'handoffs' | 'replicas'): FurtherConnection | undefined;
+}
+
+/** Where a client connects to, as its options say. */
+export interface ServerTarget {
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
+  readonly path?: string | null | undefined;
+  readonly sentinels?: readonly ServerTarget[] | null | undefined;
+  /** The name of the master at its Sentinels. */
+  readonly name?: string | null | undefined;
+}
+
+/** The part of a socket that is used. */
+export interface ClientSocket {
+  readonly bytesRead?: number;
+  readonly remoteAddress?: string;
+  readonly remotePort?: number;
+  cork(): void;
+  uncork(): void;
+}
+
+/** Receives what happens to a further connection. */
+export interface ConnectionListener extends ClientListener {
+  readonly message?: (channel: string, message: string) => void;
+  /** The server has removed sharded channels, because their slot has moved. */
+  readonly moved?: () => void;
+}
+
+/** A connection that belongs to a store. */
+export interface FurtherConnection extends ServerClient {
+  watch(listener: ConnectionListener): () => void;
+  subscribe(channel: string, isSharded: boolean): Promise<unknown>;
+  unsubscribe(channel: string, isSharded: boolean): Promise<unknown>;
+  /** Cuts the connection. It comes back if `reconnect` is true. */
+  disconnect(reconnect?: boolean): void;
+}
+
+/** Receives what happens to a cluster. */
+export interface ClusterListener {
+  /** The slot table was read. */
+  readonly refresh?: () => void;
+  readonly error?: (error: Error) => void;
+}
+
+/** A client of a Redis Cluster: its slot table and the clients of its nodes. Its routing serves fences only. */
+export interface ClusterClient extends ScriptClient {
+  readonly isCluster: true;
+  readonly status: string;
+  readonly keyPrefix: string;
+  /** For each slot `host:port` of its master, then of its replicas. */
+  readonly slots: readonly (readonly string[] | undefined)[];
+  /** Maps the address that a node announces to the one at which it is reached. */
+  readonly natMap?: NatMap | undefined;
+  /** Returns the client of a node. It is another one after its connection has ended. Undefined while there is none. */
+  nodeAt(address: string): ServerClient | undefined;
+  /** Makes a connection to a node outside of the slot table. The caller closes it. Undefined if no node is known. */
+  connectTo(address: string): FurtherConnection | undefined;
+  /** Connects in the background. Does nothing if the owner of the client does that. */
+  connect(): void;
+  /** Reads the slot table. */
+  refresh(): Promise<void>;
+  /** Begins to report. Returns a function that stops it. */
+  watch(listener: ClusterListener): () => void;
+}
+
+/** See {@link ClusterClient.natMap}. An address without an entry stays as it is. */
+export type NatMap =
+  | { readonly [address: string]: { readonly host: string; readonly port: number } }
+  | ((address: string) => { readonly host: string; readonly port: number } | null | undefined);
+
+/** Returns true if the client is of a cluster. */
+export function isCluster(client: object): client is ClusterClient {
+  return 'isCluster' in client && client.isCluster === true;
+}
+
+/** Returns the addresses of the masters of slots. */
+export function mastersOf({ slots }: ClusterClient): ReadonlySet<string> {
+  const masters = slots.map((addresses) => addresses?.[0]);
+  return new Set(masters.filter((address) => address !== undefined));
+}
+
+/** Sends what a function requests in one packet. */
+export function inOnePacket<T>({ socket }: ServerClient, request: () => T): T {
+  socket?.cork();
+  try {
+    return request();
+  } finally {
+    socket?.uncork();
+  }
+}

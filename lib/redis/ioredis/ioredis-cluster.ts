@@ -1,0 +1,84 @@
+import type { Cluster, Redis, RedisOptions } from 'ioredis';
+import { LockConfigError } from '../../core/errors.js';
+import type { ClusterClient, ClusterListener, NatMap } from '../client-port.js';
+import { clusterFailure } from '../redis-errors.js';
+import { IoredisServer, watchClient } from './ioredis-server.js';
+
+/** The options of a Cluster that count here. */
+interface Options {
+  readonly keyPrefix?: string | undefined;
+  readonly redisOptions?: { readonly keyPrefix?: string | undefined } | undefined;
+  readonly natMap?: NatMap | undefined;
+}
+
+/** Unlike ioredis' own connections to nodes, a further connection reconnects by itself. */
+const NODE_COPY: RedisOptions = { retryStrategy: (times) => Math.min(times * 50, 2_000) };
+
+/** A Cluster of ioredis. */
+export class IoredisCluster implements ClusterClient {
+  readonly isCluster = true;
+  readonly keyPrefix: string;
+  readonly natMap: NatMap | undefined;
+  /** The part of `keyPrefix` that the clients of the nodes do not add by themselves. */
+  private readonly addedPrefix: string;
+  /** ioredis makes another client for a node whose connection has ended. */
+  private readonly nodes = new WeakMap<Redis, IoredisServer>();
+
+  /** @throws LockConfigError if nodes have another `keyPrefix` than the cluster. */
+  constructor(private readonly cluster: Cluster) {
+    const { keyPrefix = '', redisOptions, natMap } = (cluster as { readonly options?: Options }).options ?? {};
+    const nodePrefix = redisOptions?.keyPrefix ?? '';
+    if (nodePrefix !== '' && nodePrefix !== keyPrefix) {
+      throw new LockConfigError('redis: keyPrefix and redisOptions.keyPrefix of a Cluster are two; allowed is one.');
+    }
+    this.keyPrefix = keyPrefix;
+    this.addedPrefix = nodePrefix === '' ? keyPrefix : '';
+    this.natMap = natMap;
+  }
+
+  get status(): string {
+    return this.cluster.status;
+  }
+
+  get slots(): ClusterClient['slots'] {
+    return this.cluster.slots;
+  }
+
+  run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.cluster[command](script, keys.length, ...keys, ...args);
+  }
+
+  nodeAt(address: string): IoredisServer | undefined {
+    const isThere = ({ options: { host, port } }: Redis): boolean => `${host}:${port}` === address;
+    const client = this.cluster.nodes('all').find(isThere);
+    return client === undefined || client.status === 'end' ? undefined : this.serverOf(client);
+  }
+
+  connectTo(address: string): IoredisServer | undefined {
+    const [known] = this.cluster.nodes('all');
+    const at = address.lastIndexOf(':');
+    const target = { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
+    return known && this.serverOf(known).copy({ ...target, retryStrategy: null });
+  }
+
+  connect(): void {
+    this.cluster.connect().catch(() => undefined);
+  }
+
+  refresh(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.cluster.refreshSlotsCache((error) => (error ? reject(clusterFailure(error)) : resolve()));
+    });
+  }
+
+  watch({ refresh, error }: ClusterListener): () => void {
+    const onError = (failure: unknown): void => error?.(clusterFailure(failure));
+    return watchClient(this.cluster, { error: onError, ...(refresh && { refresh }) });
+  }
+
+  private serverOf(client: Redis): IoredisServer {
+    let server = this.nodes.get(client);
+    if (server === undefined) this.nodes.set(client, (server = new IoredisServer(client, this.addedPrefix, NODE_COPY)));
+    return server;
+  }
+}

@@ -1,0 +1,150 @@
+import type { EventEmitter } from 'node:events';
+import type { Redis, RedisOptions } from 'ioredis';
+import type { ConnectionListener, FurtherConnection, ServerTarget } from '../client-port.js';
+
+type Command = (this: Redis, ...args: readonly (string | number)[]) => Promise<unknown>;
+
+/** Options of every further connection. Its owner subscribes again, and reconnects it after a loss of the client. */
+const COPY: RedisOptions = {
+  lazyConnect: true,
+  maxRetriesPerRequest: null,
+  disconnectTimeout: 50,
+  failoverDetector: false,
+  enableAutoPipelining: false,
+};
+
+const PURPOSES: Readonly<Record<'handoffs' | 'replicas', RedisOptions>> = {
+  handoffs: {
+    connectionName: 'nestjs-redis-lock:handoffs',
+    // Channels are named as a whole.
+    keyPrefix: '',
+    // The owner must know when the channel is subscribed.
+    autoResubscribe: false,
+  },
+  replicas: {
+    connectionName: 'nestjs-redis-lock:replicas',
+    readOnly: false,
+    // WAIT counts only for what was written over the same connection.
+    autoResendUnfulfilledCommands: false,
+    // WAIT has its own timeout.
+    commandTimeout: undefined,
+  },
+};
+
+/** A client of ioredis for one server, which may be a node of a cluster. */
+export class IoredisServer implements FurtherConnection {
+  readonly keyPrefix: string;
+  /** Commands that `enableAutoPipelining` does not collect, if the client has it. */
+  private readonly atOnce: Map<string, Command> | undefined;
+
+  /**
+   * @param addedPrefix the part of the `keyPrefix` that the client does not add by itself.
+   * @param copyOptions further options of further connections.
+   */
+  constructor(
+    /** @internal Public for tests. */
+    readonly client: Redis,
+    private readonly addedPrefix = '',
+    private readonly copyOptions: RedisOptions = {},
+  ) {
+    const { keyPrefix = '', enableAutoPipelining } = this.options;
+    this.keyPrefix = addedPrefix + keyPrefix;
+    if (enableAutoPipelining === true) this.atOnce = new Map();
+  }
+
+  get status(): string {
+    return this.client.status;
+  }
+
+  get reconnects(): boolean {
+    return typeof this.options.retryStrategy === 'function';
+  }
+
+  get target(): ServerTarget {
+    return this.options;
+  }
+
+  get socket(): FurtherConnection['socket'] {
+    return this.client.stream;
+  }
+
+  run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.commandOf(command).call(this.client, script, keys.length, ...this.named(keys), ...args);
+  }
+
+  send(command: string, keys: readonly string[] = [], args: readonly string[] = []): Promise<unknown> {
+    return this.commandOf(command).call(this.client, ...this.named(keys), ...args);
+  }
+
+  connect(): void {
+    this.client.connect().catch(() => undefined);
+  }
+
+  disconnect(reconnect?: boolean): void {
+    this.client.disconnect(reconnect);
+  }
+
+  subscribe(channel: string, isSharded: boolean): Promise<unknown> {
+    return isSharded ? this.client.ssubscribe(channel) : this.client.subscribe(channel);
+  }
+
+  unsubscribe(channel: string, isSharded: boolean): Promise<unknown> {
+    return isSharded ? this.client.sunsubscribe(channel) : this.client.unsubscribe(channel);
+  }
+
+  watch(listener: ConnectionListener): () => void {
+    const { message } = listener;
+    return watchClient(this.client, message ? { ...listener, smessage: message } : { ...listener });
+  }
+
+  open(purpose: 'handoffs' | 'replicas'): IoredisServer | undefined {
+    if (typeof (this.client as Partial<Redis>).duplicate !== 'function') return undefined;
+    return this.copy({ ...COPY, ...this.copyOptions, ...PURPOSES[purpose] });
+  }
+
+  /** Returns a connection with the options of the client but for these. */
+  copy(options: RedisOptions): IoredisServer {
+    const copy = this.client.duplicate(options);
+    // Without a listener ioredis prints every failed connection.
+    copy.on('error', () => undefined);
+    return new IoredisServer(copy, this.addedPrefix, this.copyOptions);
+  }
+
+  // A client of another library that looks like one of ioredis may have no options.
+  private get options(): RedisOptions {
+    return (this.client as Partial<Redis>).options ?? {};
+  }
+
+  private named(keys: readonly string[]): readonly string[] {
+    return this.addedPrefix === '' ? keys : keys.map((key) => this.addedPrefix + key);
+  }
+
+  /**
+   * Returns the client's method, or one that ioredis does not collect. It would send none of those that it collects
+   * while it waits for the replies to others.
+   */
+  private commandOf(name: string): Command {
+    if (this.atOnce === undefined) return (this.client as object as Readonly<Record<string, Command>>)[name];
+    let command = this.atOnce.get(name);
+    if (command === undefined) {
+      // ioredis collects commands by the name of the client's method. This one has none.
+      command = this.client.createBuiltinCommand(name).string as Command;
+      this.atOnce.set(name, command);
+    }
+    return command;
+  }
+}
+
+/** Adds listeners to a client of ioredis. Returns a function that removes them. */
+export function watchClient(
+  client: Pick<EventEmitter, 'on' | 'off' | 'listenerCount'>,
+  listener: Readonly<Record<string, Parameters<EventEmitter['on']>[1]>>,
+): () => void {
+  // ioredis prints errors only if the client has no error listener. A listener of ours would silence them.
+  const listensToErrors = client.listenerCount('error') > 0;
+  const events = Object.keys(listener).filter((event) => event !== 'error' || listensToErrors);
+  for (const event of events) client.on(event, listener[event]);
+  return () => {
+    for (const event of events) client.off(event, listener[event]);
+  };
+}

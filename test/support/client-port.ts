@@ -1,0 +1,8 @@
+import type { RedisClient, ServerClient } from 'nestjs-redis-lock/store';
+import { SystemClock } from '../../lib/core/time/clock.js';
+import { openRedis } from '../../lib/redis/open-redis.js';
+
+/** Returns a client, or a new one for an address, as stores see it. */
+export function asPort(client: unknown): ServerClient {
+  return openRedis(client as RedisClient, new SystemClock()).client as ServerClient;
+}
