@@ -353,21 +353,26 @@ function scriptFolders() {
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
+/** Checks and embeds each folder. Prints what is wrong in each of them. */
 function main(args) {
   const given = args.filter((arg) => !arg.startsWith('--'));
   for (const folder of given.length > 0 ? given : scriptFolders()) {
-    const output = join(dirname(folder), 'scripts.ts');
-    const text = generate(folder);
-    if (!args.includes('--check')) writeFileSync(output, text);
-    else if (!existsSync(output) || readFileSync(output, 'utf8') !== text) {
-      throw new Error(`${relative(ROOT, output)} is out of date: npm run lua`);
+    try {
+      embed(folder, args.includes('--check'));
+    } catch (error) {
+      console.error(error.message);
+      process.exitCode = 1;
     }
   }
 }
 
-try {
-  main(process.argv.slice(2));
-} catch (error) {
-  console.error(error.message);
-  process.exitCode = 1;
+function embed(folder, isCheck) {
+  const output = join(dirname(folder), 'scripts.ts');
+  const text = generate(folder);
+  if (!isCheck) writeFileSync(output, text);
+  else if (!existsSync(output) || readFileSync(output, 'utf8') !== text) {
+    throw new Error(`${relative(ROOT, output)} is out of date: npm run lua`);
+  }
 }
+
+main(process.argv.slice(2));

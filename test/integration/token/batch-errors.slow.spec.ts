@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../support/async.js';
 import { COUNT, ManyLocks, RESOURCES } from '../../support/many-locks.js';
-import { inOneTick } from '../../support/one-tick.js';
 import type { RedisProxy } from '../../support/proxy.js';
 
 let many: ManyLocks;
@@ -26,10 +25,7 @@ describe('requests that travel together', () => {
   it('lock nothing if the client sends them again after their deadline', async () => {
     const { locks, proxy } = await many.behindProxy({ requestTimeoutMs: 200 }, { autoResendUnfulfilledCommands: true });
     proxy.hold('requests');
-    const calls = inOneTick(
-      locks,
-      RESOURCES.map((resource) => () => locks.acquire(resource, { waitMs: 0 })),
-    );
+    const calls = RESOURCES.map((resource) => locks.acquire(resource, { waitMs: 0 }));
     const results = await Promise.allSettled(calls);
     expect(results.map((result) => result.status === 'rejected' && result.reason.code)).toEqual(
       RESOURCES.map(() => 'LOCK_UNAVAILABLE'),
@@ -42,10 +38,7 @@ describe('requests that travel together', () => {
 
   it('are made again if a blocked event loop sends them too late', async () => {
     const { locks } = await many.behindProxy({ requestTimeoutMs: 100 });
-    const calls = inOneTick(
-      locks,
-      RESOURCES.map((resource) => () => locks.acquire(resource)),
-    );
+    const calls = RESOURCES.map((resource) => locks.acquire(resource));
     for (const until = performance.now() + 150; performance.now() < until;);
     expect(await many.faultsOf(await Promise.all(calls))).toEqual([]);
   });
@@ -69,10 +62,7 @@ describe('requests that travel together', () => {
     const { locks, proxy } = await many.behindProxy();
     const held = await many.acquireAll(many.here.instance());
     proxy.packetSize = 100;
-    const tried = inOneTick(
-      locks,
-      RESOURCES.map((resource) => () => locks.tryAcquire(resource)),
-    );
+    const tried = RESOURCES.map((resource) => locks.tryAcquire(resource));
     expect(await Promise.all(tried)).toEqual(RESOURCES.map(() => null));
     expect(await many.releaseAll(held)).toBe(held.length);
     const own = await many.acquireAll(locks);
@@ -126,10 +116,7 @@ describe('requests that travel together', () => {
     const given = new AbortController();
     const accept = refuseScripts(proxy, 'NOPERM this user has no permissions to access one of the keys used');
     proxy.hold('replies');
-    const calls = inOneTick(
-      locks,
-      RESOURCES.map((resource) => () => locks.acquire(resource, { signal: given.signal })),
-    );
+    const calls = RESOURCES.map((resource) => locks.acquire(resource, { signal: given.signal }));
     await eventually('they are sent', () => log.count('tokenAcquireBatch') > 0);
     given.abort(new Error('gone'));
     expect((await Promise.allSettled(calls)).map(({ status }) => status)).toEqual(RESOURCES.map(() => 'rejected'));

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../support/async.js';
 import { COUNT, ManyLocks, RESOURCES, type Way } from '../../support/many-locks.js';
-import { inOneTick } from '../../support/one-tick.js';
 
 let many: ManyLocks;
 
@@ -36,10 +35,7 @@ describe.each(CUTS)('a connection that ends (held: $direction, resent: $resend, 
   it('leaves no caller without its lock', async () => {
     const way = await start();
     way.proxy.hold(direction);
-    const calls = inOneTick(
-      way.locks,
-      RESOURCES.map((resource) => () => way.locks.acquire(resource)),
-    );
+    const calls = RESOURCES.map((resource) => way.locks.acquire(resource));
     await cut(way, direction, 'tokenAcquireBatch', async () => (await many.locked()) === COUNT);
     expect(await many.faultsOf(await Promise.all(calls))).toEqual([]);
   });
@@ -52,12 +48,7 @@ describe.each(CUTS)('a connection that ends (held: $direction, resent: $resend, 
     const waiting = many.acquireAll(next);
     await eventually('all wait', async () => (await many.waitedFor()) === COUNT);
     way.proxy.hold(direction);
-    const released = Promise.allSettled(
-      inOneTick(
-        way.locks,
-        held.map((lock) => () => lock.release()),
-      ),
-    );
+    const released = Promise.allSettled(held.map((lock) => lock.release()));
     await cut(way, direction, 'tokenReleaseBatch', async () => (await many.waitedFor()) === 0);
     const granted = await waiting;
     granted.forEach((lock, i) => expect(lock.fencingToken).toBeGreaterThan(held[i].fencingToken));

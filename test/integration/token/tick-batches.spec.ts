@@ -3,7 +3,6 @@ import { Redis } from 'ioredis';
 import { type Lock, LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { eventually } from '../../support/async.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
-import { inOneTick } from '../../support/one-tick.js';
 
 let here: StoppedContention;
 
@@ -65,9 +64,9 @@ describe('the requests of one tick', () => {
     const locks = here.instance({ passing: { maxLocalPasses: 16, maxLocalHoldMs: 10_000 } });
     const tokens = new Map(RESOURCES.slice(0, 20).map((resource) => [resource, [] as number[]]));
     const calls = [...tokens].flatMap(([resource, seen]) =>
-      [1, 2, 3].map(() => () => locks.using(resource, ({ fencingToken }) => void seen.push(fencingToken))),
+      [1, 2, 3].map(() => locks.using(resource, ({ fencingToken }) => void seen.push(fencingToken))),
     );
-    await Promise.all(inOneTick(locks, calls));
+    await Promise.all(calls);
     for (const seen of tokens.values()) {
       expect(seen).toHaveLength(3);
       expect(seen).toEqual(seen.toSorted((a, b) => a - b));
@@ -82,16 +81,16 @@ describe('the requests of one tick', () => {
     const shared = await other.acquire('goods:2', { mode: 'shared' });
     const permit = await other.acquire('goods:3', { permits: 2 });
     const waiting = { waitMs: 10_000 };
-    const [busy, shares, differs, wrongType, reads, patient, ...free] = inOneTick(locks, [
-      () => locks.acquire('goods:1', { waitMs: 0 }),
-      () => locks.acquire('goods:2', { waitMs: 0 }),
-      () => locks.acquire('goods:3', { permits: 3, waitMs: 0 }),
-      () => locks.acquire('goods:7', { waitMs: 0 }),
-      () => locks.acquire('goods:2', { mode: 'shared', waitMs: 0 }),
-      () => locks.acquire('goods:1', waiting),
-      ...RESOURCES.slice(10, 90).map((resource) => () => locks.acquire(resource, { waitMs: 0 })),
-      ...RESOURCES.slice(100, 190).map((resource) => () => locks.acquire(resource, waiting)),
-    ]);
+    const [busy, shares, differs, wrongType, reads, patient, ...free] = [
+      locks.acquire('goods:1', { waitMs: 0 }),
+      locks.acquire('goods:2', { waitMs: 0 }),
+      locks.acquire('goods:3', { permits: 3, waitMs: 0 }),
+      locks.acquire('goods:7', { waitMs: 0 }),
+      locks.acquire('goods:2', { mode: 'shared', waitMs: 0 }),
+      locks.acquire('goods:1', waiting),
+      ...RESOURCES.slice(10, 90).map((resource) => locks.acquire(resource, { waitMs: 0 })),
+      ...RESOURCES.slice(100, 190).map((resource) => locks.acquire(resource, waiting)),
+    ];
     expect(await Promise.all([busy, shares].map(errorOf))).toEqual([
       expect.any(LockTimeoutError),
       expect.any(LockTimeoutError),
@@ -129,8 +128,8 @@ describe('the requests of one tick', () => {
     const keys = [`~{${here.prefix}*|fence`, `~${here.keyOf('goods:1')}*`, `~${here.keyOf('first:1')}*`];
     await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', 'allchannels', '+@all', ...keys);
     const guest = here.instance({ redis: here.server.url.replace('redis://', 'redis://guest:any@') });
-    const requests = RESOURCES.slice(1, 60).map((resource) => () => guest.acquire(resource, { waitMs: 0 }));
-    const results = await Promise.allSettled(inOneTick(guest, requests));
+    const requests = RESOURCES.slice(1, 60).map((resource) => guest.acquire(resource, { waitMs: 0 }));
+    const results = await Promise.allSettled(requests);
     const granted = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
     expect(granted.map(({ resource }) => resource)).toEqual(RESOURCES.slice(1, 60).filter((one) => /:1/.test(one)));
     const reasons = results.flatMap((result) => (result.status === 'rejected' ? [String(result.reason)] : []));
@@ -147,10 +146,10 @@ describe('the requests of one tick', () => {
     log.clear();
     for (let tick = 0; tick < 40; tick++) {
       here.clock.jump(1);
-      const calls = inOneTick<Lock>(locks, [
-        ...RESOURCES.slice(0, 20).map((resource) => () => locks.acquire(resource)),
-        () => locks.acquire('secret:1', { waitMs: 0 }),
-      ]);
+      const calls = [
+        ...RESOURCES.slice(0, 20).map((resource) => locks.acquire(resource)),
+        locks.acquire('secret:1', { waitMs: 0 }),
+      ];
       const results = await Promise.allSettled(calls);
       const held = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
       expect(held).toHaveLength(20);
@@ -165,10 +164,10 @@ describe('the requests of one tick', () => {
     const locks = here.instance();
     await locks.using('first:1', () => undefined);
     const given = new AbortController();
-    const calls = inOneTick(locks, [
-      ...RESOURCES.slice(0, 10).map((resource) => () => locks.acquire(resource, { signal: given.signal })),
-      () => locks.acquire('kept:1'),
-    ]);
+    const calls = [
+      ...RESOURCES.slice(0, 10).map((resource) => locks.acquire(resource, { signal: given.signal })),
+      locks.acquire('kept:1'),
+    ];
     given.abort(new Error('gone'));
     const results = await Promise.allSettled(calls);
     expect(results.map(({ status }) => status)).toEqual([...Array(10).fill('rejected'), 'fulfilled']);
@@ -183,10 +182,7 @@ describe('the requests of one tick', () => {
     const resources = RESOURCES.slice(0, 60);
     for (const resource of resources) await here.admin.zadd(`${here.keyOf(resource)}|queue`, 1, 'dead:1/secret');
     for (let i = 1; i <= 70; i++) await here.admin.zadd(`${here.keyOf('goods:90')}|queue`, i, `dead:${i}/secret`);
-    const tried = inOneTick(
-      locks,
-      [...resources, 'goods:90'].map((resource) => () => locks.tryAcquire(resource)),
-    );
+    const tried = [...resources, 'goods:90'].map((resource) => locks.tryAcquire(resource));
     const held = await Promise.all(tried);
     expect(held.filter((lock) => lock === null)).toEqual([]);
     await Promise.all(held.map((lock) => (lock as Lock).release()));
@@ -237,10 +233,7 @@ describe('the requests of one tick', () => {
       for (let n = 1; n <= 200; n++) await here.admin.zadd(queue, n, `other:${n}/secret *`);
     }
     const modes = [{}, { mode: 'shared' }, { permits: 2 }] as const;
-    const tried = inOneTick(
-      locks,
-      resources.map((resource, i) => () => locks.tryAcquire(resource, modes[i])),
-    );
+    const tried = resources.map((resource, i) => locks.tryAcquire(resource, modes[i]));
     const held = await Promise.all(tried);
     const waiting = async (): Promise<number> => {
       const counts = await Promise.all(queues.map((queue) => here.admin.zcount(queue, '(0', '+inf')));
@@ -256,10 +249,7 @@ describe('the requests of one tick', () => {
     const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 200 });
     await Promise.all(RESOURCES.slice(0, 5).map((resource) => locks.using(resource, () => undefined)));
     proxy.hold('requests');
-    const calls = inOneTick(
-      locks,
-      RESOURCES.slice(0, 50).map((resource) => () => locks.acquire(resource, { waitMs: 0, ttlMs: 60_000 })),
-    );
+    const calls = RESOURCES.slice(0, 50).map((resource) => locks.acquire(resource, { waitMs: 0, ttlMs: 60_000 }));
     const results = await here.clock.until(Promise.allSettled(calls));
     expect(new Set(results.map((result) => result.status === 'rejected' && result.reason.code))).toEqual(
       new Set(['LOCK_UNAVAILABLE']),

@@ -28,6 +28,51 @@ function folder(files: Record<string, string>): string {
   return path;
 }
 
+/** What is wrong, the script, and what the tool says of it. */
+const BAD_SCRIPTS: readonly (readonly [what: string, script: string, message: string])[] = [
+  ['no header', BODY, 'must begin with a --[[ header ]]'],
+  [
+    'a header without a guarantee',
+    HEADER.replace('Deletes the lock if it is still ours.', '') + BODY,
+    'must first say what the script does',
+  ],
+  ['no returns line', HEADER.replace('returns', 'gives') + BODY, 'a line "returns …"'],
+  ['a key without a name', HEADER.replace('keys.lock', 'keys.') + BODY, 'the header must name keys.'],
+  ['a key by its number', HEADER.replace('keys.lock', 'KEYS[1]') + BODY, 'the header must name KEYS[1]'],
+  ['a key declared twice', HEADER.replace('keys.lock', 'keys.lock\n keys.lock') + BODY, 'keys.lock is declared twice'],
+  [
+    'an optional argument before another',
+    HEADER.replace('args.owner', 'args.ms?\n  args.owner') + BODY,
+    'args.owner stands behind an optional one',
+  ],
+  ['an undocumented key', `${HEADER}${BODY}redis.call('DEL', keys.queue)`, 'keys.queue is used but not in the header'],
+  ['an undocumented key, spaced', `${HEADER}${BODY}redis.call('DEL', keys . queue)`, 'keys.queue is used but not'],
+  ['an undocumented argument', `${HEADER}${BODY}return args.leaseMs`, 'args.leaseMs is used but not in the header'],
+  [
+    'an unused argument',
+    HEADER.replace('args.owner', 'args.owner\n  args.leaseMs') + BODY,
+    'args.leaseMs is in the header but not used',
+  ],
+  ['a numbered key', `${HEADER}${BODY}redis.call('DEL', KEYS[1])`, 'a key must be keys.name, found KEYS[1]'],
+  ['a numbered argument', `${HEADER}${BODY}return ARGV[1]`, 'ARGV is written args.name'],
+  ['a copied key', `${HEADER}local key = keys.lock\n${BODY}`, 'never in a copy'],
+  ['a key passed to a function', `${HEADER}${BODY}grant(keys.lock)`, 'never in a copy'],
+  ['all keys at once', `${HEADER}${BODY}return #keys`, 'keys may only be used as keys.name'],
+  ['a built key', `${HEADER}${BODY}redis.call('GET', keys.lock .. ':x')`, 'a key must be keys.name'],
+  ['a key from a variable', `${HEADER}${BODY}redis.call('GET', key)`, 'a key must be keys.name, found key'],
+  ['a second key from a variable', `${HEADER}${BODY}redis.call('DEL', keys.lock, other)`, 'found other'],
+  ['a computed index', `${HEADER}${BODY}redis.call('GET', keys[i])`, 'a key must be keys.name'],
+  ['a computed argument', `${HEADER}${BODY}return args[i]`, 'args may only be used as args.name'],
+  ['a command from a variable', `${HEADER}${BODY}redis.call(verb, keys.lock)`, 'needs a literal command'],
+  ['SELECT', `${HEADER}${BODY}redis.call('select', 1)`, 'SELECT is not portable'],
+  ['redis.log', `${HEADER}${BODY}redis.log(redis.LOG_NOTICE, 'x')`, 'redis.log is not portable'],
+  ['an alias of redis.call', `${HEADER}local call = redis.call\n${BODY}`, 'must be called where it is named'],
+  ['an alias of redis', `${HEADER}local r = redis\n${BODY}`, 'only be used as redis.name'],
+  ['another clock', `${HEADER}${BODY}return os.clock()`, "no clock but redis.call('TIME')"],
+  ['an unused include', `${HEADER}--- @include ./includes/a.lua\n${BODY}`, 'a.lua is included but not used'],
+  ['an include below code', `${HEADER}${BODY}--- @include ./includes/a.lua\n`, 'a.lua must stand at the top'],
+];
+
 describe('tools/embed-lua.mjs', () => {
   it('finds the committed files up to date', async () => {
     expect(await embed('--check')).toEqual({ code: 0, stderr: '' });
@@ -74,60 +119,24 @@ describe('tools/embed-lua.mjs', () => {
     expect(stderr).toContain(`x.lua: ${message}`);
   });
 
-  it.each([
-    ['no header', BODY, 'must begin with a --[[ header ]]'],
-    [
-      'a header without a guarantee',
-      HEADER.replace('Deletes the lock if it is still ours.', '') + BODY,
-      'must first say what the script does',
-    ],
-    ['no returns line', HEADER.replace('returns', 'gives') + BODY, 'a line "returns …"'],
-    ['a key without a name', HEADER.replace('keys.lock', 'keys.') + BODY, 'the header must name keys.'],
-    ['a key by its number', HEADER.replace('keys.lock', 'KEYS[1]') + BODY, 'the header must name KEYS[1]'],
-    [
-      'a key declared twice',
-      HEADER.replace('keys.lock', 'keys.lock\n keys.lock') + BODY,
-      'keys.lock is declared twice',
-    ],
-    [
-      'an optional argument before another',
-      HEADER.replace('args.owner', 'args.ms?\n  args.owner') + BODY,
-      'args.owner stands behind an optional one',
-    ],
-    [
-      'an undocumented key',
-      `${HEADER}${BODY}redis.call('DEL', keys.queue)`,
-      'keys.queue is used but not in the header',
-    ],
-    ['an undocumented key, spaced', `${HEADER}${BODY}redis.call('DEL', keys . queue)`, 'keys.queue is used but not'],
-    ['an undocumented argument', `${HEADER}${BODY}return args.leaseMs`, 'args.leaseMs is used but not in the header'],
-    [
-      'an unused argument',
-      HEADER.replace('args.owner', 'args.owner\n  args.leaseMs') + BODY,
-      'args.leaseMs is in the header but not used',
-    ],
-    ['a numbered key', `${HEADER}${BODY}redis.call('DEL', KEYS[1])`, 'a key must be keys.name, found KEYS[1]'],
-    ['a numbered argument', `${HEADER}${BODY}return ARGV[1]`, 'ARGV is written args.name'],
-    ['a copied key', `${HEADER}local key = keys.lock\n${BODY}`, 'never in a copy'],
-    ['a key passed to a function', `${HEADER}${BODY}grant(keys.lock)`, 'never in a copy'],
-    ['all keys at once', `${HEADER}${BODY}return #keys`, 'keys may only be used as keys.name'],
-    ['a built key', `${HEADER}${BODY}redis.call('GET', keys.lock .. ':x')`, 'a key must be keys.name'],
-    ['a key from a variable', `${HEADER}${BODY}redis.call('GET', key)`, 'a key must be keys.name, found key'],
-    ['a second key from a variable', `${HEADER}${BODY}redis.call('DEL', keys.lock, other)`, 'found other'],
-    ['a computed index', `${HEADER}${BODY}redis.call('GET', keys[i])`, 'a key must be keys.name'],
-    ['a computed argument', `${HEADER}${BODY}return args[i]`, 'args may only be used as args.name'],
-    ['a command from a variable', `${HEADER}${BODY}redis.call(verb, keys.lock)`, 'needs a literal command'],
-    ['SELECT', `${HEADER}${BODY}redis.call('select', 1)`, 'SELECT is not portable'],
-    ['redis.log', `${HEADER}${BODY}redis.log(redis.LOG_NOTICE, 'x')`, 'redis.log is not portable'],
-    ['an alias of redis.call', `${HEADER}local call = redis.call\n${BODY}`, 'must be called where it is named'],
-    ['an alias of redis', `${HEADER}local r = redis\n${BODY}`, 'only be used as redis.name'],
-    ['another clock', `${HEADER}${BODY}return os.clock()`, "no clock but redis.call('TIME')"],
-    ['an unused include', `${HEADER}--- @include ./includes/a.lua\n${BODY}`, 'a.lua is included but not used'],
-    ['an include below code', `${HEADER}${BODY}--- @include ./includes/a.lua\n`, 'a.lua must stand at the top'],
-  ])('refuses %s', async (_what, script, message) => {
-    const { code, stderr } = await embed(folder({ 'bad.lua': script, 'includes/a.lua': 'local a = 1\n' }));
-    expect(stderr).toContain(`bad.lua: `);
-    expect(stderr).toContain(message);
-    expect(code).toBe(1);
+  // One process checks them all.
+  describe('refuses', () => {
+    let lines: readonly string[];
+    let exitCode: number;
+
+    beforeAll(async () => {
+      const folders = BAD_SCRIPTS.map(([, script], i) =>
+        folder({ [`bad-${i}.lua`]: script, 'includes/a.lua': 'local a = 1\n' }),
+      );
+      const { code, stderr } = await embed(...folders);
+      exitCode = code;
+      lines = stderr.trim().split('\n');
+    });
+
+    it.each(BAD_SCRIPTS.map(([what, , message], i) => [what, message, i] as const))('%s', (_what, message, i) => {
+      expect(lines[i]).toContain(`bad-${i}.lua: `);
+      expect(lines[i]).toContain(message);
+      expect(exitCode).toBe(1);
+    });
   });
 });
