@@ -136,7 +136,7 @@ export class LockEngine {
     const { watchdog } = leases;
     const leakReport = new LeakReport({ clock, events, leases, warn });
     this.leaks = new LeakedHandles((hold) => leakReport.onLeaked(hold), clock);
-    const turns = new Turns(store, clock, passing);
+    const turns = new Turns(clock);
     let attempts = 0;
     const keysBehindOwn = (): Iterable<string> => lines.keysBehindOwn();
     const probe = new HolderProbe(keysBehindOwn, store, clock, clock.limitRequest, health, requestTimeoutMs);
@@ -174,7 +174,7 @@ export class LockEngine {
     this.acquirer = new Acquirer(store, lines, leases, events, clock, order, lifecycle);
     this.lifecycle = lifecycle;
     this.admission = admission;
-    this.stopListening = this.listen(turns, busy);
+    this.stopListening = this.listen(busy);
   }
 
   /** See {@link Acquirer.acquire}. */
@@ -411,7 +411,7 @@ export class LockEngine {
   }
 
   /** Passes the store's events on. */
-  private listen(turns: Turns, busy: BusyReport): () => void {
+  private listen(busy: BusyReport): () => void {
     const { lines, watchdog, releaser, health } = this;
     return this.store.listen({
       instanceId: this.instanceId,
@@ -428,7 +428,6 @@ export class LockEngine {
         watchdog.renewAll(concerns);
         releaser.onReconnected();
       },
-      onNotified: (key, count) => turns.onNotified(key, count),
       onDegraded: this.warn,
       onRecovered: this.info,
       onExtendFailed: (key, error) => health.onFailed('extend', key, error),

@@ -1,14 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
 import { outcome } from '../support/async.js';
+import { JitteredClock } from '../support/jittered-clock.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 
 const WORK_MS = 20;
-const SECONDS = 12;
+const SECONDS = 30;
 
 /** Instances of this library, and clients of another one that poll the same key. */
 function besideForeign() {
-  const { clock, memory, neighbour } = faultyLocks({ waitMs: 60_000 });
+  const { clock, memory, neighbour } = faultyLocks({ waitMs: 60_000 }, undefined, undefined, new JitteredClock());
   const { table } = memory;
   const state = { isOver: false };
   const pause = (ms: number): Promise<void> => new Promise((resolve) => clock.schedule(ms, resolve));

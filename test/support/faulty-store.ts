@@ -128,11 +128,6 @@ export class FaultyStore implements LockStore {
     this.listener?.onReleased(key);
   }
 
-  /** Reports how many other processes have received the last release. */
-  reportNotified(key: string, count: number): void {
-    this.listener?.onNotified?.(key, count);
-  }
-
   /** Reports that handoffs can be received again, of all keys or of those that `concerns` selects. */
   reportSubscribed(concerns?: (key: string) => boolean): void {
     this.listener?.onSubscribed(concerns);

@@ -29,14 +29,15 @@ const PATIENT = { unavailableAfterMs: Infinity };
  *
  * @param connections the connections that the store reports. Default: none.
  * @param serverOf returns the server of a key. Default: there is one server.
+ * @param clock Default: one whose random numbers are all 0.5.
  */
 export function faultyLocks(
   { passing, requestTimeoutMs, checks, ...given }: InstanceOptions = {},
   connections?: LockStore['connections'],
   serverOf?: LockStore['serverOf'],
+  clock = new ManualClock(),
 ) {
   const options: RedisLockModuleOptions = { ...given, checks: inAnyOrder(checks) };
-  const clock = new ManualClock();
   const start = (store: LockStore, own: RedisLockModuleOptions): LockService => {
     const { service } = LockRuntime.start({ ...PATIENT, ...own, store }, undefined, {
       clock,

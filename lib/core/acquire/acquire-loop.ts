@@ -5,7 +5,7 @@ import type { Timer } from '../time/clock.js';
 import { failedBecause, type LastReply, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { Attempt, type AttemptListener, leaseStartOf, pauseAfterFailure } from './attempt.js';
-import { type Turns, turnsOf } from './turns.js';
+import { FOREIGN_MS, type Turns, turnsOf } from './turns.js';
 
 /** The line that a loop acquires for: what its next request asks for, and who learns what it finds out. */
 export interface LoopUser {
@@ -26,8 +26,6 @@ export interface LoopUser {
    * `0` rejects all, because retrying cannot help. The loop goes on until it is stopped.
    */
   onReply(reply: LastReply, limit: number): void;
-  /** Called when the loop begins to yield, and before its first request after that. */
-  onYield(isYielding: boolean): void;
   /** Called if the next attempt has to wait for a reply that is overdue. */
   onBlocked(): void;
   /** Called if the loop has stopped and no reply is outstanding. */
@@ -39,20 +37,15 @@ export interface LoopUser {
 /** What an acquire loop does. Each state carries only its own data. */
 export type AcquireLoopState =
   | { readonly kind: 'idle' }
-  /** Others come first. The first attempt starts when the timer fires. */
-  | { readonly kind: 'yielding'; readonly until: number; readonly timer: Timer }
+  /** Others come first, or the last attempt was given up. The next one starts when the timer fires. */
+  | { readonly kind: 'pausing'; readonly timer: Timer }
   /** The next attempt starts after the outstanding reply, which is overdue. It counts as lost at `until`. */
   | { readonly kind: 'blocked'; readonly until: number }
   | { readonly kind: 'requesting'; readonly attempt: Attempt }
   /** Too many requests of this process have no reply. The request is sent when it is its turn. */
   | { readonly kind: 'crowded'; readonly attempt: Attempt; readonly timer: Timer }
   /** The lock is held by others. The request is repeated when the timer fires. */
-  | { readonly kind: 'waiting'; readonly attempt: Attempt; readonly timer: Timer }
-  /** The last attempt was given up. The next one starts when the timer fires. */
-  | { readonly kind: 'recovering'; readonly timer: Timer };
-
-/** How often a yielding instance looks whether others have the key, in milliseconds. */
-const LOOK_MS = 20;
+  | { readonly kind: 'waiting'; readonly attempt: Attempt; readonly timer: Timer };
 
 const IDLE: AcquireLoopState = { kind: 'idle' };
 
@@ -87,6 +80,11 @@ export class AcquireLoop implements AttemptListener {
     return this.state.kind === 'idle' && this.outstanding === undefined;
   }
 
+  /** Whether its next attempt starts later. */
+  get isPausing(): boolean {
+    return this.state.kind === 'pausing';
+  }
+
   /** No caller stops waiting before: Infinity while a request is on its way, 0 if none is. */
   get replyDueAt(): number {
     if (this.state.kind === 'requesting') return Infinity;
@@ -95,8 +93,9 @@ export class AcquireLoop implements AttemptListener {
 
   /** Starts the first attempt, after a yield if the last turn of this instance is over. */
   start(): void {
-    const yieldMs = this.turns?.yieldBefore(this.key, this.longestYieldMs) ?? 0;
-    if (yieldMs > 0) this.yieldFor(yieldMs);
+    // A caller that does not wait does not yield.
+    const yieldMs = this.longestYieldMs > 0 ? (this.turns?.yieldBefore(this.key) ?? 0) : 0;
+    if (yieldMs > 0) this.pause(Math.min(yieldMs, this.longestYieldMs));
     else this.startAttempt();
   }
 
@@ -104,14 +103,6 @@ export class AcquireLoop implements AttemptListener {
   adopt(attempt: Attempt): void {
     attempt.moveTo(this);
     this.state = { kind: 'requesting', attempt };
-  }
-
-  /** Shortens a yield that is too long for the callers that are left. */
-  onWaiterLeft(): void {
-    const { state } = this;
-    if (state.kind !== 'yielding' || state.until < this.user.waitUntil) return;
-    state.timer.cancel();
-    this.yieldFor(state.until - this.deps.clock.now());
   }
 
   /** Repeats the request at once if it has to join the store's queue now. */
@@ -159,16 +150,13 @@ export class AcquireLoop implements AttemptListener {
     this.send(this.state.attempt);
   }
 
-  /** Repeats the request if it waits to be repeated: at once, or after the yield that others still have. */
+  /** Repeats the request if it waits to be repeated: at once, or after a yield if it has had a turn. */
   onReleasedByOthers(): void {
-    const { state } = this;
     const yieldMs = this.turns?.yieldAfterOthers(this.key) ?? 0;
     if (yieldMs === 0) return this.retryNow();
-    if (state.kind !== 'yielding' && state.kind !== 'waiting') return;
-    state.timer.cancel();
-    if (state.kind === 'yielding') return this.yieldFor(yieldMs);
-    const { attempt } = state;
-    this.state = { ...state, timer: this.deps.clock.schedule(yieldMs, () => this.send(attempt)) };
+    if (this.state.kind !== 'waiting') return;
+    this.state.timer.cancel();
+    this.repeatAfter(Math.min(yieldMs, this.longestYieldMs), this.state.attempt);
   }
 
   /** Gives up all requests: their replies may be lost with the connection. */
@@ -182,8 +170,9 @@ export class AcquireLoop implements AttemptListener {
     if (reply.status === 'granted') return this.grantedByReply(attempt, reply);
     const lastReply = attempt.lastReplyOf(reply);
     if (reply.status === 'held') {
-      if (reply.isForeign === true) this.deps.turns?.onForeign(this.key, reply.remainingMs);
-      this.turns?.onRefused(this.key);
+      if (reply.isForeign === true) this.deps.turns?.onOthers(this.key, FOREIGN_MS);
+      // Instances of a store with a queue go back to it, even if they refuse each other meanwhile.
+      else if (!this.deps.store.capabilities.queue) this.turns?.onOthers(this.key);
       return this.onHeld(attempt, reply, lastReply);
     }
     this.wait(attempt, attempt.backoff(), lastReply, reply.status === 'permits-mismatch' ? 0 : Infinity);
@@ -205,44 +194,23 @@ export class AcquireLoop implements AttemptListener {
     if (this.outstanding === attempt) this.endOutstanding();
   }
 
-  /** How long the first caller still waits. */
-  private get restMs(): number {
-    return this.user.waitUntil - this.deps.clock.now();
-  }
-
   /** Half of the time that the first caller still waits, so that a yield alone never ends its waiting. */
   private get longestYieldMs(): number {
-    return this.restMs / 2;
+    return (this.user.waitUntil - this.deps.clock.now()) / 2;
   }
 
-  /** Lets others come first. */
-  private yieldFor(yieldMs: number): void {
-    const delayMs = Math.min(yieldMs, this.longestYieldMs);
-    if (delayMs <= 0) return this.startAttempt();
-    this.yieldUntil(this.deps.clock.now() + delayMs);
-    this.user.onYield(true);
-  }
-
-  private yieldUntil(until: number): void {
-    const { clock } = this.deps;
-    const timer = clock.schedule(Math.min(LOOK_MS, until - clock.now()), () => {
-      if (clock.now() >= until) return this.startAttempt();
-      void this.turns?.look(this.key);
-      this.yieldUntil(until);
-    });
-    this.state = { kind: 'yielding', until, timer };
+  /** Starts the next attempt later. */
+  private pause(pauseMs: number): void {
+    this.state = { kind: 'pausing', timer: this.deps.clock.schedule(pauseMs, () => this.startAttempt()) };
   }
 
   private startAttempt(): void {
-    const hasYielded = this.state.kind === 'yielding';
-    if (hasYielded) this.user.onYield(false);
     if (this.outstanding?.grantedBeforeReply === false) {
       const { clock, requestTimeoutMs } = this.deps;
       this.state = { kind: 'blocked', until: clock.now() + requestTimeoutMs };
       return this.user.onBlocked();
     }
     const attempt = new Attempt(this.deps.nextOwner(), [this.key], this.mode, this.deps, this);
-    if (hasYielded) attempt.skipShortPauses();
     this.send(attempt);
   }
 
@@ -290,16 +258,14 @@ export class AcquireLoop implements AttemptListener {
 
   /** Gives up the attempt and starts another one after a pause. @param since since when the store has not replied. */
   private fail(attempt: Attempt, error: LockUnavailableError, since: number): void {
-    const { clock } = this.deps;
     attempt.releaseBehind(true);
-    this.state = { kind: 'recovering', timer: clock.schedule(pauseAfterFailure(clock), () => this.startAttempt()) };
+    this.pause(pauseAfterFailure(this.deps.clock));
     this.user.onReply(failedBecause(error, since), error.permanent ? 0 : Infinity);
   }
 
   private grant(grant: StoreGrant, now: number): void {
     this.endWait();
     this.state = IDLE;
-    this.turns?.onGranted(this.key);
     this.user.onGranted(this, grant, now);
   }
 
@@ -317,9 +283,12 @@ export class AcquireLoop implements AttemptListener {
   }
 
   private wait(attempt: Attempt, pauseMs: number, reply: LastReply, limit = Infinity): void {
-    const timer = this.deps.clock.schedule(pauseMs, () => this.send(attempt));
-    this.state = { kind: 'waiting', attempt, timer };
+    this.repeatAfter(pauseMs, attempt);
     this.user.onReply(reply, limit);
+  }
+
+  private repeatAfter(pauseMs: number, attempt: Attempt): void {
+    this.state = { kind: 'waiting', attempt, timer: this.deps.clock.schedule(pauseMs, () => this.send(attempt)) };
   }
 
   /** Stops waiting for a reply or a timer. */

@@ -17,13 +17,16 @@ import { heldUntil, type LastReply, notDelivered, type NotYet, otherPermits, una
 import type { AcquireDeps } from './acquire-options.js';
 import { type Lane, MOST_IN_FLIGHT } from './admission.js';
 import { attemptChannel, type AttemptResult, publishAttempt } from './attempt-events.js';
-import { STEADY_PAUSE_MS } from './turns.js';
 
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
 
-/** How many times a request is repeated before the pauses grow beyond that of a busy key. */
+/** The longest of the first `STEADY_RETRIES` pauses. A busy key is requested as often by those that wait for longer. */
+const STEADY_PAUSE_MS = 50;
 const STEADY_RETRIES = 40;
+
+/** The pause while a client of another library holds the key. Such a client often has it again after a millisecond. */
+const FOREIGN_PAUSE_MS = 6;
 
 /** How far instances that wait for the same expiry are spread out. */
 const EXPIRY_SPREAD_MS = 10;
@@ -152,11 +155,6 @@ export class Attempt {
     this.listener = listener;
   }
 
-  /** Skips the short first pauses: after a yield, this attempt must not poll more often than others do. */
-  skipShortPauses(): void {
-    this.retries = Math.ceil(Math.log2(STEADY_PAUSE_MS / FIRST_PAUSE_MS));
-  }
-
   /** Ends a request that could not be sent. */
   abandon(): void {
     this.timer?.cancel();
@@ -216,12 +214,11 @@ export class Attempt {
 
   /** Returns how long to wait before the request is repeated, in milliseconds, if others hold the lock. */
   pauseAfter({ queued, isForeign, remainingMs = Infinity, ahead = 0 }: Held): number {
-    const { clock, turns } = this.deps;
+    const { clock } = this.deps;
     const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
     const { retry } = this.deps.store.capabilities;
     // A foreign client frees the lock without a message.
-    const foreignMs = isForeign === true ? turns?.pauseBesideForeign(this.keys[0]) : undefined;
-    if (foreignMs !== undefined) return Math.min(foreignMs * jitter(clock), expiresInMs);
+    if (isForeign === true) return Math.min(FOREIGN_PAUSE_MS * jitter(clock), expiresInMs);
     // A queued attempt gets the lock by handoff. Its requests only find lost handoffs and dead holders.
     const pauseMs = queued ? this.repeatMs(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
     const stepsMs = Math.max(0, ahead - FIRST_FEW + 1) * EXPIRY_STEP_MS;

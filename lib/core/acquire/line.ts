@@ -276,13 +276,6 @@ export class Line implements LoopUser, OwnershipUser {
     this.reviewAll();
   }
 
-  onYield(isYielding: boolean): void {
-    if (!isYielding) return this.forgetLastReply();
-    // While others come first, the lock is theirs.
-    this.lastReply = HELD;
-    this.reviewAll();
-  }
-
   onBlocked(): void {
     this.reviewAll();
   }
@@ -306,9 +299,8 @@ export class Line implements LoopUser, OwnershipUser {
   onOver(ownership: Ownership, now: number): void {
     if (this.joinable === ownership) this.joinable = undefined;
     this.owned = without(this.owned, ownership);
-    const { since, callers } = ownership;
     const isAwaited = this.queue.head !== undefined;
-    turnsOf(this.deps, this.key, this.mode)?.onReleased(this.key, { heldMs: now - since, grants: callers, isAwaited });
+    turnsOf(this.deps, this.key, this.mode)?.onReleased(this.key, now - ownership.since, isAwaited);
     this.ask();
     this.forgetIfIdle();
   }
@@ -389,7 +381,6 @@ export class Line implements LoopUser, OwnershipUser {
         this.leave(last);
       }
     }
-    for (const loop of this.asking) loop.onWaiterLeft();
     // Those that do not wait may have waited for the reply to a request that was given up.
     if (this.asking.length < length) this.reviewAll();
     this.forgetIfIdle();
@@ -484,9 +475,11 @@ export class Line implements LoopUser, OwnershipUser {
 
   /** Why a waiter does not have the lock now: the store's last reply, or the holders of this instance. */
   private get whyNot(): LastReply {
-    const { owned, asking, mode } = this;
+    const { owned, asking, mode, lastReply } = this;
     const [first] = owned;
-    if (first === undefined || asking.length > 0) return this.lastReply;
+    // While others come first, the lock is theirs.
+    if (lastReply.kind === 'none' && asking.some(({ isPausing }) => isPausing)) return HELD;
+    if (first === undefined || asking.length > 0) return lastReply;
     const { owner, deadline, since, servedAt, isResting } = first;
     const holder = { instanceId: instanceOf(owner), isOwn: true };
     if (mode !== 'exclusive') return heldUntil(deadline, { ...holder, since, count: owned.length });

@@ -116,7 +116,6 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
   }
 
   onReleased(key: string): void {
-    this.deps.turns?.onOthersSeen(key);
     for (const line of this.at(key)) line.onReleasedByOthers();
   }
 
@@ -237,7 +236,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
   private mayBeThin(key: string, { mode, maxWaiting = Infinity }: WaitOptions): boolean {
     const { store, health, turns } = this.deps;
     if (mode !== 'exclusive' || maxWaiting === 0 || !store.capabilities.queue || health.isAnySilent) return false;
-    return !this.thin.has(key) && !this.byKey.has(key) && turns?.isSharedWithForeign(key) !== true;
+    return !this.thin.has(key) && !this.byKey.has(key) && turns?.isShared(key) !== true;
   }
 
   private join(key: string, waiter: Waiter, now: number): void {

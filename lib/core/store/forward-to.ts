@@ -7,7 +7,6 @@ export function forwardTo(listener: StoreListener, overrides: Partial<StoreListe
     onHandoff: (handoff) => listener.onHandoff(handoff),
     onReleased: (key) => listener.onReleased(key),
     onForceReleased: (key) => listener.onForceReleased?.(key),
-    onNotified: (key, count) => listener.onNotified?.(key, count),
     onSubscribed: (concerns) => listener.onSubscribed(concerns),
     onDegraded: (message) => listener.onDegraded(message),
     onRecovered: (message) => listener.onRecovered?.(message),

@@ -222,11 +222,6 @@ export interface StoreListener {
   /** A key may be free, so that a retry can succeed. The store may report it late, twice or never. */
   onReleased(key: string): void;
   /**
-   * `count` other processes have received the last release of this listener's instance. A store whose releases notify
-   * waiting processes should report it, so that the instance gives them time to request the key.
-   */
-  onNotified?(key: string, count: number): void;
-  /**
    * Somebody has released the key by force, or says so. The engine asks the store whether its locks of the key are
    * still held. The store may report it late, repeatedly, falsely or never.
    */

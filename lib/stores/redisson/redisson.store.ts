@@ -159,7 +159,6 @@ class RedissonStore implements LockStore {
     return reply.then(
       (receivers) => {
         if (own > receivers) this.pubsub?.onNotPublished(key);
-        if (receivers >= 0) this.listener?.onNotified?.(key, Math.max(0, receivers - own));
         if (receivers === PUBLISH_REFUSED) this.onRefused('Redis refused to publish a release');
         return receivers !== NOT_OURS;
       },
