@@ -41,5 +41,5 @@ export type {
   ServerClient,
   ServerTarget,
 } from '../redis/client-port.js';
-export type { RedisClient } from '../redis/redis-client.js';
+export type { IoredisClient, RedisClient } from '../redis/redis-client.js';
 export type { ReplicaDemand, StoreContext, StoreFactory } from './store-context.js';
