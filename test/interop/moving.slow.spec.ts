@@ -133,7 +133,7 @@ describe('a quorum beside', () => {
   it.each(ON_MASTERS)('%s refuses its callers and is refused, on three masters', async (library, keyOf) => {
     const peer = await started(library, masters.urls);
     const options = { ttlMs: LEASE_MS, waitMs: 60_000, requestTimeoutMs: 10_000, key: keyOf };
-    await expectExclusion(peer, masters.instance(options, { nodeTimeoutMs: 5_000 }));
+    await expectExclusion(peer, await masters.instance(options, { nodeTimeoutMs: 5_000 }));
     expect(masters.warnings).toEqual([]);
   });
 });

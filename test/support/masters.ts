@@ -1,4 +1,6 @@
 import { FenceKeys } from '../../lib/redis/fence-keys.js';
+import type { QuorumNode } from '../../lib/stores/quorum/quorum-node.js';
+import type { QuorumStore } from '../../lib/stores/quorum/quorum.store.js';
 import { Redis } from 'ioredis';
 import type { LockService } from 'nestjs-redis-lock';
 import { quorum, type QuorumOptions } from 'nestjs-redis-lock/quorum';
@@ -12,6 +14,14 @@ import { StoppedServers } from './server-clock/stopped-servers.js';
 export const NODE_TIMEOUT_MS = 500;
 /** The default. A node may take half of it. */
 const REQUEST_TIMEOUT_MS = 1_000;
+
+/** The options of a quorum, and what an instance waits for. */
+interface NodeOptions extends QuorumOptions {
+  /** Default: all masters. */
+  readonly nodes?: readonly string[];
+  /** How many nodes accept or refuse a connection at the start. The others hang. Default: all. */
+  readonly connectedTo?: number;
+}
 
 /** Masters of a quorum, and module instances that lock on them. */
 export class Masters {
@@ -80,14 +90,17 @@ export class Masters {
     return new FenceKeys(this.prefix).of(this.key);
   }
 
-  /** Starts a module instance. */
-  instance(
-    options: InstanceOptions = {},
-    { nodes = this.urls, ...quorumOptions }: QuorumOptions & { readonly nodes?: readonly string[] } = {},
-  ): LockService {
+  /** Starts a module instance, and waits until it is connected. A node that refuses connections is not waited for. */
+  async instance(options: InstanceOptions = {}, nodeOptions: NodeOptions = {}): Promise<LockService> {
+    const { nodes = this.urls, connectedTo = nodes.length, ...quorumOptions } = nodeOptions;
     const nodeTimeoutMs = (options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS) / 2;
     const store = quorum(nodes, { nodeTimeoutMs: Math.min(NODE_TIMEOUT_MS, nodeTimeoutMs), ...quorumOptions });
-    return this.running.start({ waitMs: 20_000, store, ...options });
+    const locks = this.running.start({ waitMs: 20_000, store, ...options });
+    // Connecting takes real time, whatever the clock says. A vote does not wait for a node that still connects.
+    const nodesOf = (locks.engine.store as QuorumStore)['nodes'];
+    const isSettled = ({ known, outage }: QuorumNode): boolean => known || outage !== undefined;
+    await eventually('it is connected', () => nodesOf.filter(isSettled).length >= connectedTo);
+    return locks;
   }
 
   /** Starts a proxy to one of the masters, which can fail. */

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { type LockService, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { countWrites } from '../../support/count-writes.js';
 import { Masters } from '../../support/masters.js';
@@ -26,8 +26,7 @@ const errorOf = (promise: Promise<unknown>): Promise<Error> =>
 
 describe('five masters', () => {
   it.each([1, 2])('keep locks available if %i are down, and report each once', async (count) => {
-    const locks = here.instance();
-    await locks.using('goods:300', () => undefined);
+    const locks = await here.instance();
     for (const server of here.servers.slice(0, count)) await server.kill();
     for (let i = 0; i < 20; i++) await locks.using('goods:300', () => undefined);
     const lock = await locks.acquire('goods:300', { ttlMs: 1_500 });
@@ -41,7 +40,7 @@ describe('five masters', () => {
   });
 
   it('acquire multi-locks all or none, without a deadlock if lists cross', async () => {
-    const [one, other] = [here.instance(), here.instance()];
+    const [one, other] = [await here.instance(), await here.instance()];
     const lists = [
       ['goods:300', 'order:7'],
       ['order:7', 'goods:300'],
@@ -58,7 +57,7 @@ describe('five masters', () => {
 
   it.each([false, true])('get many requests in a few packets (enableAutoPipelining: %s)', async (collects) => {
     const clients = here.urls.map((url) => new Redis(url, { enableAutoPipelining: collects }));
-    const locks = here.instance({ store: quorum(clients) });
+    const locks = await here.instance({ store: quorum(clients) });
     const resources = Array.from({ length: 50 }, (_, i) => `goods:${i}`);
     const cycle = async (): Promise<void> => {
       const held = await Promise.all(resources.map((resource) => locks.acquire(resource)));
@@ -74,13 +73,12 @@ describe('five masters', () => {
 
   it('grant a tryAcquire at start if one is down', async () => {
     await here.servers[2].kill();
-    const lock = await here.instance().tryAcquire('goods:300');
+    const lock = await (await here.instance({}, { connectedTo: 0 })).tryAcquire('goods:300');
     expect(await lock?.release()).toBe(true);
   });
 
   it('make locks unavailable, with each cause, while three are down', async () => {
-    const locks = here.instance();
-    await locks.using('goods:300', () => undefined);
+    const locks = await here.instance();
     for (const server of here.servers.slice(0, 3)) await server.kill();
     const error = await errorOf(here.clock.until(locks.acquire('goods:300', { waitMs: 0 })));
     expect(error).toBeInstanceOf(LockUnavailableError);
@@ -95,9 +93,7 @@ describe('five masters', () => {
   it('do not delay locks if two are slow', async () => {
     const ways = await Promise.all([here.way(0), here.way(1)]);
     const nodes = [...ways.map(({ url }) => url), ...here.urls.slice(2)];
-    const locks = here.instance({}, { nodes });
-    await locks.using('goods:300', () => undefined);
-    await here.clock.advance(0);
+    const locks = await here.instance({}, { nodes });
     const order: string[] = [];
     for (const way of ways) {
       way.hold('requests');
@@ -111,13 +107,13 @@ describe('five masters', () => {
   });
 
   it('keep others out if one restarts empty within a lease, and restore its lock', async () => {
-    const lock = await here.instance().acquire('goods:300');
+    const lock = await (await here.instance()).acquire('goods:300');
     await here.lockedOn(5);
     await here.admins[0].set('canary', 1);
     await here.servers[0].restart();
     // The lock may be restored by now: its instance renews it as soon as it is connected again.
     expect(await here.admins[0].exists('canary')).toBe(0);
-    expect(await here.instance().tryAcquire('goods:300')).toBeNull();
+    expect(await (await here.instance()).tryAcquire('goods:300')).toBeNull();
     await here.lockedOn(5);
     expect(new Set(await here.holders()).size).toBe(1);
     // Its fence is restored with the lock.
@@ -128,7 +124,7 @@ describe('five masters', () => {
   });
 
   it('do not restore a lock over the key of another client', async () => {
-    const lock = await here.instance({ ttlMs: 1_500 }).acquire('goods:300');
+    const lock = await (await here.instance({ ttlMs: 1_500 })).acquire('goods:300');
     await here.lockedOn(5);
     await here.admins[0].set(here.key, 'mine');
     await here.clock.advance(3_000);
@@ -139,7 +135,7 @@ describe('five masters', () => {
   });
 
   it('make a lock lost at the next renewal if three restart empty', async () => {
-    const lock = await here.instance({ ttlMs: 900 }).acquire('goods:300');
+    const lock = await (await here.instance({ ttlMs: 900 })).acquire('goods:300');
     await here.lockedOn(5);
     await Promise.all(here.servers.slice(0, 3).map((server) => server.restart()));
     await here.clock.advanceUntil('it is lost', () => lock.signal.aborted, 900);
@@ -148,7 +144,7 @@ describe('five masters', () => {
 
   it('release a lock on a master that was cut off, as soon as it is back', async () => {
     const way = await here.way(0);
-    const locks = here.instance({}, { nodes: [way.url, ...here.urls.slice(1)] });
+    const locks = await here.instance({}, { nodes: [way.url, ...here.urls.slice(1)] });
     const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
     await here.lockedOn(5);
     await way.refuseConnections();
@@ -161,7 +157,7 @@ describe('five masters', () => {
   });
 
   it('make a release unavailable, with each cause, if no majority agrees', async () => {
-    const lock = await here.instance().acquire('goods:300');
+    const lock = await (await here.instance()).acquire('goods:300');
     await here.lockedOn(5);
     await Promise.all([0, 1].map((i) => here.admins[i].del(here.key)));
     await here.servers[2].kill();
@@ -173,20 +169,20 @@ describe('five masters', () => {
   });
 
   it('wait for a hanging master once at most, and send it nothing more', async () => {
-    const locks = here.instance({}, { nodeTimeoutMs: 50 });
+    const locks = await here.instance({}, { nodeTimeoutMs: 50 });
     await locks.using('goods:300', () => here.lockedOn(5));
     await here.lockedOn(0);
     here.pause(0);
     for (let i = 0; i < 5; i++) await locks.using(`goods:${i}`, () => here.clock.advance(20));
     here.resume(0);
-    const { key } = here;
-    await eventually('the master has replied', async () => (await here.admins[0].get(key)) === null);
-    await locks.using('goods:300', () => here.lockedOn(5));
+    await eventually('the master gets requests again', () =>
+      locks.using('goods:300', async () => (await here.locked()) === 5),
+    );
   });
 
   it('count and name those that hang, and not the one that replies', async () => {
     const nodes = here.urls.slice(0, 3);
-    const locks = here.instance({}, { nodes, nodeTimeoutMs: 100 });
+    const locks = await here.instance({}, { nodes, nodeTimeoutMs: 100 });
     await locks.using('goods:300', () => here.lockedOn(3));
     for (const master of [1, 2]) here.pause(master);
     // The first request waits for both. Later ones know that both hang.
@@ -205,7 +201,7 @@ describe('five masters', () => {
   });
 
   it('list the holder of a lock while a majority has it', async () => {
-    const locks = here.instance();
+    const locks = await here.instance();
     const lock = await locks.acquire('goods:300');
     await here.lockedOn(5);
     await Promise.all(here.servers.slice(0, 2).map((server) => server.kill()));
@@ -217,7 +213,7 @@ describe('five masters', () => {
   it('let one of 20 instances in at a time, with rising tokens', async () => {
     const tokens: number[] = [];
     let inside = 0;
-    const visit = async (locks: ReturnType<Masters['instance']>): Promise<void> => {
+    const visit = async (locks: LockService): Promise<void> => {
       for (let i = 0; i < 3; i++) {
         await locks.using('goods:300', async ({ fencingToken }) => {
           inside += 1;
@@ -228,8 +224,7 @@ describe('five masters', () => {
         });
       }
     };
-    const all = Array.from({ length: 20 }, () => here.instance({ waitMs: 600_000 }));
-    for (const [i, locks] of all.entries()) await locks.using(`other:${i}`, () => undefined);
+    const all = await Promise.all(Array.from({ length: 20 }, () => here.instance({ waitMs: 600_000 })));
     here.clock.random = randomFrom(1);
     await here.clock.until(Promise.all(all.map(visit)));
     expect(tokens).toHaveLength(60);
@@ -240,7 +235,7 @@ describe('five masters', () => {
 describe('a permanent error', () => {
   it('of a majority rejects at once, and says what to change', async () => {
     for (const admin of here.admins.slice(0, 3)) await admin.hset(here.key, 'stock', '5');
-    const error = await errorOf(here.instance().acquire('goods:300'));
+    const error = await errorOf((await here.instance()).acquire('goods:300'));
     expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
     expect(error.message).toContain('another type');
     for (const admin of here.admins.slice(3)) expect(await admin.exists(here.key)).toBe(0);
@@ -248,16 +243,15 @@ describe('a permanent error', () => {
 
   it('of a minority is ignored', async () => {
     for (const admin of here.admins.slice(0, 2)) await admin.hset(here.key, 'stock', '5');
-    expect(await here.instance().using('goods:300', () => 'sold')).toBe('sold');
+    expect(await (await here.instance()).using('goods:300', () => 'sold')).toBe('sold');
   });
 });
 
 describe('a lock that another caller holds', () => {
   it('is busy, not unavailable, and remainingMs is when a majority is free', async () => {
-    const bob = here.instance();
-    const lock = await here.instance().acquire('goods:300', { ttlMs: 10_000 });
+    const bob = await here.instance();
+    const lock = await (await here.instance()).acquire('goods:300', { ttlMs: 10_000 });
     await here.lockedOn(5);
-    await bob.using('other:1', () => undefined);
     await Promise.all(here.servers.slice(0, 2).map((server) => server.kill()));
     const error = await errorOf(here.clock.until(bob.acquire('goods:300', { waitMs: 50 })));
     expect(error).toBeInstanceOf(LockTimeoutError);

@@ -19,10 +19,9 @@ afterAll(() => here.close());
 
 describe('a release by force on a quorum', () => {
   it('ends the hold while a minority hangs, and there as well when it goes on', async () => {
-    const lock = await here.instance(LONG).acquire('goods:300');
+    const lock = await (await here.instance(LONG)).acquire('goods:300');
     await here.lockedOn(3);
-    const other = here.instance();
-    await other.using('goods:301', () => undefined);
+    const other = await here.instance();
     here.pause(2);
     expect(await other.forceRelease('goods:300')).toBe(true);
     here.resume(2);
@@ -36,10 +35,9 @@ describe('a release by force on a quorum', () => {
 
   it('is repeated at a master that was down', async () => {
     const way = await here.way(2);
-    const lock = await here.instance(LONG).acquire('goods:300');
+    const lock = await (await here.instance(LONG)).acquire('goods:300');
     await here.lockedOn(3);
-    const other = here.instance({}, { nodes: [...here.urls.slice(0, 2), way.url] });
-    await other.using('goods:301', () => undefined);
+    const other = await here.instance({}, { nodes: [...here.urls.slice(0, 2), way.url] });
     await way.refuseConnections();
     way.reset();
     await eventually('it is cut off', () => way.connectionCount === 0);
@@ -50,8 +48,8 @@ describe('a release by force on a quorum', () => {
   });
 
   it('ends the hold with that token only', async () => {
-    const lock = await here.instance(LONG).acquire('goods:300');
-    const other = here.instance();
+    const lock = await (await here.instance(LONG)).acquire('goods:300');
+    const other = await here.instance();
     expect(await other.forceRelease('goods:300', { ifToken: lock.fencingToken + 1 })).toBe(false);
     await lock.extend();
     const seen = await other.inspect('goods:300');
@@ -60,9 +58,9 @@ describe('a release by force on a quorum', () => {
   });
 
   it('ends the holds of all readers, and a writer is next', async () => {
-    const share = (): Promise<Lock> => here.instance(LONG).acquire('goods:300', { mode: 'shared' });
+    const share = async (): Promise<Lock> => (await here.instance(LONG)).acquire('goods:300', { mode: 'shared' });
     const readers = await Promise.all([share(), share()]);
-    const other = here.instance();
+    const other = await here.instance();
     expect(await other.forceRelease('goods:300')).toBe(true);
     const writer = await other.acquire('goods:300');
     for (const reader of readers) expect(await reader.release()).toBe(false);
@@ -70,11 +68,11 @@ describe('a release by force on a quorum', () => {
   });
 
   it('is known to the holder by its next renewal, and at once in its own instance', async () => {
-    const lock = await here.instance({ ttlMs: 1_500 }).acquire('goods:300');
-    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    const lock = await (await here.instance({ ttlMs: 1_500 })).acquire('goods:300');
+    expect(await (await here.instance()).forceRelease('goods:300')).toBe(true);
     await here.clock.advanceUntil('it is lost', () => lock.signal.aborted, 1_500);
     expect((lock.signal.reason as Error).message).toContain('belongs to somebody else');
-    const mine = here.instance(LONG);
+    const mine = await here.instance(LONG);
     const held = await mine.acquire('goods:302');
     expect(await mine.forceRelease('goods:302')).toBe(true);
     await eventually('it is lost, too', () => held.signal.aborted);
@@ -82,10 +80,9 @@ describe('a release by force on a quorum', () => {
   });
 
   it('rejects without a majority, and has no effect later', async () => {
-    const lock = await here.instance(LONG).acquire('goods:300');
+    const lock = await (await here.instance(LONG)).acquire('goods:300');
     await here.lockedOn(3);
-    const other = here.instance();
-    await other.using('goods:301', () => undefined);
+    const other = await here.instance();
     for (const master of [0, 1]) here.pause(master);
     await expect(here.clock.until(other.forceRelease('goods:300'))).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
     for (const master of [0, 1]) here.resume(master);

@@ -21,7 +21,7 @@ const hold = (locks: LockService): Promise<unknown> =>
 
 describe('a list of locks on a quorum', () => {
   it('has each lock once, as inspect returns it', async () => {
-    const [one, other] = [here.instance({ identity: 'api-1' }), here.instance()];
+    const [one, other] = [await here.instance({ identity: 'api-1' }), await here.instance()];
     await hold(one);
     for (const locks of [one, other]) await locks.acquire('stock', { mode: 'shared' });
     expect(await listedBy(other, { count: 7 })).toEqual([...RESOURCES, 'stock']);
@@ -33,7 +33,7 @@ describe('a list of locks on a quorum', () => {
   });
 
   it('has the locks that a majority keeps, whichever nodes these are', async () => {
-    const locks = here.instance();
+    const locks = await here.instance();
     await hold(locks);
     for (const [i, resource] of RESOURCES.entries()) {
       // Each node has lost other locks.
@@ -44,14 +44,14 @@ describe('a list of locks on a quorum', () => {
   });
 
   it('leaves out what a minority keeps, and keys of other types', async () => {
-    const locks = here.instance();
+    const locks = await here.instance();
     await here.admins[1].set(here.key, 'another system', 'PX', 60_000);
     for (const admin of here.admins) await admin.hset(here.key.replace('300', '301'), 'a', 'hash');
     expect(await listedBy(locks)).toEqual([]);
   });
 
   it('is whole while a minority is down, and fails without a majority', async () => {
-    const locks = here.instance();
+    const locks = await here.instance();
     await hold(locks);
     await here.servers[0].kill();
     expect(await listedBy(locks)).toEqual(RESOURCES);
@@ -61,7 +61,7 @@ describe('a list of locks on a quorum', () => {
   });
 
   it('is whole while a node hangs', async () => {
-    const locks = here.instance();
+    const locks = await here.instance();
     await hold(locks);
     here.pause(0);
     expect(await here.clock.until(listedBy(locks))).toEqual(RESOURCES);

@@ -34,7 +34,7 @@ async function causesOf(acquired: Promise<unknown>): Promise<string[]> {
 async function byWayTo(master: number, options = {}) {
   const way = await here.way(master);
   const nodes = here.urls.map((url, i) => (i === master ? way.url : url));
-  const locks = here.instance(options, { nodes });
+  const locks = await here.instance(options, { nodes });
   await locks.using('goods:300', () => here.lockedOn(3));
   await here.lockedOn(0);
   return { way, locks };
@@ -43,7 +43,7 @@ async function byWayTo(master: number, options = {}) {
 /** Starts an instance that is connected to two of the masters through a proxy each. */
 async function byTwoWays() {
   const ways = await Promise.all([here.way(1), here.way(2)]);
-  const locks = here.instance({}, { nodes: [here.urls[0], ...ways.map(({ url }) => url)] });
+  const locks = await here.instance({}, { nodes: [here.urls[0], ...ways.map(({ url }) => url)] });
   await locks.using('goods:300', () => here.lockedOn(3));
   await here.lockedOn(0);
   return { ways, locks };
@@ -120,8 +120,7 @@ describe('a vote of a node', () => {
   });
 
   it('is released before the refusal if there is no majority', async () => {
-    const locks = here.instance();
-    await locks.using('goods:300', () => undefined);
+    const locks = await here.instance();
     await Promise.all([occupy(0), occupy(1)]);
     expect(await locks.tryAcquire('goods:300')).toBeNull();
     expect(await here.locked()).toBe(2);
@@ -151,7 +150,7 @@ describe('a vote of a node', () => {
         ways.push(way);
         nodes[other] = way.url;
       }
-      const locks = here.instance({ ttlMs: 30_000, fairness: 'strict' }, { nodes });
+      const locks = await here.instance({ ttlMs: 30_000, fairness: 'strict' }, { nodes });
       await locks.using('goods:300', () => here.lockedOn(3));
       await here.lockedOn(0);
       contenders.push(locks);
@@ -188,7 +187,7 @@ describe('a node that hangs', () => {
     way.hold('requests');
     await occupy(1);
     const nodes = [here.urls[0], here.urls[1], way.url];
-    const locks = here.instance({ requestTimeoutMs: 30_000 }, { nodes });
+    const locks = await here.instance({ requestTimeoutMs: 30_000 }, { nodes, connectedTo: 2 });
     await here.clock.until(locks.using('other:1', () => undefined));
     const from = here.clock.now();
     // Each that waited would keep the lock on the first node for 500 ms.
@@ -205,7 +204,7 @@ describe('a node that hangs', () => {
   it('is reported by an instance that starts meanwhile', async () => {
     const way = await here.way(2);
     way.hold('requests');
-    const locks = here.instance({}, { nodes: [here.urls[0], here.urls[1], way.url] });
+    const locks = await here.instance({}, { nodes: [here.urls[0], here.urls[1], way.url], connectedTo: 2 });
     await here.clock.until(locks.using('goods:300', () => here.lockedOn(2)));
     await here.clock.advanceUntil('the outage is reported', () => here.warnings.length > 0);
     expect(here.warnings).toEqual([expect.stringContaining('locks go on with 2 of 3 nodes')]);
@@ -293,16 +292,10 @@ describe('a master that restarts empty within a lease', () => {
 
   /** Acquires a lock on two of three masters without renewal. */
   async function heldByTwo() {
-    const holder = here.instance(options);
+    const holder = await here.instance(options);
     await holder.using('goods:300', () => here.lockedOn(3));
     await here.servers[2].kill();
     return here.clock.until(holder.acquire('goods:300'));
-  }
-
-  async function connected(): Promise<LockService> {
-    const others = here.instance(options);
-    await here.clock.until(others.using('goods:301', () => undefined));
-    return others;
   }
 
   it('lets another caller in, with a higher token, if one of two masters has forgotten', async () => {
@@ -311,7 +304,7 @@ describe('a master that restarts empty within a lease', () => {
     // Their fences are lost, so the next token is the time of their clocks, which moves on between two requests.
     await here.clock.advance(1);
     // The first holder finds out when it is connected again.
-    const other = await here.clock.until((await connected()).acquire('goods:300'));
+    const other = await here.clock.until((await here.instance(options)).acquire('goods:300'));
     expect(other.fencingToken).toBeGreaterThan(lock.fencingToken);
   });
 
@@ -319,7 +312,7 @@ describe('a master that restarts empty within a lease', () => {
     const lock = await heldByTwo();
     await here.servers[1].kill();
     await here.servers[2].restart();
-    const others = await connected();
+    const others = await here.instance(options);
     await expect(here.clock.until(others.acquire('goods:300', { waitMs: 300 }))).rejects.toMatchObject({
       code: 'LOCK_TIMEOUT',
     });

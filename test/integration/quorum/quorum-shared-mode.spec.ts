@@ -44,7 +44,7 @@ function run(master: number, script: keyof typeof scripts, args: readonly (strin
 
 describe('readers and writers on a quorum', () => {
   it('let readers of several instances share the lock, and no writer join them', async () => {
-    const [one, other, writer] = [here.instance(), here.instance(), here.instance()];
+    const [one, other, writer] = [await here.instance(), await here.instance(), await here.instance()];
     const readers = [await one.acquire('goods:300', shared), await other.acquire('goods:300', shared)];
     await expect(here.clock.until(writer.acquire('goods:300', { waitMs: 50 }))).rejects.toThrow(LockTimeoutError);
     await sharedBy(2, 2, 2);
@@ -56,7 +56,7 @@ describe('readers and writers on a quorum', () => {
   });
 
   it('never overlap with a writer, and the token of a writer is the highest so far', async () => {
-    const instances = Array.from({ length: 4 }, () => here.instance({ waitMs: 60_000 }));
+    const instances = await Promise.all(Array.from({ length: 4 }, () => here.instance({ waitMs: 60_000 })));
     let [readersNow, writersNow, mostReaders, last, count] = [0, 0, 0, 0, 0];
     const write = (locks: LockService): Promise<void> =>
       locks.using('goods:300', async ({ fencingToken }) => {
@@ -86,7 +86,7 @@ describe('readers and writers on a quorum', () => {
   });
 
   it('have rising tokens if readers come one after the other', async () => {
-    const locks = here.instance({ fairness: 'strict' });
+    const locks = await here.instance({ fairness: 'strict' });
     const tokens: number[] = [];
     for (let i = 0; i < 5; i++) tokens.push((await locks.acquire('goods:300', shared)).fencingToken);
     expect(tokens).toEqual([...new Set(tokens)].toSorted((one, other) => one - other));
@@ -96,22 +96,21 @@ describe('readers and writers on a quorum', () => {
     const [seconds] = (await here.admins[2].time()) as unknown as [string | number];
     await here.admins[2].set(here.fence, String((Number(seconds) + 600) * 1e6));
     // A majority without the master that was ahead must know the token, too.
-    const reader = await here
-      .instance({}, { nodes: ['redis://127.0.0.9:1', ...here.urls.slice(1)] })
-      .acquire('goods:300', shared);
+    const locks = await here.instance({}, { nodes: ['redis://127.0.0.9:1', ...here.urls.slice(1)] });
+    const reader = await locks.acquire('goods:300', shared);
     // All three tokens of the block are reserved. By its address the unreachable node has the last one.
     expect(Number(await here.admins[1].get(here.fence)) % 3).toBe(2);
     expect(await reader.release()).toBe(true);
     await here.lockedOn(0);
-    const others = here.instance({}, { nodes: [...here.urls.slice(0, 2), 'redis://127.0.0.1:1'] });
+    const others = await here.instance({}, { nodes: [...here.urls.slice(0, 2), 'redis://127.0.0.1:1'] });
     expect((await others.acquire('goods:300')).fencingToken).toBeGreaterThan(reader.fencingToken);
   });
 
   it('keep the key of a master for as long as the longest lease', async () => {
     // The readers of one instance have one owner.
     const [brief, long] = [
-      await here.instance().acquire('goods:300', { ...shared, ttlMs: 20_000 }),
-      await here.instance().acquire('goods:300', LONG),
+      await (await here.instance()).acquire('goods:300', { ...shared, ttlMs: 20_000 }),
+      await (await here.instance()).acquire('goods:300', LONG),
     ];
     await sharedBy(2, 2, 2);
     expect(await remaining(0)).toBeGreaterThan(50_000);
@@ -124,11 +123,11 @@ describe('readers and writers on a quorum', () => {
   });
 
   it('throw a LockConfigError if permits are requested', async () => {
-    await expect(here.instance().acquire('goods:300', { permits: 2 })).rejects.toThrow(LockConfigError);
+    await expect((await here.instance()).acquire('goods:300', { permits: 2 })).rejects.toThrow(LockConfigError);
   });
 
   it('are all listed by inspect, with the rest of their leases', async () => {
-    const [locks, elsewhere] = [here.instance(), here.instance()];
+    const [locks, elsewhere] = [await here.instance(), await here.instance()];
     await locks.acquire('goods:300', LONG);
     await elsewhere.acquire('goods:300', { ...shared, ttlMs: 20_000 });
     await sharedBy(2, 2, 2);
@@ -149,7 +148,7 @@ describe('readers and writers on a quorum', () => {
 describe('a master that has lost a reader', () => {
   /** Acquires two shared locks on all masters. */
   async function twoReaders(): Promise<readonly [Lock, Lock]> {
-    const [one, other] = [here.instance(), here.instance()];
+    const [one, other] = [await here.instance(), await here.instance()];
     const readers = [await one.acquire('goods:300', LONG), await other.acquire('goods:300', LONG)] as const;
     await sharedBy(2, 2, 2);
     return readers;
@@ -180,7 +179,7 @@ describe('a master that has lost a reader', () => {
   });
 
   it('does not get a writer back beside readers', async () => {
-    const lock = await here.instance().acquire('goods:300', { ttlMs: 60_000 });
+    const lock = await (await here.instance()).acquire('goods:300', { ttlMs: 60_000 });
     await here.lockedOn(3);
     const strangers = `*;stranger:1 1 1 ${here.clock.wallTime() + 60_000};`;
     await here.admins[2].set(here.key, strangers, 'PX', 60_000);
@@ -210,8 +209,8 @@ describe('a master that has lost a reader', () => {
 describe('a reader that has left', () => {
   it('is released on a master that was cut off, as soon as it is back', async () => {
     const way = await here.way(0);
-    const locks = here.instance({}, { nodes: [way.url, ...here.urls.slice(1)] });
-    const [lock] = [await locks.acquire('goods:300', LONG), await here.instance().acquire('goods:300', LONG)];
+    const locks = await here.instance({}, { nodes: [way.url, ...here.urls.slice(1)] });
+    const [lock] = [await locks.acquire('goods:300', LONG), await (await here.instance()).acquire('goods:300', LONG)];
     await sharedBy(2, 2, 2);
     await way.refuseConnections();
     way.reset();
@@ -226,11 +225,10 @@ describe('a reader that has left', () => {
     'is released if the vote arrives late because %s are held up',
     async (direction) => {
       const way = await here.way(2);
-      const locks = here.instance({}, { nodes: [...here.urls.slice(0, 2), way.url] });
+      const locks = await here.instance({}, { nodes: [...here.urls.slice(0, 2), way.url] });
       await locks.using('goods:300', shared, () => sharedBy(1, 1, 1));
-      const stays = await here
-        .instance({}, { nodes: ['redis://127.0.0.1:1', ...here.urls.slice(1)] })
-        .acquire('goods:300', LONG);
+      const other = await here.instance({}, { nodes: ['redis://127.0.0.1:1', ...here.urls.slice(1)] });
+      const stays = await other.acquire('goods:300', LONG);
       await sharedBy(0, 1, 1);
       await Promise.all([occupy(0), occupy(1)]);
       way.hold(direction);
@@ -242,13 +240,13 @@ describe('a reader that has left', () => {
   );
 
   it('is removed when its lease ends, while other readers stay', async () => {
-    const locks = here.instance();
+    const locks = await here.instance();
     const dead = await locks.acquire('goods:300', { ...shared, ttlMs: 1_500, renew: false });
-    const reader = await here.instance().acquire('goods:300', LONG);
+    const reader = await (await here.instance()).acquire('goods:300', LONG);
     await sharedBy(2, 2, 2);
     await here.clock.advance(1_500);
     expect(dead.signal.aborted).toBe(true);
-    const next = await here.instance().acquire('goods:300', LONG);
+    const next = await (await here.instance()).acquire('goods:300', LONG);
     expect(await reader.release()).toBe(true);
     await sharedBy(1, 1, 1);
     expect(await next.release()).toBe(true);
@@ -339,7 +337,7 @@ describe('a script that arrives late', () => {
 
 describe('an older version beside readers', () => {
   it('is refused until the last lease of a reader is over, and changes nothing', async () => {
-    const reader = await here.instance().acquire('goods:300', LONG);
+    const reader = await (await here.instance()).acquire('goods:300', LONG);
     await sharedBy(1, 1, 1);
     const value = await here.admins[0].get(here.key);
     const [status, remainingMs] = (await run(0, 'acquire', ['old:1', 1, 1_000, deadline, 1, 0])) as number[];
@@ -355,7 +353,7 @@ describe('an older version beside readers', () => {
 
   it('keeps readers out', async () => {
     for (const master of [0, 1]) await run(master, 'acquire', ['old:1', 1, 60_000, deadline, 1, 0]);
-    const locks = here.instance();
+    const locks = await here.instance();
     await expect(here.clock.until(locks.acquire('goods:300', { ...shared, waitMs: 50 }))).rejects.toThrow(
       LockTimeoutError,
     );

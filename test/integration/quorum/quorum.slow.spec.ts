@@ -62,11 +62,11 @@ describe('masters whose clocks differ by minutes', () => {
       const nodes = here.urls.map((url, i) => (i === missing ? 'redis://127.0.0.1:1' : url));
       return here.instance({ ...PATIENT, fairness: 'strict' }, { nodes, nodeTimeoutMs: 30_000 });
     };
-    const majorities = [without(2), without(0), without(1)];
+    const majorities = await Promise.all([without(2), without(0), without(1)]);
     const tokens: number[] = [];
     for (let i = 0; i < 12; i++) tokens.push(await majorities[i % 3].using('goods:300', (lock) => lock.fencingToken));
     expect(isRising(tokens)).toBe(true);
-    const lock = await here.instance(PATIENT, { nodeTimeoutMs: 30_000 }).acquire('goods:300');
+    const lock = await (await here.instance(PATIENT, { nodeTimeoutMs: 30_000 })).acquire('goods:300');
     await here.lockedOn(3);
     await lock.extend();
     for (const admin of here.admins) {
