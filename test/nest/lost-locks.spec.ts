@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked, LockLostError } from 'nestjs-redis-lock';
 import { closeApps, keyOf, PLATFORMS, rawRedis, startApp, type TestApp } from './support/app.js';
 import { Room } from './support/room.js';
+import { Around } from './support/wrappers.js';
 import { onStoppedServer } from './support/stopped-app.js';
 
 const clock = onStoppedServer();
@@ -27,15 +28,30 @@ class GoodsService {
   }
 }
 
+const commit = async ({ commits }: { commits: unknown[] }, call: () => Promise<unknown>): Promise<unknown> => {
+  const result = await call();
+  commits.push(result);
+  return result;
+};
+
 @Controller()
 class GoodsController {
   lock: Lock | undefined;
+  readonly commits: unknown[] = [];
 
   constructor(private readonly room: Room) {}
 
   @Get('careful/:id')
   @Locked('goods:<id>', { ttlMs: 1_500 })
   careful(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
+    this.lock = lock;
+    return this.room.stay(id);
+  }
+
+  @Get('committed/:id')
+  @Around(commit)
+  @Locked('goods:<id>', { ttlMs: 1_500 })
+  committed(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
     this.lock = lock;
     return this.room.stay(id);
   }
@@ -94,6 +110,15 @@ describe.each(PLATFORMS)('a lock that is lost while a handler on %s runs', (plat
       expect.stringMatching(/^warn .*The lock on goods:1 was lost/),
       expect.stringMatching(/^error .*the work failed as well/),
     ]);
+  });
+
+  it('lets no decorator above @Locked commit', async () => {
+    const call = app.call('/committed/1');
+    const visit = await app.room.next();
+    await takeAway(app, controller.lock, 'deletion');
+    visit.leave();
+    const { status, body } = await call;
+    expect([status, body.code, controller.commits]).toEqual([500, 'LOCK_LOST', []]);
   });
 
   it("returns the method's result with onLost: 'ignore', after its signal has aborted", async () => {
