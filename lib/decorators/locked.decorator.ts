@@ -161,6 +161,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
     const { name, onBusy, onUnavailable, when, labelOf, ...lockOptions } = checkedOptions(where, options);
     const method: LockedMethod = {
       name: where,
+      key: propertyKey,
       service: serviceProperty(name),
       token: getLockServiceToken(name),
       options: lockOptions,

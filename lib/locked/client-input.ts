@@ -1,6 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
-import { MetadataScanner } from '@nestjs/core';
 import { LockKeyError, type LockKeyInput, type LockKeyPlaceholder } from '../core/errors.js';
 import { isList, MAX_RESOURCES } from '../core/keys/read-list.js';
 
@@ -17,10 +16,15 @@ interface Sent {
  * placeholder reads what the client sent, before pipes, and no key can be made of it. A value that a pipe or a custom
  * decorator has made is the program's.
  */
-export function withClientInput(error: unknown, context: ExecutionContext, args: readonly unknown[]): unknown {
+export function withClientInput(
+  error: unknown,
+  context: ExecutionContext,
+  key: string | symbol,
+  args: readonly unknown[],
+): unknown {
   if (!(error instanceof LockKeyError) || error.placeholder === undefined) return error;
   const { message, cause, placeholder } = error;
-  const handler = handlerOf(context);
+  const handler = { owner: context.getClass(), key };
   const sent = sentFor(placeholder.index, context, handler, args);
   if (sent === undefined) return error;
   const problem = problemOf(sent.value, placeholder) ?? problemOfNumber(args[placeholder.index], placeholder);
@@ -93,27 +97,21 @@ function sentFor(
   return argument.pipes?.length === 0 ? { in: part, name, value: args[index] } : undefined;
 }
 
+/** The class of a handler, and the name of its method. */
 interface Handler {
   readonly owner: abstract new (...args: never[]) => unknown;
-  readonly name: string;
+  readonly key: string | symbol;
 }
 
-function handlerOf(context: ExecutionContext): Handler {
-  const [owner, handler] = [context.getClass(), context.getHandler()];
-  const methods = owner.prototype as Record<string, unknown>;
-  const name = new MetadataScanner().getAllMethodNames(methods).find((each) => methods[each] === handler);
-  return { owner, name: name ?? handler.name };
-}
-
-function routeArguments({ owner, name }: Handler): Readonly<Record<string, RouteArgument>> {
-  return (Reflect.getMetadata(ROUTE_ARGS_METADATA, owner, name) ?? {}) as Readonly<Record<string, RouteArgument>>;
+function routeArguments({ owner, key }: Handler): Readonly<Record<string, RouteArgument>> {
+  return (Reflect.getMetadata(ROUTE_ARGS_METADATA, owner, key) ?? {}) as Readonly<Record<string, RouteArgument>>;
 }
 
 const SCALARS: ReadonlySet<unknown> = new Set([String, Number, Boolean, BigInt]);
 
 /** Returns whether the parameter is declared as one string, number or boolean. */
-function isScalar({ owner, name }: Handler, { index }: LockKeyPlaceholder): boolean {
-  const types = Reflect.getMetadata('design:paramtypes', owner.prototype as object, name) as unknown[] | undefined;
+function isScalar({ owner, key }: Handler, { index }: LockKeyPlaceholder): boolean {
+  const types = Reflect.getMetadata('design:paramtypes', owner.prototype as object, key) as unknown[] | undefined;
   return SCALARS.has(types?.[index]);
 }
 

@@ -211,7 +211,7 @@ class LockedCall {
     try {
       return this.method.resourceOf(this.instance, this.args);
     } catch (error) {
-      throw this.scope === undefined ? error : withClientInput(error, this.scope.context, this.args);
+      throw this.scope === undefined ? error : withClientInput(error, this.scope.context, this.method.key, this.args);
     }
   }
 

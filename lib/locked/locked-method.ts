@@ -21,6 +21,8 @@ export type LabelOf = (...args: never[]) => string | undefined;
 export interface LockedMethod {
   /** `GoodsService.buy` */
   readonly name: string;
+  /** The name of the method in its class. */
+  readonly key: string | symbol;
   /** The property that holds the lock service of an instance. */
   readonly service: symbol;
   /** The injection token of that lock service. */
