@@ -2,6 +2,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { eventually } from '../../support/async.js';
 import { LockProcess } from '../../support/lock-process.js';
 import { startRedis } from '../../support/redis/index.js';
@@ -19,21 +20,9 @@ let granted: Promise<number>;
 /** The commands of a test. One that a failed test has left would run for ever. */
 const started: Cli[] = [];
 
-beforeEach(async () => {
-  prefix = uniquePrefix();
-  const start = (identity: string) => LockProcess.start({ redis: testRedisUrl(), prefix, identity });
-  [holder, waiter] = await Promise.all([start('api-1'), start('api-2')]);
-  await holder.call('acquire', 'goods:300');
-  granted = waiter.call('acquire', 'goods:300', { waitMs: 60_000 });
-  const isWaiting = async (): Promise<boolean> => {
-    const { stdout } = await new Cli(['inspect', 'goods:300', '--json']).ended;
-    return (JSON.parse(stdout) as { waiting: unknown[] }).waiting.length === 1;
-  };
-  await eventually('api-2 waits', isWaiting);
-});
-afterEach(async () => {
+beforeEach(() => void (prefix = uniquePrefix()));
+afterEach(() => {
   for (const { child } of started.splice(0)) child.kill('SIGKILL');
-  await Promise.all([holder.kill(), waiter.kill()]);
 });
 
 interface Ended {
@@ -83,7 +72,49 @@ function onTerminal(body: () => Promise<void>): () => Promise<void> {
   };
 }
 
+/** Lets a process hold goods:300 in each test of a block, while another one waits for it. */
+function withHolderAndWaiter(): void {
+  let admin: Redis;
+
+  beforeEach(async () => {
+    admin = new Redis(testRedisUrl());
+    const start = (identity: string) => LockProcess.start({ redis: testRedisUrl(), prefix, identity });
+    [holder, waiter] = await Promise.all([start('api-1'), start('api-2')]);
+    await holder.call('acquire', 'goods:300');
+    granted = waiter.call('acquire', 'goods:300', { waitMs: 60_000 });
+    await eventually('api-2 waits', async () => (await admin.zcard(`{${prefix}goods}:300|queue`)) === 1);
+  });
+  afterEach(async () => {
+    admin.disconnect();
+    await Promise.all([holder.kill(), waiter.kill()]);
+  });
+}
+
 describe('a process', () => {
+  it('gives up a Redis that does not reply, and ends', async () => {
+    const silent = await startRedis({ local: true });
+    silent.pause();
+    try {
+      const { code, stderr } = await new Cli(['list', '--redis', silent.url, '--timeout', '500']).ended;
+      expect(code).toBe(3);
+      expect(stderr).toContain('it was not ready within 500 ms');
+    } finally {
+      silent.resume();
+      await silent.stop();
+    }
+  });
+
+  it('shows no password of its environment', async () => {
+    const env = { REDIS_URL: `redis://u:s3cret@127.0.0.1:${await freePort()}`, REDIS_PASSWORD: '0ther-secret' };
+    const { code, stdout, stderr } = await new Cli(['list'], { env }).ended;
+    expect(code).toBe(3);
+    expect(stdout + stderr).not.toMatch(/s3cret|0ther/);
+  });
+});
+
+describe('a process beside a holder and a waiter', () => {
+  withHolderAndWaiter();
+
   it('lists the lock of another process and its waiter', async () => {
     const { code, stdout, stderr } = await new Cli(['list']).ended;
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -113,26 +144,6 @@ describe('a process', () => {
     expect(codes).toEqual([0, 0, 4, 2, 2, 3]);
   });
 
-  it('gives up a Redis that does not reply, and ends', async () => {
-    const silent = await startRedis({ local: true });
-    silent.pause();
-    try {
-      const { code, stderr } = await new Cli(['list', '--redis', silent.url, '--timeout', '500']).ended;
-      expect(code).toBe(3);
-      expect(stderr).toContain('it was not ready within 500 ms');
-    } finally {
-      silent.resume();
-      await silent.stop();
-    }
-  });
-
-  it('shows no password of its environment', async () => {
-    const env = { REDIS_URL: `redis://u:s3cret@127.0.0.1:${await freePort()}`, REDIS_PASSWORD: '0ther-secret' };
-    const { code, stdout, stderr } = await new Cli(['list'], { env }).ended;
-    expect(code).toBe(3);
-    expect(stdout + stderr).not.toMatch(/s3cret|0ther/);
-  });
-
   it('ends quietly if the reader of its output has ended', async () => {
     const cli = new Cli(['watch', '--json']);
     await cli.until('goods:300');
@@ -142,6 +153,8 @@ describe('a process', () => {
 });
 
 describe('watch', () => {
+  withHolderAndWaiter();
+
   it('prints changes in a pipe, and ends by Ctrl-C', async () => {
     const cli = new Cli(['watch']);
     await cli.until('Z goods:300 held by api-1 (exclusive, token ');
@@ -174,6 +187,8 @@ describe('watch', () => {
 });
 
 describe('release on a terminal', () => {
+  withHolderAndWaiter();
+
   it(
     'asks, and releases after yes',
     onTerminal(async () => {
