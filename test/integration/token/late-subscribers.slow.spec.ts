@@ -1,0 +1,29 @@
+// Runs the tests of this folder again while each subscriber connects late. No test may depend on a fast connection.
+import { Redis } from 'ioredis';
+import { runFiles } from '../../suites/run-suite.js';
+
+interface Connector {
+  connecting: boolean;
+  readonly options: { readonly connectionName?: string };
+  connect: (onError: unknown) => Promise<unknown>;
+}
+
+/** Far longer than a subscriber needs here. */
+const LATE_MS = 300;
+
+const { filesOf } = require('../../suites/plan.cjs') as { filesOf: (suite: string) => readonly string[] };
+
+const client = new Redis({ lazyConnect: true });
+const connector = Object.getPrototypeOf(Reflect.get(client, 'connector')) as Connector;
+const { connect } = connector;
+
+connector.connect = async function (onError) {
+  if (this.options.connectionName === 'nestjs-redis-lock:handoffs') {
+    this.connecting = true;
+    await new Promise((resolve) => setTimeout(resolve, LATE_MS));
+    if (!this.connecting) throw new Error('Connection is closed.');
+  }
+  return connect.call(this, onError);
+};
+
+runFiles(filesOf('redis').filter((file) => file.startsWith('test/integration/token/')));
