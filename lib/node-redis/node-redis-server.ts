@@ -1,15 +1,15 @@
-import type { ConnectionListener, ServerTarget } from '../redis/client-port.js';
+import type { ClientListener, ServerTarget } from '../redis/client-port.js';
 import { written } from './node-redis.js';
 
-type Event = keyof ConnectionListener;
-type Arguments<E extends Event> = Parameters<NonNullable<ConnectionListener[E]>>;
+type Event = keyof ClientListener;
+type Arguments<E extends Event> = Parameters<NonNullable<ClientListener[E]>>;
 
 /** What the caller's client and a further connection have in common. */
 export abstract class NodeRedisServer {
   abstract readonly keyPrefix: string;
   abstract readonly target: ServerTarget;
   readonly written = written;
-  private readonly listeners = new Set<ConnectionListener>();
+  private readonly listeners = new Set<ClientListener>();
 
   run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     return this.request([command, script, String(keys.length), ...this.named(keys), ...args]);
@@ -19,7 +19,7 @@ export abstract class NodeRedisServer {
     return this.request([command, ...this.named(keys), ...args]);
   }
 
-  watch(listener: ConnectionListener): () => void {
+  watch(listener: ClientListener): () => void {
     this.listeners.add(listener);
     return () => void this.listeners.delete(listener);
   }

@@ -1,6 +1,7 @@
 import { runOutside } from '../core/context/async-context.js';
 import { SystemClock, type Timer } from '../core/time/clock.js';
 import type { FurtherConnection, ServerTarget } from '../redis/client-port.js';
+import { hostAndPort } from '../redis/redirection.js';
 import { isErrorReply, toError } from '../redis/redis-errors.js';
 import { type NodeRedisClient, optionsOf, rethrow, send } from './node-redis.js';
 import { NodeRedisServer } from './node-redis-server.js';
@@ -214,11 +215,6 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
     const pauseMs = Math.min(this.failures * PAUSE_MS, LONGEST_PAUSE_MS) * (0.5 + clock.random());
     this.timer = runOutside(() => clock.schedule(pauseMs, () => this.attemptToConnect(), true));
   }
-}
-
-function hostAndPort(address: string): { readonly host: string; readonly port: number } {
-  const at = address.lastIndexOf(':');
-  return { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
 }
 
 /** Returns the error of ioredis by which a cluster's routing knows that the node did not serve the request. */

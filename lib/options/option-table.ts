@@ -88,7 +88,7 @@ const instead = allow(
 const areNodes = (value: unknown): boolean => isFunction(value) || (Array.isArray(value) && value.length > 0);
 // A client is known by `evalsha`. Options of ioredis have no such method.
 const isHalfAClient = (value: unknown): boolean =>
-  isNodeRedis(value) || (hasMethods(value, ['evalsha']) && !hasMethods(value, ['eval', 'pipeline', 'on', 'off']));
+  isNodeRedis(value) || (hasMethods(value, ['evalsha']) && !hasMethods(value, ['eval', 'on', 'off']));
 const isRedis = (value: unknown): boolean =>
   isString(value)
     ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)

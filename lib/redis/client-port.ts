@@ -35,6 +35,10 @@ export interface ClientListener {
   /** The client makes no further attempt. */
   readonly end?: () => void;
   readonly error?: (error: Error) => void;
+  /** A message has arrived. Only further connections are subscribed. */
+  readonly message?: (channel: string, message: string) => void;
+  /** The server has removed sharded channels, because their slot has moved. */
+  readonly moved?: () => void;
 }
 
 /** A client of one server. */
@@ -81,16 +85,8 @@ export interface ClientSocket {
   uncork(): void;
 }
 
-/** Receives what happens to a further connection. */
-export interface ConnectionListener extends ClientListener {
-  readonly message?: (channel: string, message: string) => void;
-  /** The server has removed sharded channels, because their slot has moved. */
-  readonly moved?: () => void;
-}
-
 /** A connection that belongs to a store. */
 export interface FurtherConnection extends ServerClient {
-  watch(listener: ConnectionListener): () => void;
   subscribe(channel: string, isSharded: boolean): Promise<unknown>;
   unsubscribe(channel: string, isSharded: boolean): Promise<unknown>;
   /** Cuts the connection. It comes back if `reconnect` is true. */

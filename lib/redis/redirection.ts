@@ -37,7 +37,13 @@ export function targetAddress(
   sender: string | undefined,
   natMap: NatMap | undefined,
 ): string {
-  const address = `${host || sender?.slice(0, sender.lastIndexOf(':'))}:${port}`;
+  const address = `${host || hostAndPort(sender ?? '').host}:${port}`;
   const mapped = typeof natMap === 'function' ? natMap(address) : natMap?.[address];
   return mapped ? `${mapped.host}:${mapped.port}` : address;
+}
+
+/** Returns the parts of an address `host:port`. An IPv6 address has no brackets. */
+export function hostAndPort(address: string): { readonly host: string; readonly port: number } {
+  const at = address.lastIndexOf(':');
+  return { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
 }

@@ -34,7 +34,6 @@ export type {
   ClientSocket,
   ClusterClient,
   ClusterListener,
-  ConnectionListener,
   FurtherConnection,
   NatMap,
   ScriptClient,

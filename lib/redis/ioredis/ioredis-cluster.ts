@@ -1,6 +1,7 @@
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import { LockConfigError } from '../../core/errors.js';
 import type { ClusterClient, ClusterListener, NatMap } from '../client-port.js';
+import { hostAndPort } from '../redirection.js';
 import { clusterFailure } from '../redis-errors.js';
 import { IoredisServer, watchClient } from './ioredis-server.js';
 
@@ -56,9 +57,7 @@ export class IoredisCluster implements ClusterClient {
 
   connectTo(address: string): IoredisServer | undefined {
     const [known] = this.cluster.nodes('all');
-    const at = address.lastIndexOf(':');
-    const target = { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
-    return known && this.serverOf(known).copy({ ...target, retryStrategy: null });
+    return known && this.serverOf(known).copy({ ...hostAndPort(address), retryStrategy: null });
   }
 
   connect(): void {

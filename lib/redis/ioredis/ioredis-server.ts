@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import type { Redis, RedisOptions } from 'ioredis';
-import type { ConnectionListener, FurtherConnection, ServerTarget } from '../client-port.js';
+import type { ClientListener, FurtherConnection, ServerTarget } from '../client-port.js';
 
 type Command = (this: Redis, ...args: readonly (string | number)[]) => Promise<unknown>;
 
@@ -92,7 +92,7 @@ export class IoredisServer implements FurtherConnection {
     return isSharded ? this.client.sunsubscribe(channel) : this.client.unsubscribe(channel);
   }
 
-  watch(listener: ConnectionListener): () => void {
+  watch(listener: ClientListener): () => void {
     const { message } = listener;
     return watchClient(this.client, message ? { ...listener, smessage: message } : { ...listener });
   }

@@ -43,7 +43,7 @@ function watched(status: string) {
     listener = given;
     return () => (listener = {});
   };
-  const emit = (event: keyof ClientListener, error = new Error('none')): void => listener[event]?.(error);
+  const emit = (event: 'ready' | 'close' | 'error', error = new Error('none')): void => listener[event]?.(error);
   const client = { status, send: time, watch, emit };
   const connection = new RedisConnection(client as unknown as ServerClient, clock, 1_000);
   const reports: string[] = [];
