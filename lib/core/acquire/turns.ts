@@ -16,7 +16,7 @@ const TURN_MS = 60;
 const QUIET_MS = 140;
 const PERIOD_MS = 1_500;
 
-/** How far notified instances are spread out, in milliseconds. Redis sends each message to the same one first. */
+/** How long a notified instance waits at most, in milliseconds. The one whose last turn is the oldest waits least. */
 const SPREAD_MS = 5;
 
 /** How long a key counts as shared after a client of another library has held it, in milliseconds. */
@@ -69,7 +69,9 @@ export class Turns {
   yieldAfterOthers(key: string): number {
     const record = this.records.get(key);
     if (record === undefined || !this.hasYielded(record)) return 0;
-    return this.quietMs(record) + this.clock.random() * SPREAD_MS;
+    // Redis sends each message to the same instance first.
+    const spread = Math.min(1, TURN_MS / (this.clock.now() - record.yieldedAt));
+    return this.quietMs(record) + spread * SPREAD_MS;
   }
 
   /** Returns whether the key is shared with others that were seen. */
