@@ -45,8 +45,6 @@ const NONE: ReadonlySet<string> = new Set();
 export class Acquirer {
   /** Counts the requests that are made in lock scopes. */
   private arrivals = 0;
-  /** The options that the store can do, as checked last. Most calls have the defaults of their module. */
-  private checked: AcquireOptions | undefined;
 
   constructor(
     private readonly store: Pick<LockStore, 'capabilities'>,
@@ -242,7 +240,7 @@ export class Acquirer {
       this.checkCall(target, call);
       if (outer !== undefined) {
         const enter = (): Lock => this.nest(outer, options, scope);
-        const use = new UseWaiter(outer.grant, { options, startedAt, arrival, clock: this.clock, enter });
+        const use = new UseWaiter(outer.grant, { options, startedAt, arrival, enter }, this.clock);
         const nestedLock = await use.wait();
         if (nestedLock !== undefined) return { lock: await whenReady(nestedLock), isNew: false };
         continue;
@@ -271,14 +269,12 @@ export class Acquirer {
 
   /** @throws LockConfigError if the store has no such mode or no such lease. */
   checkStore({ resource }: Target, options: AcquireOptions): void {
-    if (options === this.checked) return;
     const { capabilities } = this.store;
     const { mode } = options;
     if (mode !== 'exclusive' && !modesOf(capabilities).includes(kindOf(mode)))
       throw unsupportedMode(resource, mode, capabilities);
     const tooShort = tooShortLease(leaseOf(options), capabilities, resource);
     if (tooShort !== undefined) throw tooShort;
-    this.checked = options;
   }
 
   /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of its call. */

@@ -58,7 +58,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
     }
     const waiter = new Waiter(resource, options, now, nested, this.deps.clock, call);
     if (signal === undefined || this.listen(waiter, key)) this.join(key, waiter, now);
-    return waiter.granted;
+    return waiter.result;
   }
 
   /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
@@ -219,7 +219,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
   private acquireAlone(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
     const { key } = target;
     const call = new ThinCall(target, options, now, nested, this.deps, this);
-    if (options.signal !== undefined && !this.listen(call, key)) return call.granted;
+    if (options.signal !== undefined && !this.listen(call, key)) return call.result;
     // The signal's own code may have acquired the same key.
     const isAlone = options.signal === undefined || this.mayBeThin(key, options);
     if (!isAlone) this.join(key, call, now);
@@ -230,7 +230,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
         this.join(key, call, now);
       }
     }
-    return call.granted;
+    return call.result;
   }
 
   private mayBeThin(key: string, { mode, maxWaiting = Infinity }: WaitOptions): boolean {
@@ -261,7 +261,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
   /** Returns false if the caller was refused. */
   private listen(waiter: Waiter, key: string): boolean {
     try {
-      waiter.listen((reason) => {
+      waiter.listen(waiter.options.signal, (reason) => {
         if (this.thin.get(key) === waiter) this.inflateAt(key);
         this.find(key, waiter.options.mode)?.refuse(waiter, reason);
       });

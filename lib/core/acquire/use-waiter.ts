@@ -1,9 +1,9 @@
-import { type AbortSubscription, onAbort, throwIfAborted } from '../context/abort-signals.js';
 import type { Lock } from '../hold/lock.js';
 import type { Grant, GrantWaiter } from '../lease/grant.js';
-import type { Clock, Timer } from '../time/clock.js';
+import type { Clock } from '../time/clock.js';
 import { usedInScope } from './acquire-errors.js';
 import type { WaitOptions } from './acquire-options.js';
+import { PendingCall } from './pending-call.js';
 
 /** A request of a caller in a lock scope for a lock that the scope keeps and another caller uses. */
 export interface UseRequest {
@@ -11,23 +11,20 @@ export interface UseRequest {
   readonly startedAt: number;
   /** Orders the callers. Lower numbers come first. */
   readonly arrival: number;
-  readonly clock: Clock;
   /** Returns the caller's nested hold. Called when no other use runs, before any other code can run. */
   enter(): Lock;
 }
 
 /** A caller in a lock scope that waits until the other uses of a lock that the scope keeps have ended. */
-export class UseWaiter implements GrantWaiter {
+export class UseWaiter extends PendingCall<Lock | undefined> implements GrantWaiter {
   readonly arrival: number;
-  private resolve!: (lock: Lock | undefined) => void;
-  private reject!: (reason: unknown) => void;
-  private timer: Timer | undefined;
-  private subscription: AbortSubscription | undefined;
 
   constructor(
     private readonly grant: Grant,
     private readonly request: UseRequest,
+    clock: Clock,
   ) {
+    super(clock);
     this.arrival = request.arrival;
   }
 
@@ -37,62 +34,42 @@ export class UseWaiter implements GrantWaiter {
    * @returns undefined if the caller must look for the lock again: it was lost, or a scope that kept it has ended.
    * @throws LockTimeoutError if `waitMs` is over, and the reason of the caller's signal.
    */
-  async wait(): Promise<Lock | undefined> {
-    const { options, startedAt, clock } = this.request;
-    const entered = new Promise<Lock | undefined>((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
-    });
-    // It may be rejected before anyone awaits it.
-    entered.catch(() => undefined);
-    // The signal's own code runs here, and may end a use or abort.
-    this.subscription = onAbort(options.signal, (reason) => this.leave(() => this.reject(reason)));
+  wait(): Promise<Lock | undefined> {
+    const { options, startedAt } = this.request;
+    const [now, until] = [this.clock.now(), startedAt + options.waitMs];
     try {
-      throwIfAborted(options.signal);
-      const remainingMs = startedAt + options.waitMs - clock.now();
-      if (remainingMs <= 0) throw this.timeout();
+      // The signal's own code runs here, and may end a use.
+      this.listen(options.signal, (reason) => this.leave(reason));
+      if (until <= now) throw this.timeout();
+      this.wakeAt(until, now, () => this.leave(this.timeout()));
       this.grant.wait(this);
-      if (remainingMs < Infinity) this.timer = clock.schedule(remainingMs, () => this.onTimeout());
-      return await entered;
-    } finally {
-      this.stop();
+    } catch (reason) {
+      this.refuse(reason);
     }
+    return this.result;
   }
 
   enter(): void {
-    let lock: Lock | undefined;
     try {
-      lock = this.request.enter();
+      this.resolve(this.request.enter());
     } catch (error) {
       // A lock that turns out to be lost is requested again.
-      if (this.grant.state === 'held') this.reject(error);
+      if (this.grant.state === 'held') this.refuse(error);
+      else this.startOver();
     }
-    this.stop();
-    this.resolve(lock);
   }
 
   startOver(): void {
-    this.stop();
     this.resolve(undefined);
   }
 
-  private onTimeout(): void {
-    this.leave(() => this.reject(this.timeout()));
+  private leave(reason: unknown): void {
+    this.grant.stopWaiting(this);
+    this.refuse(reason);
   }
 
   private timeout(): Error {
-    const { options, startedAt, clock } = this.request;
-    return usedInScope(this.grant.resource, options.waitMs, clock.now() - startedAt);
-  }
-
-  private leave(settle: () => void): void {
-    this.grant.stopWaiting(this);
-    this.stop();
-    settle();
-  }
-
-  private stop(): void {
-    this.timer?.cancel();
-    this.subscription?.stop();
+    const { options, startedAt } = this.request;
+    return usedInScope(this.grant.resource, options.waitMs, this.clock.now() - startedAt);
   }
 }

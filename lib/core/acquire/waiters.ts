@@ -1,12 +1,10 @@
-import { type AbortSubscription, onAbort, throwIfAborted } from '../context/abort-signals.js';
 import type { Grant } from '../lease/grant.js';
-import type { Clock, Timer } from '../time/clock.js';
+import type { Clock } from '../time/clock.js';
 import { leaseOf, type WaitOptions } from './acquire-options.js';
+import { PendingCall } from './pending-call.js';
 
 /** One local caller that waits for a lock. */
-export class Waiter {
-  /** Resolves with the caller's grant. */
-  readonly granted: Promise<Grant>;
+export class Waiter extends PendingCall<Grant> {
   /** Neighbours in the queue. A waiter holds them itself, so that it can leave from the middle in O(1). */
   previous: Waiter | undefined = undefined;
   next: Waiter | undefined = undefined;
@@ -14,12 +12,6 @@ export class Waiter {
   ungranted = 0;
   /** The lease that it wants, in milliseconds. */
   readonly leaseMs: number;
-
-  private resolve!: (grant: Grant | Promise<Grant>) => void;
-  private reject!: (reason: unknown) => void;
-  private timer: Timer | undefined = undefined;
-  private wakesAt = Infinity;
-  private subscription: AbortSubscription | undefined = undefined;
 
   /**
    * @param resource the caller's name for the key. Several resources may share a key.
@@ -31,47 +23,16 @@ export class Waiter {
     readonly options: WaitOptions,
     readonly enteredAt: number,
     readonly nested: boolean,
-    private readonly clock: Clock,
+    clock: Clock,
     readonly call = 0,
   ) {
+    super(clock);
     this.leaseMs = leaseOf(options);
-    this.granted = new Promise((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
-    });
   }
 
   /** The local moment at which it stops waiting. */
   get waitUntil(): number {
     return this.enteredAt + this.options.waitMs;
-  }
-
-  /**
-   * Calls `leave` with the reason when the caller's signal aborts. The signal's own code runs here, so call it before
-   * the waiter is in a queue.
-   *
-   * @throws the reason if the signal has aborted, and a LockConfigError if it refuses its listener.
-   */
-  listen(leave: (reason: unknown) => void): void {
-    const { signal } = this.options;
-    this.subscription = onAbort(signal, leave);
-    // A subscriber of an event may have aborted it since the call.
-    throwIfAborted(signal);
-  }
-
-  /**
-   * Calls `onTimer` at a moment, or at an earlier one that was set before. The end of the waiting cancels the timer.
-   *
-   * @param now the present time. Infinity as a moment sets no timer.
-   */
-  wakeAt(at: number, now: number, onTimer: () => void): void {
-    if (at >= this.wakesAt) return;
-    this.timer?.cancel();
-    this.wakesAt = at;
-    this.timer = this.clock.schedule(at - now, () => {
-      this.wakesAt = Infinity;
-      onTimer();
-    });
   }
 
   /**
@@ -83,23 +44,11 @@ export class Waiter {
     grant.call = this.call;
     grant.ready = ready;
     this.resolve(ready === undefined ? grant : ready.then(() => grant));
-    this.end();
     const { options } = this;
     if (options.onGranted === undefined) return;
     const { onGranted } = options;
     options.onGranted = undefined;
     onGranted(grant);
-  }
-
-  /** Ends the waiting with an error. */
-  refuse(reason: unknown): void {
-    this.reject(reason);
-    this.end();
-  }
-
-  private end(): void {
-    this.timer?.cancel();
-    this.subscription?.stop();
   }
 }
 

@@ -178,11 +178,20 @@ class Collector<Request extends OwnedRequest, Reply> {
 
 /**
  * The door through which the requests for one lock leave. Those that are made until the promise jobs have run leave
- * together, releases before acquires, several in one script call.
+ * together, releases first and acquires last, several in one script call. Renewals do not wait: what waits leaves with
+ * them.
  */
-export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release extends OwnedRequest, ReleaseReply> {
+export class TickBatches<
+  Acquire extends OwnedRequest,
+  AcquireReply,
+  Release extends OwnedRequest,
+  ReleaseReply,
+  Extend extends OwnedRequest,
+  ExtendReply,
+> {
   private readonly acquires: Collector<Acquire, AcquireReply>;
   private readonly releases: Collector<Release, ReleaseReply>;
+  private readonly extensions: Collector<Extend, ExtendReply>;
   /** The batch of each owner's acquire request that may still be sent: for the first time, or once more and alone. */
   private readonly batchOfOwner = new Map<string, Batch<Acquire, AcquireReply>>();
   private isDue = false;
@@ -197,9 +206,11 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
     private readonly clock: Pick<Clock, 'now'>,
     acquires: BatchSender<Acquire, AcquireReply>,
     releases: BatchSender<Release, ReleaseReply>,
+    extensions: BatchSender<Extend, ExtendReply>,
   ) {
     this.acquires = new Collector(acquires, ({ owner }) => this.batchOfOwner.delete(owner));
     this.releases = new Collector(releases, () => undefined);
+    this.extensions = new Collector(extensions, () => undefined);
   }
 
   acquire(request: Acquire): PendingReply<AcquireReply> {
@@ -212,6 +223,13 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   release(request: Release): PendingReply<ReleaseReply> {
     this.begin();
     return this.add(this.releases.batchFor(request), request);
+  }
+
+  /** Sends the requests now, because the work under their locks may block the event loop. */
+  extend(requests: readonly Extend[]): readonly PendingReply<ExtendReply>[] {
+    const replies = requests.map((request) => this.add(this.extensions.batchFor(request), request));
+    this.flush();
+    return replies;
   }
 
   /**
@@ -229,13 +247,11 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
   /** Sends what waits. Call it before another request that has to arrive later. */
   flush(): void {
     this.waitingSince = undefined;
-    const [releases, acquires] = [this.releases.take(), this.acquires.take()];
-    const count = releases.length + acquires.length;
-    if (count === 0) return;
+    const batches = [...this.releases.take(), ...this.extensions.take(), ...this.acquires.take()];
+    if (batches.length === 0) return;
     // A batch serves several callers.
     runOutside(() => {
-      for (const batch of releases) batch.send(count > 1);
-      for (const batch of acquires) batch.send(count > 1);
+      for (const batch of batches) batch.send(batches.length > 1);
     });
   }
 
@@ -259,11 +275,4 @@ export class TickBatches<Acquire extends OwnedRequest, AcquireReply, Release ext
     this.waitingSince ??= now;
     if (now - this.waitingSince > MAX_AGE_MS) this.flush();
   }
-}
-
-/** Returns one of the last items, the newest that fits. Looks at a few only: each of many requests calls it. */
-export function findRecent<T>(items: readonly T[], fits: (item: T) => boolean): T | undefined {
-  const end = Math.max(0, items.length - MOST_LOOKED_AT);
-  for (let i = items.length - 1; i >= end; i -= 1) if (fits(items[i])) return items[i];
-  return undefined;
 }

@@ -11,15 +11,14 @@ import type {
 import type { Clock } from '../../core/time/clock.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import type { LockUnavailableError } from '../../core/errors.js';
 import { redirectionIn } from '../../redis/redirection.js';
-import { acquireFailed, isErrorReply, refusesEverything, releaseFailed } from '../../redis/redis-errors.js';
+import { acquireFailed, isErrorReply, refusesEverything, releaseFailed, toError } from '../../redis/redis-errors.js';
 import { type Outcome, wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import { OwnersOfSeveral } from './owners-of-several.js';
 import { encodeEntry } from './queue-entry.js';
 import { type QueuedOwners, RecentNames } from './queued-owners.js';
-import { Entry, findRecent, MAX_BATCH, type RepliesTogether, TickBatches } from './tick-batches.js';
+import { type BatchSender, Entry, type RepliesTogether, TickBatches } from './tick-batches.js';
 import {
   acquireBatchScript,
   acquireManyScript,
@@ -59,7 +58,14 @@ export interface Subscription {
 
 /** Sends acquire requests and releases to the node that has the key. Requests of one tick travel together. */
 export class TokenRequests {
-  private readonly batches: TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>;
+  private readonly batches: TickBatches<
+    AcquireRequest,
+    AcquireReply,
+    ReleaseRequest,
+    boolean,
+    ExtendRequest,
+    ExtendReply
+  >;
   /** The releases that were sent again, with the key of each. */
   private readonly repeats = new Map<Promise<void>, string>();
   /** The groups of locks whose requests go alone for a while, because the server has refused some of them together. */
@@ -77,32 +83,36 @@ export class TokenRequests {
     private readonly onOtherWire: (version: number) => void = noop,
   ) {
     const groupOf = (request: LockOwnership): string => this.groupOf(request);
-    this.batches = new TickBatches<AcquireRequest, AcquireReply, ReleaseRequest, boolean>(
-      clock,
-      {
-        groupOf,
-        fits: (one, other) =>
-          one.leaseMs === other.leaseMs &&
-          one.queue === other.queue &&
-          one.handoffMs === other.handoffMs &&
-          one.mode === other.mode,
-        sendAlone: (entry, hasOthers) => this.acquireAlone(entry, hasOthers),
-        sendTogether: (requests) =>
-          this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
-      },
-      {
-        groupOf,
-        fits: (one, other) =>
-          one.tokens === other.tokens &&
-          one.handoffMs === other.handoffMs &&
-          one.mode === other.mode &&
-          this.maySendTogether(one) &&
-          this.maySendTogether(other),
-        sendAlone: (entry, hasOthers) => this.releaseAlone(entry, hasOthers),
-        sendTogether: (requests) =>
-          this.sendTogether(requests, (node) => this.runReleaseBatch(requests, node), releaseFailed),
-      },
-    );
+    const acquires: BatchSender<AcquireRequest, AcquireReply> = {
+      groupOf,
+      fits: (one, other) =>
+        one.leaseMs === other.leaseMs &&
+        one.queue === other.queue &&
+        one.handoffMs === other.handoffMs &&
+        one.mode === other.mode,
+      sendAlone: (entry, hasOthers) => this.acquireAlone(entry, hasOthers),
+      sendTogether: (requests) =>
+        this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
+    };
+    const releases: BatchSender<ReleaseRequest, boolean> = {
+      groupOf,
+      fits: (one, other) =>
+        one.tokens === other.tokens &&
+        one.handoffMs === other.handoffMs &&
+        one.mode === other.mode &&
+        this.maySendTogether(one) &&
+        this.maySendTogether(other),
+      sendAlone: (entry, hasOthers) => this.releaseAlone(entry, hasOthers),
+      sendTogether: (requests) =>
+        this.sendTogether(requests, (node) => this.runReleaseBatch(requests, node), releaseFailed),
+    };
+    const extensions: BatchSender<ExtendRequest, ExtendReply> = {
+      groupOf: topology.serverOf === undefined ? groupOf : () => '',
+      fits: (one, other) => one.leaseMs === other.leaseMs && one.mode === other.mode,
+      sendAlone: (entry) => void this.extendAlone(entry),
+      sendTogether: (requests) => this.extendTogether(requests),
+    };
+    this.batches = new TickBatches(clock, acquires, releases, extensions);
   }
 
   /** Rejects with `LockUnavailableError`. */
@@ -125,16 +135,8 @@ export class TokenRequests {
   }
 
   /** Sends the requests at once, several in one script call. Returns a reply or an error for each. Does not reject. */
-  async extend(requests: readonly ExtendRequest[]): Promise<readonly (ExtendReply | Error)[]> {
-    // While a cluster moves a slot, it puts a script of several keys off. A renewal must not wait for that.
-    if (this.topology.serverOf !== undefined) return this.extendAlone(requests);
-    const replies = new Map<ExtendRequest, ExtendReply | Error>();
-    const send = async (group: readonly ExtendRequest[]): Promise<void> => {
-      const sent = group.length > 1 ? await this.extendTogether(group) : undefined;
-      (sent ?? (await this.extendAlone(group))).forEach((reply, i) => replies.set(group[i], reply));
-    };
-    await Promise.all(this.extendGroups(requests).map(send));
-    return requests.map((request) => replies.get(request) as ExtendReply | Error);
+  extend(requests: readonly ExtendRequest[]): Promise<readonly (ExtendReply | Error)[]> {
+    return Promise.all(this.batches.extend(requests).map((reply) => reply.then(undefined, toError)));
   }
 
   /** Sends what waits. Call it before another request that has to arrive later. */
@@ -207,7 +209,7 @@ export class TokenRequests {
   private sendTogether<Reply>(
     requests: readonly LockOwnership[],
     run: (node: RedisNode) => RepliesTogether<Reply>,
-    failed: (error: unknown) => LockUnavailableError,
+    failed: (error: unknown) => Error,
   ): RepliesTogether<Reply> | undefined {
     const [key] = requests[0].keys;
     if (this.goesAlone(key)) return undefined;
@@ -298,36 +300,25 @@ export class TokenRequests {
     void repeated.then(() => this.repeats.delete(repeated));
   }
 
-  /** Groups requests for one script call each. */
-  private extendGroups(requests: readonly ExtendRequest[]): readonly (readonly ExtendRequest[])[] {
-    const groups = new Map<string, ExtendRequest[][]>();
-    for (const request of requests) {
-      const name = this.groupOf(request);
-      let others = groups.get(name);
-      if (others === undefined) groups.set(name, (others = []));
-      const fits = (group: readonly ExtendRequest[]): boolean =>
-        group.length < MAX_BATCH && group[0].leaseMs === request.leaseMs && group[0].mode === request.mode;
-      const group = findRecent(others, fits);
-      if (group === undefined) others.push([request]);
-      else group.push(request);
-    }
-    return [...groups.values()].flat();
+  private async extendAlone(entry: Entry<ExtendRequest, ExtendReply>): Promise<void> {
+    const [reply] = await this.topology.runAll(extendScript, [extendCall(entry.request, this.topology)]);
+    if (reply instanceof Error) entry.reject(reply);
+    else entry.resolve(reply);
   }
 
-  private extendAlone(requests: readonly ExtendRequest[]): Promise<readonly (ExtendReply | Error)[]> {
+  private extendTogether(requests: readonly ExtendRequest[]): RepliesTogether<ExtendReply> | undefined {
     const calls = requests.map((request) => extendCall(request, this.topology));
-    return this.topology.runAll(extendScript, calls);
-  }
-
-  /** Returns undefined if the server has refused the script, so that the requests have to be sent alone. */
-  private async extendTogether(requests: readonly ExtendRequest[]) {
-    const [key] = requests[0].keys;
-    if (this.goesAlone(key)) return undefined;
-    const keys = requests.flatMap((request) => extendCall(request, this.topology).keys);
+    // While a cluster moves a slot, it puts a script of several keys off. A renewal must not wait for that.
+    if (this.topology.serverOf !== undefined) return this.topology.runAll(extendScript, calls);
+    const [{ key }] = calls;
+    const keys = calls.flatMap((call) => call.keys);
     const args = [...entriesOfAll(requests, this.topology), wholeMs(requests[0].leaseMs)];
-    const [reply] = await this.topology.runAll(extendBatchScript, [{ key, keys, args }]);
-    if (!(reply instanceof Error)) return reply;
-    return this.isRefusedTogether(reply, key) ? undefined : requests.map(() => reply);
+    const run = async () => {
+      const [reply] = await this.topology.runAll(extendBatchScript, [{ key, keys, args }]);
+      if (reply instanceof Error) throw reply;
+      return reply;
+    };
+    return this.sendTogether(requests, run, toError);
   }
 
   private keysOfBatch(requests: readonly LockOwnership[]): readonly string[] {

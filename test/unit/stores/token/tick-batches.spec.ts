@@ -56,13 +56,14 @@ class Recorder implements BatchSender<Request, string> {
 
 function setUp() {
   const sent: string[] = [];
-  const [acquires, releases] = [new Recorder('acquire', sent), new Recorder('release', sent)];
+  const [acquires, releases, extensions] = ['acquire', 'release', 'extend'].map((kind) => new Recorder(kind, sent));
   const clock = { time: 0, now: () => clock.time };
-  const tick: TickBatches<Request, string, Request, string> = new TickBatches(clock, acquires, releases);
+  const tick = new TickBatches(clock, acquires, releases, extensions);
   const toRequest = ({ key, ...request }: Made): Request => ({ ...request, keys: [key ?? request.owner] });
   const batches = {
     acquire: (made: Made) => tick.acquire(toRequest(made)),
     release: (made: Made) => tick.release(toRequest(made)),
+    extend: (...made: readonly Made[]) => tick.extend(made.map(toRequest)),
     cancel: (owner: string, reply: string) => tick.cancel(owner, reply),
     flush: () => tick.flush(),
   };
@@ -82,6 +83,15 @@ describe('TickBatches', () => {
     expect(await reply).toBe('a alone');
     expect(sent).toEqual(['acquire a']);
     expect(acquires.besideOthers).toEqual([]);
+  });
+
+  it('sends renewals at once, behind the releases that wait, and before the acquires', async () => {
+    const { batches, sent } = setUp();
+    const replies = [batches.acquire({ owner: 'a' }), batches.release({ owner: 'b' })];
+    const renewed = batches.extend({ owner: 'c' }, { owner: 'd' }, { owner: 'e', mode: 'shared' });
+    expect(sent).toEqual(['release b', 'extend c+d', 'extend e', 'acquire a']);
+    expect(await settledOf(renewed)).toEqual(['c together', 'd together', 'e alone']);
+    expect(await settledOf(replies)).toEqual(['a alone', 'b alone']);
   });
 
   it('sends the requests together that promise jobs make one after the other', async () => {
