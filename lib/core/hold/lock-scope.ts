@@ -145,7 +145,7 @@ class KeptLock extends Lock {
     return true;
   }
 
-  /** Does nothing: the scope ends this hold. Callers get it by `LockService.current()`. */
+  /** Does nothing: the scope ends this hold. Callers get it by `LockService.current()`, handlers by `@CurrentLock`. */
   override release(): Promise<boolean> {
     return Promise.resolve(this.held);
   }

@@ -47,7 +47,8 @@ export async function runUnder<T, H extends Hold>(
  * Releases a lock after the work under it.
  *
  * @param workError the error of the work. Undefined if it succeeded.
- * @throws LockLostError if the lock was lost before the work ended and `onLost` is `throw`.
+ * @throws LockLostError if the lock was lost before the work ended and `onLost` is `throw`. Its cause is the error of
+ * the work. Does not throw if that is a `LockLostError`, too.
  */
 export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): Promise<void> {
   const expiry = lock.expire();
@@ -55,7 +56,7 @@ export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): P
   const { loss } = lock;
   await endOf(lock);
   if (loss === undefined || onLost === 'ignore') return;
-  // The caller throws it, and it says the same.
+  // The caller throws that error.
   if (workError instanceof LockLostError) return;
   const { message, resource, elapsedMs } = loss;
   throw new LockLostError(message, { resource, elapsedMs, cause: workError });
