@@ -23,7 +23,7 @@ export interface LockSource {
   isFoundElsewhere?(key: string, state: LockState, byOwnKey: boolean): boolean | Promise<boolean>;
 }
 
-/** How many locks are inspected together: one pipeline. */
+/** How many locks are inspected together: one packet. */
 const BATCH = 128;
 
 /** How many yielded keys are remembered. These take about 20 MB. */

@@ -6,7 +6,7 @@ import { type NodeExtendReply, tokenOf } from './quorum-scripts.js';
 import { Vote } from './quorum-vote.js';
 
 /**
- * Extends a batch of locks, with one pipeline for each node and mode. A lock is extended if a majority has extended it.
+ * Extends a batch of locks, with one packet for each node and mode. A lock is extended if a majority has extended it.
  * Nodes that have lost it are restored then, as in Dynamo's read repair, so that losses of single nodes do not add up.
  */
 export class QuorumExtend {

@@ -184,7 +184,7 @@ export class QuorumNode {
     }
   }
 
-  /** Extends many locks, one pipeline for each mode. Returns a reply or an error for each, in the same order. */
+  /** Extends many locks, one packet for each mode. Returns a reply or an error for each, in the same order. */
   async extend(requests: readonly ExtendRequest[]): Promise<readonly (NodeExtendReply | Error)[]> {
     this.demandReady();
     const replies = new Map<LockMode, (NodeExtendReply | Error)[]>();
