@@ -11,7 +11,7 @@ const SECONDS = 30;
 function besideForeign() {
   const { clock, memory, neighbour } = faultyLocks({ waitMs: 60_000 }, undefined, undefined, new JitteredClock());
   const { table } = memory;
-  const state = { isOver: false };
+  const state = { isOver: false, requests: 0 };
   const pause = (ms: number): Promise<void> => new Promise((resolve) => clock.schedule(ms, resolve));
 
   /** SET NX: the other library knows no queue. */
@@ -36,6 +36,7 @@ function besideForeign() {
     const { store, locks } = neighbour();
     const acquire = store.acquire.bind(store);
     store.acquire = async (request) => {
+      state.requests += 1;
       const reply = await acquire(request);
       const isForeign = table.living(KEY).at(0)?.owner.startsWith('foreign') === true;
       return reply.status === 'held' && isForeign ? { ...reply, holder: undefined, isForeign } : reply;
@@ -56,7 +57,7 @@ function besideForeign() {
   };
   const end = (): void => void (state.isOver = true);
   const queued = (): number => table.waiting(KEY).length;
-  return { client, start, caller, run, end, queued };
+  return { take, client, start, caller, run, end, queued, requests: () => state.requests };
 }
 
 describe('beside foreign clients that poll', () => {
@@ -88,6 +89,22 @@ describe('beside foreign clients that poll', () => {
     const all = [...ours, ...theirs];
     expect(Math.max(...all) / Math.min(...all)).toBeLessThan(3);
     expect(longestMs).toBeLessThan(1_000);
+  });
+
+  it('asks less often, the longer one of them has held the lock', async () => {
+    const { take, start, run, requests } = besideForeign();
+    take('foreign-0:1');
+    const locks = start();
+    const acquired = outcome(locks.acquire('goods:300'));
+    await run(100);
+    const first = requests();
+    expect(first).toBeGreaterThan(15);
+    await run(5_000);
+    const before = requests();
+    await run(1_000);
+    expect(requests() - before).toBeLessThanOrEqual(40);
+    await run(4_000);
+    expect(acquired.value).toBeDefined();
   });
 
   it('joins the queue again 10 s after the last of them', async () => {

@@ -25,8 +25,15 @@ const LONGEST_PAUSE_MS = 200;
 const STEADY_PAUSE_MS = 50;
 const STEADY_RETRIES = 40;
 
-/** The pause while a client of another library holds the key. Such a client often has it again after a millisecond. */
-const FOREIGN_PAUSE_MS = 6;
+/**
+ * The pauses while a client of another library holds the key, in milliseconds. Such a client often has it again after a
+ * millisecond. The longer it has held the key, the longer it is likely to go on: a pause is a tenth of that time.
+ */
+const FIRST_FOREIGN_PAUSE_MS = 6;
+const LONGEST_FOREIGN_PAUSE_MS = 50;
+
+/** Two ends of a lease that differ by more are of two leases, in milliseconds. A reply takes some time. */
+const SAME_LEASE_MS = 5;
 
 /** How far instances that wait for the same expiry are spread out. */
 const EXPIRY_SPREAD_MS = 10;
@@ -85,6 +92,9 @@ export class Attempt {
   unverifiedHandoff = false;
   /** How many times it has backed off. */
   private retries = 0;
+  /** Since when a foreign client was seen to hold the key, and when its lease ends. */
+  private foreignSince = -Infinity;
+  private foreignUntil = -Infinity;
   /** Runs while a reply is expected. */
   private timer: Timer | undefined = undefined;
   /** Where its requests wait until they may be sent. */
@@ -218,7 +228,7 @@ export class Attempt {
     const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
     const { retry } = this.deps.store.capabilities;
     // A foreign client frees the lock without a message.
-    if (isForeign === true) return Math.min(FOREIGN_PAUSE_MS * jitter(clock), expiresInMs);
+    if (isForeign === true) return Math.min(this.foreignPause(remainingMs) * jitter(clock), expiresInMs);
     // A queued attempt gets the lock by handoff. Its requests only find lost handoffs and dead holders.
     const pauseMs = queued ? this.repeatMs(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
     const stepsMs = Math.max(0, ahead - FIRST_FEW + 1) * EXPIRY_STEP_MS;
@@ -236,6 +246,15 @@ export class Attempt {
     const longestMs = pauseMs ?? Math.min(longest, FIRST_PAUSE_MS * 2 ** this.retries);
     this.retries += 1;
     return longestMs * jitter(this.deps.clock);
+  }
+
+  /** Returns the longest pause while a foreign client holds the key. @param remainingMs what is left of its lease. */
+  private foreignPause(remainingMs: number): number {
+    const now = this.deps.clock.now();
+    // A holder does not change the end of its lease, as far as is known. Another one has another.
+    if (Math.abs(now + remainingMs - this.foreignUntil) > SAME_LEASE_MS) this.foreignSince = now;
+    this.foreignUntil = now + remainingMs;
+    return Math.min(LONGEST_FOREIGN_PAUSE_MS, Math.max(FIRST_FOREIGN_PAUSE_MS, (now - this.foreignSince) / 10));
   }
 
   private repeatMs(ahead: number): number {
