@@ -16,8 +16,13 @@ const TURN_MS = 60;
 const QUIET_MS = 140;
 const PERIOD_MS = 1_500;
 
-/** How long a notified instance waits at most, in milliseconds. The one whose last turn is the oldest waits least. */
-const SPREAD_MS = 5;
+/**
+ * How long a notified instance waits before it requests the key, in milliseconds: `TURN_SPREAD_MS` if its last turn was
+ * one turn ago, half of that if two, and so on, but not more than `LONGEST_SPREAD_MS`. So the one whose last turn is the
+ * oldest is first. Timers have whole milliseconds, which tell the oldest of five instances from the next.
+ */
+const TURN_SPREAD_MS = 20;
+const LONGEST_SPREAD_MS = 8;
 
 /** How long a key counts as shared after a client of another library has held it, in milliseconds. */
 export const FOREIGN_MS = 10_000;
@@ -70,8 +75,8 @@ export class Turns {
     const record = this.records.get(key);
     if (record === undefined || !this.hasYielded(record)) return 0;
     // Redis sends each message to the same instance first.
-    const spread = Math.min(1, TURN_MS / (this.clock.now() - record.yieldedAt));
-    return this.quietMs(record) + spread * SPREAD_MS;
+    const turnsAgo = (this.clock.now() - record.yieldedAt) / TURN_MS;
+    return this.quietMs(record) + Math.min(LONGEST_SPREAD_MS, TURN_SPREAD_MS / turnsAgo);
   }
 
   /** Returns whether the key is shared with others that were seen. */
