@@ -18,8 +18,8 @@ const PERIOD_MS = 1_500;
 
 /**
  * How long a notified instance waits before it requests the key, in milliseconds: `TURN_SPREAD_MS` if its last turn was
- * one turn ago, half of that if two, and so on, but not more than `LONGEST_SPREAD_MS`. So the one whose last turn is the
- * oldest is first. Timers have whole milliseconds, which tell the oldest of five instances from the next.
+ * one turn ago, half of that if two, and so on, but not more than `LONGEST_SPREAD_MS`. So the one whose last turn is
+ * the oldest is first. Timers have whole milliseconds, which is enough for five instances.
  */
 const TURN_SPREAD_MS = 20;
 const LONGEST_SPREAD_MS = 8;
