@@ -177,13 +177,13 @@ export class ScopeHold implements Hold, LockScope {
   /** By key. */
   private readonly requests = new Map<string, Set<ScopedRequest>>();
   private readonly children = new Set<ScopeHold>();
-  private readonly controller = new AbortController();
-  /** See {@link LockScope.signal}. */
-  readonly signal: AbortSignal = this.controller.signal;
+  /** Made when the signal is asked for: the scope of nearly every handler needs none. */
+  private controller: AbortController | undefined;
+  private abortReason: unknown;
 
   constructor(private readonly onLost: OnLost = 'throw') {
     this.parent?.children.add(this);
-    if (this.parent?.signal.aborted === true) this.controller.abort(this.parent.signal.reason);
+    this.abortReason = this.parent?.abortReason;
   }
 
   get isOpen(): boolean {
@@ -205,6 +205,15 @@ export class ScopeHold implements Hold, LockScope {
 
   get awaitsRelease(): boolean {
     return this.locks.some((lock) => lock.awaitsRelease);
+  }
+
+  /** See {@link LockScope.signal}. */
+  get signal(): AbortSignal {
+    if (this.controller === undefined) {
+      this.controller = new AbortController();
+      if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
+    }
+    return this.controller.signal;
   }
 
   /** See {@link LockScope.assertHeld}. */
@@ -307,7 +316,8 @@ export class ScopeHold implements Hold, LockScope {
   }
 
   private abortSignal(reason: unknown): void {
-    this.controller.abort(reason);
+    this.abortReason ??= reason;
+    this.controller?.abort(reason);
     for (const child of this.children) child.abortSignal(reason);
   }
 
