@@ -31,7 +31,7 @@ const adapters = new WeakMap<object, SharedClient | SharedCluster>();
  * it is connected, lock requests fail as they do in an outage. Further connections have the options of the client. The
  * module opens and closes them.
  *
- * @throws {LockConfigError} if it is no such client, but one of `createSentinel()`, a pool or a legacy client.
+ * @throws {LockConfigError} if the client is neither of them: of `createSentinel()`, a pool or a legacy client.
  * @publicApi
  */
 export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster): ServerClient | ClusterClient {

@@ -109,7 +109,7 @@ export interface ClusterClient extends ScriptClient {
   readonly slots: readonly (readonly string[] | undefined)[];
   /** Maps the address that a node announces to the one at which it is reached. */
   readonly natMap?: NatMap | undefined;
-  /** Returns the client of a node. It is another one after its connection has ended. Undefined while there is none. */
+  /** Returns the client of a node: a new one after the connection has ended. Undefined while there is none. */
   nodeAt(address: string): ServerClient | undefined;
   /** Makes a connection to a node outside of the slot table. The caller closes it. Undefined if no node is known. */
   connectTo(address: string): FurtherConnection | undefined;

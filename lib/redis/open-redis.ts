@@ -32,7 +32,7 @@ export function openRedis(redis: string | RedisOptions | RedisClusterOptions | R
   return { client, connect: () => undefined, close: () => Promise.resolve() };
 }
 
-/** Makes a client of ioredis from a URL or options. */
+/** Makes an ioredis client from a URL or options. */
 export function openAddress(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): OwnRedis {
   const ioredis = makeClient(redis, clock);
   // Without a listener ioredis prints every failed connection. The module logs an outage once.

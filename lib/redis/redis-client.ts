@@ -14,7 +14,7 @@ export interface IoredisClient {
 }
 
 /**
- * A client that was given: of ioredis, or what `fromNodeRedis` returned.
+ * A client that was given: an ioredis client, or what `fromNodeRedis` returned.
  *
  * @publicApi
  */

@@ -7,7 +7,7 @@ export interface EmbeddedScript {
   readonly lua: string;
 }
 
-/** What is done with the reply to a request, or with its error. */
+/** What is done with the reply to a request, or with its error. Neither is called before the sender has returned. */
 export interface Outcome<Reply, R> {
   onReply(this: void, reply: Reply): R | Promise<R>;
   onFailed(this: void, error: unknown): R | Promise<R>;

@@ -1,8 +1,8 @@
 import { afterPromiseJobs } from '../time/clock.js';
 
 /**
- * A reply that is still expected. It is awaited like a promise. {@link whenReplied} needs none: every lock has two
- * replies, and each would cost it two promises.
+ * A reply that is still expected. It can be awaited. {@link whenReplied} makes no promise for it: every lock has two
+ * replies, and each would cost two promises.
  *
  * It has one outcome and one listener.
  */
@@ -13,7 +13,7 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
   /** Reports the outcome. Set if that was known before anyone listened. */
   private report: (() => void) | undefined = undefined;
 
-  // oxlint-disable-next-line unicorn/no-thenable -- Authors of stores await replies.
+  // oxlint-disable-next-line unicorn/no-thenable -- A store that wraps another one awaits its replies.
   then<Result = Reply, Other = never>(
     onReply?: ((reply: Reply) => Result | PromiseLike<Result>) | null,
     onError?: ((error: unknown) => Other | PromiseLike<Other>) | null,

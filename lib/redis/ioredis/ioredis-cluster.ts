@@ -15,7 +15,7 @@ interface Options {
 /** Unlike ioredis' own connections to nodes, a further connection reconnects by itself. */
 const NODE_COPY: RedisOptions = { retryStrategy: (times) => Math.min(times * 50, 2_000) };
 
-/** A Cluster of ioredis. */
+/** An ioredis Cluster. */
 export class IoredisCluster implements ClusterClient {
   readonly isCluster = true;
   readonly keyPrefix: string;

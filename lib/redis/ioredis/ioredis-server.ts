@@ -31,7 +31,7 @@ const PURPOSES: Readonly<Record<'handoffs' | 'replicas', RedisOptions>> = {
   },
 };
 
-/** A client of ioredis for one server, which may be a node of a cluster. */
+/** An ioredis client of one server, which may be a node of a cluster. */
 export class IoredisServer implements FurtherConnection {
   readonly keyPrefix: string;
   /** Commands that `enableAutoPipelining` does not collect, if the client has it. */
@@ -110,7 +110,7 @@ export class IoredisServer implements FurtherConnection {
     return new IoredisServer(copy, this.addedPrefix, this.copyOptions);
   }
 
-  // A client of another library that looks like one of ioredis may have no options.
+  // A client of another library that looks like an ioredis client may have no options.
   private get options(): RedisOptions {
     return (this.client as Partial<Redis>).options ?? {};
   }
@@ -135,7 +135,7 @@ export class IoredisServer implements FurtherConnection {
   }
 }
 
-/** Adds listeners to a client of ioredis. Returns a function that removes them. */
+/** Adds listeners to an ioredis client. Returns a function that removes them. */
 export function watchClient(
   client: Pick<EventEmitter, 'on' | 'off' | 'listenerCount'>,
   listener: Readonly<Record<string, Parameters<EventEmitter['on']>[1]>>,
