@@ -15,7 +15,7 @@ import {
 import { ModuleRef } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, Locked, LockLostError, LockService, MultiLock } from 'nestjs-redis-lock';
-import { concatMap, Observable } from 'rxjs';
+import { concatMap, from, lastValueFrom, Observable } from 'rxjs';
 import { deferred } from '../support/async.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
 import { Control, SecondCall, TimeoutInterceptor } from './support/interceptors.js';
@@ -53,6 +53,20 @@ class LockingInterceptor implements NestInterceptor {
       );
     this.control.timeout.promise.then(beside).catch((error: unknown) => this.room.stay(error));
     return next.handle().pipe(concatMap((value) => this.locks.using('goods:1', options, () => value)));
+  }
+}
+
+/** Calls the handler when the test says so. A timeout does not stop it. */
+@Injectable()
+class LateCall implements NestInterceptor {
+  constructor(private readonly room: Room) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const call = async (): Promise<void> => {
+      await this.room.stay('before the handler');
+      await lastValueFrom(next.handle());
+    };
+    return from(call().catch((error: unknown) => this.room.stay(error)));
   }
 }
 
@@ -154,6 +168,13 @@ class GoodsController {
   @Locked('goods:<id>', { waitMs: 0 })
   async secondCommit(@Param('id') id: string): Promise<string> {
     return id;
+  }
+
+  @Get('late/:id')
+  @UseInterceptors(TimeoutInterceptor, LateCall)
+  @Locked('goods:<id>')
+  late(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
   }
 
   @Get('beside/:id')
@@ -281,6 +302,18 @@ describe('a second call of a request, during the first', () => {
 });
 
 describe('an interceptor', () => {
+  it('that calls the handler after a timeout gets an AbortError, and the method is not called', async () => {
+    const call = app.call('/late/1');
+    const interceptor = await app.room.next();
+    control.timeout.resolve();
+    expect((await call).status).toBe(408);
+    interceptor.leave();
+    const outcome = await app.room.next();
+    outcome.leave();
+    expect(outcome.of).toHaveProperty('name', 'AbortError');
+    expect(app.log.count('granted')).toBe(0);
+  });
+
   it("gets the handler's lock beside and after the method without a request", async () => {
     const call = app.call('/beside/1');
     const method = await app.room.next();

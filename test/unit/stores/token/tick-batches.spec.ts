@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { whenReplied } from '../../../../lib/core/store/pending-reply.js';
 import {
   type BatchSender,
   type Entry,
@@ -231,6 +232,17 @@ describe('TickBatches', () => {
     await Promise.all(replies);
     const alone = sent.filter((line) => !line.includes('+'));
     expect(alone).toEqual(['release A', 'release B', 'acquire a', 'acquire b']);
+  });
+
+  it('gives a cancelled request its reply after its caller has gone on', async () => {
+    const { batches } = setUp();
+    const log: unknown[] = [];
+    const note = (outcome: unknown): void => void log.push(outcome);
+    whenReplied(batches.acquire({ owner: 'a' }), note, note);
+    expect(batches.cancel('a', 'cancelled')).toBe(true);
+    expect(log).toEqual([]);
+    await tickEnds();
+    expect(log).toEqual(['cancelled']);
   });
 
   it('does not send a request again whose owner was released meanwhile', async () => {

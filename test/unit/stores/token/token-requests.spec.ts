@@ -1,6 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { SystemClock } from '../../../../lib/core/time/clock.js';
-import type { DeadlineReply } from '../../../../lib/redis/deadline-requests.js';
+import { whenReplied } from '../../../../lib/core/store/pending-reply.js';
+import {
+  type DeadlineReply,
+  DeadlineRequests,
+  NOT_SENT,
+  PendingRequests,
+} from '../../../../lib/redis/deadline-requests.js';
+import type { RedisConnection } from '../../../../lib/redis/redis-connection.js';
+import type { RedisNode } from '../../../../lib/redis/topology.js';
 import { QueuedOwners } from '../../../../lib/stores/token/queued-owners.js';
 import { TokenRequests } from '../../../../lib/stores/token/token-requests.js';
 import type { ReleaseReply } from '../../../../lib/stores/token/token-scripts.js';
@@ -12,14 +20,18 @@ interface Events {
 }
 
 /** Requests to a server that gives these replies, and none to further requests. */
-function requestsTo(replies: readonly (ReleaseReply | DeadlineReply)[], events: Partial<Events> = {}) {
+function requestsTo(
+  replies: readonly (ReleaseReply | DeadlineReply)[],
+  events: Partial<Events> = {},
+  parts: Partial<TokenTopology> = {},
+) {
   const left = [...replies];
   const request: TokenTopology['request'] = (_key, _send, { onReply }) => {
     const reply = left.shift();
     return reply === undefined ? new Promise(() => undefined) : Promise.resolve(onReply(reply as never));
   };
   const sendToNode = () => new Promise(() => undefined);
-  const topology = { scriptGroupOf: () => '', cancelPending: () => false, request, sendToNode };
+  const topology = { scriptGroupOf: () => '', cancelPending: () => false, request, sendToNode, ...parts };
   const subscription = {
     isSubscribed: () => false,
     open: () => undefined,
@@ -58,6 +70,10 @@ const isSettled = (requests: TokenRequests): Promise<boolean> =>
     new Promise<boolean>((resolve) => setImmediate(() => setImmediate(() => resolve(false)))),
   ]);
 
+const fail = (error: unknown): never => {
+  throw error;
+};
+
 const release = {
   keys: ['goods:300'],
   owner: 'one:1',
@@ -66,6 +82,54 @@ const release = {
   handoffMs: 1_200,
   tokens: 1,
 } as const;
+
+describe('requests that are sent while other code of the instance runs', () => {
+  const logged = (reply: PromiseLike<unknown>): unknown[] => {
+    const log: unknown[] = [];
+    const note = (outcome: unknown): void => void log.push(outcome);
+    whenReplied(reply, note, note);
+    return log;
+  };
+
+  it('fail later if there is no connection', async () => {
+    const request: TokenTopology['request'] = (_key, send, outcome) =>
+      send({ failsFast: false } as RedisNode, outcome as never);
+    const requests = requestsTo([], {}, { request });
+    const log = logged(requests.release({ ...release, closedForMs: 5 }));
+    requests.flush();
+    expect(log).toEqual([]);
+    await new Promise(setImmediate);
+    expect(log).toEqual([expect.objectContaining({ code: 'LOCK_UNAVAILABLE' })]);
+  });
+
+  it('get the reply later that they are too late', async () => {
+    const connection = { microsAt: () => 1 } as unknown as RedisConnection;
+    const log: unknown[] = [];
+    const onReply = (reply: DeadlineReply): void => void log.push(reply);
+    const requests = new DeadlineRequests(connection, { now: () => 10 } as SystemClock, new PendingRequests());
+    const sent = requests.sendWithDeadline(
+      { ...release, leaseMs: 5, queue: false, expiresAt: 5 },
+      () => Promise.reject(new Error('sent')),
+      { onReply, onFailed: fail },
+    );
+    expect(log).toEqual([]);
+    await sent;
+    expect(log).toEqual([NOT_SENT]);
+  });
+
+  it('go apart if they are of two instances', () => {
+    const sent: string[] = [];
+    const request: TokenTopology['request'] = (key) => {
+      sent.push(key);
+      return new Promise(() => undefined);
+    };
+    const requests = requestsTo([], {}, { request });
+    for (const owner of ['one:1', 'another:1'])
+      logged(requests.acquire({ ...release, owner, keys: [owner], leaseMs: 5, queue: false, expiresAt: 5 }));
+    requests.flush();
+    expect(sent).toEqual(['one:1', 'another:1']);
+  });
+});
 
 describe('a release that has to run again', () => {
   it('is sent again, and waited for', async () => {
