@@ -5,6 +5,7 @@
 // - A script begins with its contract, a --[[ header ]]. The header first says what the script does. Then it declares
 //   `keys.name` and `args.name`, one a line, in the order in which they are sent. A line "returns …" ends it.
 //   `keys.a or keys.b` gives one key two names. `keys.a?` may be omitted by the caller.
+// - A command that takes any number of keys may get `unpack(keys, 2)`: the second key and all after it.
 // - Scripts write `keys.name` and `args.name`. The embedder replaces them by KEYS[n] and ARGV[n], because some vendors
 //   refuse a key that is not a literal KEYS[n]. Includes use the names that the including script declares.
 // - `--- @include ./includes/name.lua` lines stand at the top. Paths are relative to the file. An include defines one
@@ -200,6 +201,7 @@ function checkCall(args) {
   const keys = ALL_KEYS.has(name) ? rest : rest.slice(0, 1);
   if (keys.length === 0) throw new Error(`${name} has no key`);
   for (const key of keys) {
+    if (ALL_KEYS.has(name) && /^unpack\(keys,\d\)$/.test(key)) continue;
     if (!/^keys\.\w+$/.test(key)) throw new Error(`${name}: a key must be keys.name, found ${key}`);
   }
 }
@@ -230,7 +232,7 @@ function checkBody(code, declared) {
     if (text === 'os' && code[i + 1] === '.') throw new Error("no clock but redis.call('TIME')");
     const array = Object.keys(ARRAYS).find((name) => ARRAYS[name] === text);
     if (array) throw new Error(`${text} is written ${array}.name`);
-    if (!(text in ARRAYS)) return;
+    if (!(text in ARRAYS) || (keysOfCalls.has(i) && code[i - 2] === 'unpack')) return;
     if (code[i + 1] !== '.') throw new Error(`${text} may only be used as ${text}.name`);
     const slot = declared[text].find(({ names: own }) => own.includes(code[i + 2]));
     const name = `${text}.${code[i + 2]}`;
@@ -250,13 +252,14 @@ function bind(code, declared) {
   const tokens = tokenize(code);
   const texts = tokens.map(({ kind, text }, i) => {
     const isName = kind === 'name' && text in ARRAYS && tokens[i - 1]?.text !== '.';
+    if (isName && tokens[i + 1].text !== '.') return ARRAYS[text];
     return isName ? `${ARRAYS[text]}[${positionOf(declared[text], tokens[i + 2].text)}]` : text;
   });
   return texts.filter((_, i) => !isBound(tokens, i - 1) && !isBound(tokens, i - 2)).join('');
 }
 
 function isBound(tokens, i) {
-  return tokens[i]?.kind === 'name' && tokens[i].text in ARRAYS && tokens[i - 1]?.text !== '.';
+  return tokens[i]?.kind === 'name' && tokens[i].text in ARRAYS && tokens[i - 1]?.text !== '.' && tokens[i + 1]?.text === '.';
 }
 
 function positionOf(slots, name) {

@@ -1,4 +1,4 @@
-import type { Clock } from '../core/time/clock.js';
+import { afterPromiseJobs, type Clock } from '../core/time/clock.js';
 import type { AcquireRequest } from '../core/store/lock-store.js';
 import type { RedisConnection } from './redis-connection.js';
 import type { Outcome } from './redis-script.js';
@@ -29,8 +29,8 @@ export const PAST_DEADLINE = -1;
 /** Stands for the reply to a request that was not sent. */
 export const NOT_SENT: DeadlineReply = { status: PAST_DEADLINE, value: 0, now: 0 };
 
-/** Runs the script of an acquire request with this deadline, in µs of server time. Returns what the outcome returns. */
-type RunScript<R> = (deadline: string, outcome: Outcome<DeadlineReply, R>) => Promise<R>;
+/** Runs the script of an acquire request with this deadline, in µs of server time. */
+type RunScript = (deadline: string, outcome: Outcome<DeadlineReply>) => void;
 
 /** Sends acquire requests with a deadline in server time, so that a delayed request does nothing. */
 export class DeadlineRequests {
@@ -42,25 +42,20 @@ export class DeadlineRequests {
   ) {}
 
   /**
-   * Runs the script, at once if server time is known. Returns what the outcome returns. The reply is `NOT_SENT` for a
-   * request that was cancelled or that is past its deadline.
+   * Runs the script, at once if server time is known. The reply is `NOT_SENT` for a request that was cancelled or that
+   * is past its deadline.
    */
-  sendWithDeadline<R>(
-    request: AcquireRequest,
-    runScript: RunScript<R>,
-    outcome: Outcome<DeadlineReply, R>,
-  ): Promise<R> {
+  sendWithDeadline(request: AcquireRequest, runScript: RunScript, outcome: Outcome<DeadlineReply>): void {
     const deadline = this.connection.microsAt(request.expiresAt);
-    return deadline === undefined
-      ? this.sendLater(request, runScript, outcome)
-      : this.sendNow(request, deadline, runScript, outcome);
+    if (deadline === undefined) void this.sendLater(request, runScript, outcome);
+    else this.sendNow(request, deadline, runScript, outcome);
   }
 
-  private async sendLater<R>(
+  private async sendLater(
     request: AcquireRequest,
-    runScript: RunScript<R>,
-    outcome: Outcome<DeadlineReply, R>,
-  ): Promise<R> {
+    runScript: RunScript,
+    outcome: Outcome<DeadlineReply>,
+  ): Promise<void> {
     const { owner, expiresAt } = request;
     this.pending.add(owner);
     try {
@@ -75,25 +70,24 @@ export class DeadlineRequests {
     return this.sendNow(request, deadline, runScript, outcome);
   }
 
-  // Every lock goes through here, and `async` would cost it two promises.
-  private sendNow<R>(
+  private sendNow(
     request: AcquireRequest,
     deadline: number,
-    runScript: RunScript<R>,
-    { onReply, onFailed }: Outcome<DeadlineReply, R>,
+    runScript: RunScript,
+    { onReply, onFailed }: Outcome<DeadlineReply>,
     isRepeated = false,
-  ): Promise<R> {
+  ): void {
     const sentAt = this.clock.now();
-    if (sentAt >= request.expiresAt) return Promise.resolve(NOT_SENT).then(onReply);
-    const onTimedReply = (reply: DeadlineReply): R | Promise<R> => {
+    if (sentAt >= request.expiresAt) return afterPromiseJobs(() => onReply(NOT_SENT));
+    const onTimedReply = (reply: DeadlineReply): void => {
       this.connection.observeTime(reply.now, sentAt);
       if (reply.status !== PAST_DEADLINE || isRepeated) return onReply(reply);
       // The server's clock may have been set forward. The reply has corrected it, so the request is sent once more.
       const corrected = this.connection.microsAt(request.expiresAt);
       if (corrected === undefined) return onReply(reply);
-      return this.sendNow(request, corrected, runScript, { onReply, onFailed }, true);
+      this.sendNow(request, corrected, runScript, { onReply, onFailed }, true);
     };
-    return runScript(String(deadline), { onReply: onTimedReply, onFailed });
+    runScript(String(deadline), { onReply: onTimedReply, onFailed });
   }
 }
 

@@ -8,9 +8,10 @@ export interface EmbeddedScript {
 }
 
 /** What is done with the reply to a request, or with its error. Neither is called before the sender has returned. */
-export interface Outcome<Reply, R> {
-  onReply(this: void, reply: Reply): R | Promise<R>;
-  onFailed(this: void, error: unknown): R | Promise<R>;
+export interface Outcome<Reply> {
+  onReply(this: void, reply: Reply): void;
+  /** Also called with what `onReply` throws. */
+  onFailed(this: void, error: unknown): void;
 }
 
 /** The connection on which a script runs. */
@@ -40,28 +41,28 @@ export class RedisScript<Reply> {
 
   /** Runs the script and returns its decoded reply. */
   run(connection: ScriptConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
-    return this.runThen<Reply>(connection, keys, args, PASSED_ON);
+    return promiseOf((outcome) => this.runThen(connection, keys, args, outcome));
   }
 
-  /** Runs the script. Returns what the outcome returns for its decoded reply, or for an error. */
-  // Every lock goes through here, and `async` or a further `then` would cost it more promises.
-  runThen<T>(
+  /** Runs the script, and calls the outcome with its decoded reply or an error. */
+  // Every lock goes through here, and each promise costs it.
+  runThen(
     connection: ScriptConnection,
     keys: readonly string[],
     args: readonly string[],
-    outcome: Outcome<Reply, T>,
-  ): Promise<T> {
+    outcome: Outcome<Reply>,
+  ): void {
     const { onFailed } = outcome;
-    const onReply = (reply: unknown): T | Promise<T> => {
+    const onReply = (reply: unknown): void => {
       try {
-        return outcome.onReply(this.decode(reply));
+        outcome.onReply(this.decode(reply));
       } catch (error) {
         // A server or a proxy may send what no script returns.
-        return onFailed(error);
+        onFailed(error);
       }
     };
-    if (!this.isKnownTo(connection)) return this.runWhole(connection, keys, args).then(onReply, onFailed);
-    return connection.client
+    if (!this.isKnownTo(connection)) return void this.runWhole(connection, keys, args).then(onReply, onFailed);
+    void connection.client
       .run('evalsha', this.digest, keys, args)
       .then(onReply, (error: unknown) => this.runAgain(error, connection, keys, args).then(onReply, onFailed));
   }
@@ -104,13 +105,10 @@ export class RedisScript<Reply> {
   }
 }
 
-/** The outcome that returns a reply, and throws an error. */
-export const PASSED_ON = {
-  onReply: <T>(reply: T): T => reply,
-  onFailed: (error: unknown): never => {
-    throw error;
-  },
-};
+/** Returns a promise of the reply to a request. */
+export function promiseOf<Reply>(send: (outcome: Outcome<Reply>) => void): Promise<Reply> {
+  return new Promise((onReply, onFailed) => send({ onReply, onFailed }));
+}
 
 /** Returns whole milliseconds for Redis, rounded up so that a lease does not end there before it ends here. */
 export function wholeMs(leaseMs: number): string {

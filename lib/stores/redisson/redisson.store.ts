@@ -19,7 +19,7 @@ import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests
 import { toRemainingMs } from '../../redis/decode.js';
 import { type ScanTimes, withinTime } from '../../redis/key-scan.js';
 import { acquireFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
-import { PASSED_ON, wholeMs } from '../../redis/redis-script.js';
+import { promiseOf, wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { extendReplies } from '../extend-replies.js';
@@ -126,16 +126,14 @@ class RedissonStore implements LockStore {
     const { keys, owner } = request;
     const [key] = keys;
     let messageId: number | undefined;
-    const send = (server: RedisNode): Promise<DeadlineReply> => {
-      return server.deadlineRequests.sendWithDeadline<DeadlineReply>(
-        request,
-        (deadline, { onReply, onFailed }) => {
+    const send = (server: RedisNode): Promise<DeadlineReply> =>
+      promiseOf((outcome) => {
+        const run = (deadline: string, { onReply, onFailed }: typeof outcome): void => {
           messageId = this.pubsub?.messageIdOf(key);
-          return this.run(request, server, deadline).then(onReply, onFailed);
-        },
-        PASSED_ON,
-      );
-    };
+          void this.run(request, server, deadline).then(onReply, onFailed);
+        };
+        server.deadlineRequests.sendWithDeadline(request, run, outcome);
+      });
     const { status, value } = await this.topology.sendToNode(key, send).catch((error: unknown) => {
       throw acquireFailed(error);
     });

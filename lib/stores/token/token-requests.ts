@@ -8,7 +8,7 @@ import type {
   LockOwnership,
   ReleaseRequest,
 } from '../../core/store/lock-store.js';
-import type { Clock } from '../../core/time/clock.js';
+import { afterPromiseJobs, type Clock } from '../../core/time/clock.js';
 import type { DeadlineReply } from '../../redis/deadline-requests.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { redirectionIn } from '../../redis/redirection.js';
@@ -35,6 +35,7 @@ import {
   releaseBatchScript,
   type ReleaseReply,
   releaseScript,
+  type RepliesOfBatch,
 } from './token-scripts.js';
 import type { SendRequest, TokenTopology } from './token-topology.js';
 
@@ -166,7 +167,7 @@ export class TokenRequests {
       from = node.connection;
       // Each of many hash tags has a call of its own. The calls to a node leave together.
       if (hasOthers) from.cork();
-      return node.deadlineRequests.sendWithDeadline(
+      node.deadlineRequests.sendWithDeadline(
         request,
         (deadline, timed) => this.runAcquire(request, node, deadline, timed),
         outcome,
@@ -174,32 +175,32 @@ export class TokenRequests {
     };
     const onFailed = (error: unknown): void => entry.reject(acquireFailed(error));
     const onReply = (reply: DeadlineReply): void => entry.resolve(this.decode(request, reply, from));
-    void this.topology.request(request.keys[0], send, { onReply, onFailed });
+    this.topology.request(request.keys[0], send, { onReply, onFailed });
   }
 
-  private runAcquire<R>(
+  private runAcquire(
     request: AcquireRequest,
     node: RedisNode,
     deadline: string,
-    outcome: Outcome<DeadlineReply, R>,
-  ): Promise<R> {
+    outcome: Outcome<DeadlineReply>,
+  ): void {
     if (request.keys.length > 1) return this.runAcquireMany(request, node, deadline, outcome);
     const { leaseMs, tokens, handoffMs } = request;
     const [key] = request.keys;
     const joins = this.joinQueue([request], node) ? '1' : '0';
     const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
     args.push(...this.topology.handoffArgs(key));
-    return acquireScript.runThen(node.connection, this.topology.keysOf(key), args, outcome);
+    acquireScript.runThen(node.connection, this.topology.keysOf(key), args, outcome);
   }
 
-  private runAcquireMany<R>(
+  private runAcquireMany(
     request: AcquireRequest,
     { connection }: RedisNode,
     deadline: string,
-    outcome: Outcome<DeadlineReply, R>,
-  ): Promise<R> {
+    outcome: Outcome<DeadlineReply>,
+  ): void {
     const args = [this.entryOf(request), wholeMs(request.leaseMs), deadline];
-    return acquireManyScript.runThen(connection, keysOfAll(request.keys, this.topology), args, outcome);
+    acquireManyScript.runThen(connection, keysOfAll(request.keys, this.topology), args, outcome);
   }
 
   /**
@@ -251,27 +252,25 @@ export class TokenRequests {
     const args = [...entriesOfAll(requests, this.topology), wholeMs(first.leaseMs), String(deadline), String(tokens)];
     args.push(joins, wholeMs(first.handoffMs), ...this.topology.handoffArgs(first.keys[0]));
     connection.cork();
-    const { now, replies } = await acquireBatchScript.run(connection, this.keysOfBatch(requests), args);
-    connection.observeTime(now, sentAt);
-    return replies?.map((reply, i) =>
-      reply instanceof Error ? acquireFailed(reply) : this.decode(requests[i], reply, connection),
-    );
+    const replies = await acquireBatchScript.run(connection, this.keysOfBatch(requests), args);
+    connection.observeTime(replies.now, sentAt);
+    return eachOf(requests, replies, acquireFailed, (request, reply) => this.decode(request, reply, connection));
   }
 
   private releaseAlone(entry: Entry<ReleaseRequest, boolean>, hasOthers: boolean): void {
     const { request } = entry;
     const send: SendRequest<ReleaseReply> = ({ connection, failsFast }, outcome) => {
       // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
-      if (!failsFast) return Promise.reject(noConnection()).catch(outcome.onFailed);
+      if (!failsFast) return afterPromiseJobs(() => outcome.onFailed(noConnection()));
       if (hasOthers) connection.cork();
       const { keys, closedForMs, tokens, handoffMs } = request;
       const args = [this.entryOf(request), String(closedForMs), String(tokens), wholeMs(handoffMs)];
       args.push(...this.topology.handoffArgs(keys[0]));
-      return releaseScript.runThen(connection, this.topology.keysOf(keys[0]), args, outcome);
+      releaseScript.runThen(connection, this.topology.keysOf(keys[0]), args, outcome);
     };
     const onFailed = (error: unknown): void => entry.reject(releaseFailed(error));
     const onReply = (reply: ReleaseReply): void => entry.resolve(this.onReleased(request, reply));
-    void this.topology.request(request.keys[0], send, { onReply, onFailed });
+    this.topology.request(request.keys[0], send, { onReply, onFailed });
   }
 
   private async runReleaseBatch(requests: readonly ReleaseRequest[], { connection, failsFast }: RedisNode) {
@@ -281,9 +280,7 @@ export class TokenRequests {
     args.push(...this.topology.handoffArgs(keys[0]));
     connection.cork();
     const replies = await releaseBatchScript.run(connection, this.keysOfBatch(requests), args);
-    return replies.map((reply, i) => {
-      return reply instanceof Error ? releaseFailed(reply) : this.onReleased(requests[i], reply);
-    });
+    return eachOf(requests, replies, releaseFailed, (request, reply) => this.onReleased(request, reply));
   }
 
   private onReleased(request: ReleaseRequest, { wasHeld, repeat }: ReleaseReply): boolean {
@@ -383,6 +380,17 @@ export class TokenRequests {
 }
 
 const noop = (): void => undefined;
+
+/** Returns what `take` makes of the reply to each request, or an error. Undefined without replies. */
+function eachOf<Request, Reply, Taken>(
+  requests: readonly Request[],
+  { ofAll, ofEach }: RepliesOfBatch<Reply>,
+  failed: (error: unknown) => Error,
+  take: (request: Request, reply: Reply) => Taken,
+): readonly (Taken | Error)[] | undefined {
+  if (ofAll !== undefined) return requests.map((request) => take(request, ofAll));
+  return ofEach?.map((reply, i) => (reply instanceof Error ? failed(reply) : take(requests[i], reply)));
+}
 
 function noConnection(): Error {
   return new Error('there is no connection');

@@ -45,11 +45,12 @@ export const acquireScript = new RedisScript(scripts.acquire, (reply): DeadlineR
   return toDeadlineReply(reply);
 });
 export const acquireBatchScript = new RedisScript(scripts.acquireBatch, (reply): AcquireBatchReply => {
-  const [now, token, tokens, ...replies] = reply as [unknown, unknown, unknown, ...unknown[]];
-  if (replies.length === 0) return { now: Number(now), replies: undefined };
+  const [now, token, tokens, ...replies] = reply as unknown[];
+  if (token === undefined) return { now: Number(now) };
   const granted = { status: GRANTED, value: Number(token), now: Number(now), tokens: Number(tokens) };
+  if (replies.length === 0) return { now: granted.now, ofAll: granted };
   const decode = (each: unknown): DeadlineReply => (Array.isArray(each) ? toDeadlineReply(each) : granted);
-  return { now: granted.now, replies: eachOf(replies, decode) };
+  return { now: granted.now, ofEach: eachOf(replies, decode) };
 });
 export const acquireManyScript = new RedisScript(scripts.acquireMany, (reply): DeadlineReply => {
   const numbers = (reply as unknown[]).slice(0, 4).map(Number);
@@ -57,7 +58,9 @@ export const acquireManyScript = new RedisScript(scripts.acquireMany, (reply): D
   return { status, value, now, nth, ...holderIn((reply as unknown[]).slice(4)) };
 });
 export const releaseScript = new RedisScript(scripts.release, toReleaseReply);
-export const releaseBatchScript = new RedisScript(scripts.releaseBatch, (reply) => eachOf(reply, toReleaseReply));
+export const releaseBatchScript = new RedisScript(scripts.releaseBatch, (reply): RepliesOfBatch<ReleaseReply> => {
+  return Array.isArray(reply) ? { ofEach: eachOf(reply, toReleaseReply) } : { ofAll: toReleaseReply(reply) };
+});
 export const extendScript = new RedisScript(scripts.extend, toExtendReply);
 export const extendBatchScript = new RedisScript(scripts.extendBatch, (reply) => eachOf(reply, toExtendReply));
 export const inspectScript = new RedisScript(redisScripts.inspect, (reply): HolderInfo | null => {
@@ -106,12 +109,18 @@ function eachOf<T>(replies: unknown, decode: (reply: unknown) => T): readonly (T
   return (replies as unknown[]).map((each) => (each instanceof Error ? each : decode(each)));
 }
 
+/** The replies to several requests. Neither is defined if all of them were past their deadline. */
+export interface RepliesOfBatch<Reply> {
+  /** The same reply to all. */
+  readonly ofAll?: Reply;
+  /** A reply or an error for each. */
+  readonly ofEach?: readonly (Reply | Error)[];
+}
+
 /** The reply to several acquire requests. */
-export interface AcquireBatchReply {
+export interface AcquireBatchReply extends RepliesOfBatch<DeadlineReply> {
   /** Server time in µs. */
   readonly now: number;
-  /** A reply or an error for each request. Undefined if all of them were past their deadline. */
-  readonly replies: readonly (DeadlineReply | Error)[] | undefined;
 }
 
 function toDeadlineReply(reply: readonly unknown[]): DeadlineReply {

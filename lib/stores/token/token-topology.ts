@@ -15,7 +15,7 @@ import {
 } from './handoff/handoff-channels.js';
 import { newSecret } from './queue-entry.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
-import { type Outcome, PASSED_ON } from '../../redis/redis-script.js';
+import { type Outcome, promiseOf } from '../../redis/redis-script.js';
 import { keysOf, type LockKeys, type ScriptNames } from './token-scripts.js';
 
 /** The topology of the token store. */
@@ -27,16 +27,16 @@ export interface TokenTopology extends Topology, ScriptNames {
   handoffArgs(key: string): readonly string[];
   /** Returns the node that has the key. Undefined while there is no connection to it. */
   nodeOf(key: string): RedisNode | undefined;
-  /** Sends a request to the node that has the key, like `sendToNode`. Returns what the outcome returns. */
-  request<T, R>(key: string, send: SendRequest<T>, outcome: Outcome<T, R>): Promise<R>;
+  /** Sends a request to the node that has the key, like `sendToNode`, and calls the outcome. */
+  request<T>(key: string, send: SendRequest<T>, outcome: Outcome<T>): void;
   /** Returns a string that is the same for all keys whose locks one script can acquire, with one fence. */
   scriptGroupOf(key: string): string;
   /** Begins to report the state of the connections. Returns the handoff channels and how to stop. */
   listen(listener: StoreListener, events: HandoffListener): Listening;
 }
 
-/** Sends a request to a node. Returns what the outcome returns. */
-export type SendRequest<T> = <R>(node: RedisNode, outcome: Outcome<T, R>) => Promise<R>;
+/** Sends a request to a node. */
+export type SendRequest<T> = (node: RedisNode, outcome: Outcome<T>) => void;
 
 export interface Listening {
   readonly handoffs: HandoffChannels;
@@ -90,13 +90,14 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
     });
   }
 
-  // Every lock goes through here, and `sendToNode` would cost it two more promises.
-  request<T, R>(_key: string, send: SendRequest<T>, outcome: Outcome<T, R>): Promise<R> {
+  // Every lock goes through here, and `sendToNode` would cost it more promises.
+  request<T>(_key: string, send: SendRequest<T>, { onReply, onFailed }: Outcome<T>): void {
     const { slotted } = this;
-    return send<R>(this, {
-      onReply: outcome.onReply,
-      onFailed: (error) => (!slotted && this.learnsSlots(error) ? send<R>(this, outcome) : outcome.onFailed(error)),
-    });
+    const onRefused = (error: unknown): void => {
+      if (!slotted && this.learnsSlots(error)) send(this, { onReply, onFailed });
+      else onFailed(error);
+    };
+    send(this, { onReply, onFailed: onRefused });
   }
 
   /**
@@ -141,9 +142,9 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
     return this.tagOf(key);
   }
 
-  request<T, R>(key: string, send: SendRequest<T>, { onReply, onFailed }: Outcome<T, R>): Promise<R> {
+  request<T>(key: string, send: SendRequest<T>, { onReply, onFailed }: Outcome<T>): void {
     // A reply that cannot be decoded is an error, too.
-    return this.sendToNode(key, (node) => send<T>(node, PASSED_ON))
+    void this.sendToNode(key, (node) => promiseOf<T>((outcome) => send(node, outcome)))
       .then(onReply)
       .catch(onFailed);
   }

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -87,6 +87,16 @@ describe('tools/embed-lua.mjs', () => {
     expect((await embed('--check', path)).code).toBe(0);
     writeFileSync(join(path, 'a.lua'), `${HEADER}${BODY.replace('return 0', 'return 2')}`);
     expect((await embed('--check', path)).stderr).toContain('out of date');
+  });
+
+  it('gives a command that takes any number of keys all keys from one on', async () => {
+    const all = folder({ 'a.lua': `${HEADER}${BODY}redis.call('DEL', unpack(keys, 2))\n` });
+    expect((await embed(all)).code).toBe(0);
+    expect(readFileSync(join(all, '../scripts.ts'), 'utf8')).toContain("redis.call('DEL', unpack(KEYS, 2))");
+    for (const call of ["redis.call('GET', unpack(keys, 2))", 'local copy = { unpack(keys, 2) }']) {
+      const { stderr } = await embed(folder({ 'a.lua': `${HEADER}${BODY}${call}\n` }));
+      expect(stderr).toContain('keys');
+    }
   });
 
   it('refuses computed keys except in an include that is marked and runs no command', async () => {

@@ -10,12 +10,28 @@
   args.handoffMs  lease of a lock that is handed off
   args.prefix     prefix of the waiters' channels
   args.sharded?   any value: the channels are sharded, as in a cluster
-  returns {reply, …}: the reply of the release script for each lock, or an error ]]
+  returns 1: all were held by their entries and are free | {reply, …}: the reply of the release script for each lock, or
+  an error ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/release-unqueued.lua
 --- @include ./includes/release-to-queue.lua
 --- @include ./includes/each-lock.lua
 --- @include ./includes/replies-of-each.lua
+local values = redis.pcall('MGET', unpack(keys, 2))
+local count = 0
+for attempt in string.gmatch(args.attempts, '%S+') do
+  local held = values[count * 2 + 1]
+  if not held or string.find(held, args.instance .. attempt .. args.rest .. ' ', 1, true) ~= 1 then
+    count = -1
+    break
+  end
+  count = count + 1
+end
+-- A queue would be counted, too.
+if redis.pcall('EXISTS', unpack(keys, 2)) == count and type(redis.pcall('DEL', unpack(keys, 2))) == 'number' then
+  return 1
+end
+
 return repliesOfEach(eachLock, args.attempts, {}, function(entry)
   local released, mine = releaseUnqueued(entry, '0')
   return released or releaseToQueue(entry, mine, '0', now)
