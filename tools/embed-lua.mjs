@@ -259,7 +259,9 @@ function bind(code, declared) {
 }
 
 function isBound(tokens, i) {
-  return tokens[i]?.kind === 'name' && tokens[i].text in ARRAYS && tokens[i - 1]?.text !== '.' && tokens[i + 1]?.text === '.';
+  return (
+    tokens[i]?.kind === 'name' && tokens[i].text in ARRAYS && tokens[i - 1]?.text !== '.' && tokens[i + 1]?.text === '.'
+  );
 }
 
 function positionOf(slots, name) {

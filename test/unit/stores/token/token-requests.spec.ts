@@ -92,8 +92,7 @@ describe('requests that are sent while other code of the instance runs', () => {
   };
 
   it('fail later if there is no connection', async () => {
-    const request: TokenTopology['request'] = (_key, send, outcome) =>
-      send({ failsFast: false } as RedisNode, outcome);
+    const request: TokenTopology['request'] = (_key, send, outcome) => send({ failsFast: false } as RedisNode, outcome);
     const requests = requestsTo([], {}, { request });
     const log = logged(requests.release({ ...release, closedForMs: 5 }));
     requests.flush();
