@@ -1,4 +1,4 @@
-// The generated parts of docs/performance.md.
+// The generated parts of docs/performance.md and of the README.
 import { machineLine, ms, number, table } from './format.mjs';
 import { isJudged, targetTable, versionTable } from './tables.mjs';
 
@@ -42,6 +42,29 @@ export function costs({ scenarios, machine, date }) {
     `Medians on ${processor}, ${cores} cores, Node ${node}, Redis ${redis} on the same machine, ${date}. By hand is ` +
       'what an application without a library sends: `SET NX`, a script that deletes its own value, and polling every 5 ms. ' +
       '[Beside other libraries](#beside-other-libraries) has more of these measurements.',
+  ].join('\n\n');
+}
+
+/** Returns three figures beside the best peer of each: the table of the README. */
+export function headline({ scenarios, machine, date }) {
+  const compared = [
+    ['from one of 50 callers of a process to the next', '3', ({ msPerHandoff }) => msPerHandoff.median * 1_000],
+    ['from one of 40 callers of four processes to the next', '4', ({ msPerHandoff }) => msPerHandoff.median * 1_000],
+    ['acquire and release a lock that nobody else wants', '1', ({ us }) => us.median],
+  ];
+  const rows = compared.map(([what, id, usOf]) => {
+    const measured = scenarios.find((scenario) => scenario.id === id).rows.filter((row) => row.figures !== undefined);
+    const [peer] = measured
+      .filter(({ kind }) => kind === 'peer')
+      .toSorted((one, other) => usOf(one.figures) - usOf(other.figures));
+    const ours = measured.find(({ name }) => name === OURS);
+    return [what, `${number(usOf(ours.figures), 0)} µs`, `${number(usOf(peer.figures), 0)} µs (${peer.name})`];
+  });
+  const { processor, cores } = machine;
+  return [
+    table(['', 'this library', 'fastest other library'], rows),
+    `Medians of \`npm run bench\` on ${processor}, ${cores} cores, ${date}. [Performance](docs/performance.md) has all ` +
+      'scenarios.',
   ].join('\n\n');
 }
 

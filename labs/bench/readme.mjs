@@ -1,22 +1,27 @@
-// Writes the figures of docs/performance.md from the results: node labs/bench/readme.mjs [--check]
+// Writes the figures of docs/performance.md and the README from the results: node labs/bench/readme.mjs [--check]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { replaced } from './marks.mjs';
-import { costs, section } from './page.mjs';
+import { costs, headline, section } from './page.mjs';
 
-const PAGE = resolve(import.meta.dirname, '../../docs/performance.md');
+const ROOT = resolve(import.meta.dirname, '../..');
 
 const results = readResults();
-const text = readFileSync(PAGE, 'utf8');
-const page = replaced(replaced(text, 'costs', costs(results)), 'bench', section(results));
-const made = await format(page, { ...(await resolveConfig(PAGE)), filepath: PAGE, proseWrap: 'always' });
+await write('docs/performance.md', { costs: costs(results), bench: section(results) });
+await write('README.md', { figures: headline(results) });
 
-if (!process.argv.includes('--check')) {
-  writeFileSync(PAGE, made);
-} else if (made !== text) {
-  console.error('docs/performance.md differs from the results. Run node labs/bench/readme.mjs to write it.');
-  process.exitCode = 1;
+async function write(path, parts) {
+  const file = join(ROOT, path);
+  const text = readFileSync(file, 'utf8');
+  const page = Object.entries(parts).reduce((all, [name, part]) => replaced(all, name, part), text);
+  const made = await format(page, { ...(await resolveConfig(file)), filepath: file, proseWrap: 'always' });
+  if (!process.argv.includes('--check')) {
+    writeFileSync(file, made);
+  } else if (made !== text) {
+    console.error(`${path} differs from the results. Run node labs/bench/readme.mjs to write it.`);
+    process.exitCode = 1;
+  }
 }
 
 function readResults() {

@@ -6,7 +6,7 @@ export class StockService {
   private readonly stock = new Map<number, number>();
   constructor(private readonly locks: LockService) {}
 
-  @Locked('goods:<id>') // one caller at a time for each id, in all instances
+  @Locked('goods:<id>') // locks goods:300 under the Redis key {lock_goods}:300
   buy(id: number): Promise<boolean> {
     const left = this.stock.get(id) ?? 0;
     if (left > 0) this.stock.set(id, left - 1);
@@ -28,7 +28,7 @@ export class GoodsController {
   constructor(private readonly stock: StockService) {}
 
   @Post(':id/buy')
-  @Locked('cart:<id>', { waitMs: 0 }) // 423 Locked with Retry-After if it is held
+  @Locked('cart:<id>', { waitMs: 0 }) // replies 423 Locked with Retry-After if the lock is held
   buy(@Param('id', ParseIntPipe) id: number) {
     return this.stock.buy(id);
   }

@@ -1,4 +1,4 @@
-// What a viewer of the board sees. With WRITE_SCREENSHOTS=1 it writes the pictures of docs/board.md.
+// What a viewer of the board sees. With WRITE_SCREENSHOTS=1 it writes the pictures of docs/board.md and the README.
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
@@ -40,6 +40,20 @@ describe('the look of the board', () => {
       expect(image.length).toBeGreaterThan(20_000);
       expect(image.length).toBeLessThan(250_000);
       expect(viewer.problems).toEqual([]);
+    })(),
+  );
+
+  it.each(SCHEMES)('has a box of held locks, which is that of the README: %s', (scheme) =>
+    onBrowser(async () => {
+      await look(scheme);
+      const box = await viewer.page.$('section[aria-labelledby="locks-title"]');
+      const path = join(IMAGES, `held-locks-${scheme}.png`);
+      const image = await box?.screenshot({
+        type: 'png',
+        ...(process.env['WRITE_SCREENSHOTS'] === '1' && { path }),
+      });
+      expect(image?.length).toBeGreaterThan(10_000);
+      expect(image?.length).toBeLessThan(150_000);
     })(),
   );
 
