@@ -145,6 +145,31 @@ describe('several resources', () => {
     expect(await freeOf(others, ['goods:1', 'goods:2'])).toEqual(['goods:1', 'goods:2']);
   });
 
+  it('are requested one after the other, each with a time limit and a lease of its own', async () => {
+    const { locks, clock, store, neighbour } = faultyLocks();
+    const held = await neighbour().locks.acquire('account:1');
+    const waiting = outcome(locks.acquire(['account:1', 'goods:1'], { waitMs: 60_000, ttlMs: 30_000 }));
+    await clock.advance(5_000);
+    await held.release();
+    await clock.advance(0);
+    expect(store.acquires.filter(({ keys }) => keys[0] === '{lock_goods}:1')).toHaveLength(1);
+    expect(store.acquires.at(-1)?.expiresAt).toBe(clock.now() + 1_000);
+    expect(waiting.value?.of('goods:1').expiresInMs).toBeGreaterThan(29_000);
+  });
+
+  it('join readers of the same instance only within the limits of fairness', async () => {
+    const { locks, clock, store, neighbour } = faultyLocks();
+    const held = await neighbour().locks.acquire('account:1');
+    const waiting = outcome(locks.acquire(['account:1', 'goods:1'], { mode: 'shared', waitMs: 60_000 }));
+    await clock.advance(0);
+    await locks.acquire('goods:1', { mode: 'shared' });
+    await clock.advance(5_000);
+    await held.release();
+    await clock.advance(0);
+    expect(waiting.value).toBeInstanceOf(MultiLock);
+    expect(store.acquires.filter(({ keys }) => keys[0] === '{lock_goods}:1')).toHaveLength(2);
+  });
+
   it('wait locally behind a holder of one of them, without a request', async () => {
     const { locks, store, clock } = faultyLocks();
     const held = await locks.acquire('goods:2');

@@ -192,7 +192,7 @@ export class Acquirer {
     const { options, startedAt, nested } = call;
     const scope = scopeAround();
     if (scope !== undefined) return this.waitInScope(scope, target, call);
-    const grant = await this.lines.acquire(target, options, startedAt, nested);
+    const grant = await this.lines.acquire(target, options, this.leases.now(), nested, startedAt);
     return { lock: new Lock(grant, this.leases, options), isNew: true };
   }
 
@@ -255,7 +255,7 @@ export class Acquirer {
       };
       try {
         const waiting = { ...options, signal: either.signal, onGranted };
-        await this.lines.acquire(target, waiting, startedAt, nested);
+        await this.lines.acquire(target, waiting, this.leases.now(), nested, startedAt);
       } catch (reason) {
         throwIfAborted(options.signal);
         if (!request.wasJoined) throw reason;

@@ -45,9 +45,11 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
   /**
    * Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. Refuses a
    * caller beyond `maxWaiting` at once, see {@link Line.refuseAtOnce}.
+   *
+   * @param enteredAt when the caller began to wait: earlier than `now` if it has waited for other locks.
    */
-  acquire(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
-    if (this.mayBeThin(target.key, options)) return this.acquireAlone(target, options, now, nested);
+  acquire(target: Target, options: WaitOptions, now: number, nested: boolean, enteredAt = now): Promise<Grant> {
+    if (this.mayBeThin(target.key, options)) return this.acquireAlone(target, options, now, nested, enteredAt);
     const { key, resource, call } = target;
     const { mode, maxWaiting, signal } = options;
     this.inflateAt(key);
@@ -56,7 +58,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
       const waiting = this.waitingBeside(line);
       if (waiting >= line.longest(options)) return line.refuseAtOnce(target, options, now, waiting);
     }
-    const waiter = new Waiter(resource, options, now, nested, this.deps.clock, call);
+    const waiter = new Waiter(resource, options, enteredAt, nested, this.deps.clock, call);
     if (signal === undefined || this.listen(waiter, key)) this.join(key, waiter, now);
     return waiter.result;
   }
@@ -216,16 +218,22 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
     else this.bare.delete(ownership);
   }
 
-  private acquireAlone(target: Target, options: WaitOptions, now: number, nested: boolean): Promise<Grant> {
+  private acquireAlone(
+    target: Target,
+    options: WaitOptions,
+    now: number,
+    nested: boolean,
+    enteredAt: number,
+  ): Promise<Grant> {
     const { key } = target;
-    const call = new ThinCall(target, options, now, nested, this.deps, this);
+    const call = new ThinCall(target, options, enteredAt, nested, this.deps, this);
     if (options.signal !== undefined && !this.listen(call, key)) return call.result;
     // The signal's own code may have acquired the same key.
     const isAlone = options.signal === undefined || this.mayBeThin(key, options);
     if (!isAlone) this.join(key, call, now);
     else {
       this.thin.set(key, call);
-      if (!call.start()) {
+      if (!call.start(now)) {
         this.thin.delete(key);
         this.join(key, call, now);
       }

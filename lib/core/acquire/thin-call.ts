@@ -38,11 +38,11 @@ export class ThinCall extends Waiter implements AttemptListener {
   }
 
   /** Sends the request. Returns false if too many requests of this process have no reply: it was not sent. */
-  start(): boolean {
+  start(now: number): boolean {
     const { attempt } = this;
     try {
       if (!attempt.maySend()) return false;
-      attempt.send(this, this.options.waitMs > 0, this.enteredAt);
+      attempt.send(this, this.options.waitMs > 0, now);
     } catch (cause) {
       attempt.abandon();
       this.onFailure(attempt, unavailable(this.resource, 'the request could not be sent', { cause }));
