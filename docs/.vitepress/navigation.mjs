@@ -8,19 +8,20 @@ const { modules } = createRequire(import.meta.url)('../../tools/entry-points.cjs
 
 /** The pages by group, each by its file, and by a text that is not its first heading. */
 const GROUPS = [
-  ['Start', ['introduction', 'quick-start']],
-  ['Locks', ['keys', 'modes', 'transactions', ['errors', 'Errors and HTTP'], 'configuration', 'leader-election']],
+  ['Locks', ['quick-start', 'keys', 'modes', 'leader-election', 'transactions', 'errors', 'configuration', 'testing']],
   [
-    'How it works',
-    [['guarantees', 'Guarantees, and what a lock cannot promise'], 'algorithms', 'topologies', 'fencing'],
+    'Promises',
+    [
+      ['guarantees', 'Guarantees, and what a lock cannot promise'],
+      'fencing',
+      'topologies',
+      'algorithms',
+      'performance',
+    ],
   ],
-  ['Watching', ['observability', 'live-state', 'board', 'cli']],
-  ['Testing and cost', ['testing', 'performance']],
-  [
-    'In production',
-    [['production', 'Checklist'], 'hosting', 'clients', 'deployments', 'permissions', 'upgrading', 'versions'],
-  ],
-  ['Help', [['moving', 'Moving from other libraries'], 'troubleshooting']],
+  ['Production', [['production', 'Checklist'], 'hosting', 'permissions', 'upgrading']],
+  ['Watching', ['observability', 'live-state', 'cli']],
+  ['Help', ['troubleshooting', ['moving', 'Moving from other libraries']]],
 ];
 
 /** Folders of pages, each with the text of its group. Such a group is above the last one. */

@@ -1,5 +1,5 @@
-// Writes the sections of docs/performance.md that come from the simulation, from the timeline of a handoff and from the
-// start of many instances, and the simulation's picture: node labs/bench/sections.mjs [--check]
+// Writes the sections of docs/performance.md that come from the simulation and from the start of many instances, the
+// timeline of a handoff in labs/bench/README.md, and the simulation's picture: node labs/bench/sections.mjs [--check]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
@@ -8,7 +8,6 @@ import { number, table } from './format.mjs';
 import { replaced } from './marks.mjs';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const PAGE = join(ROOT, 'docs/performance.md');
 const CHART = join(ROOT, 'labs/simulation/chart.svg');
 const isCheck = process.argv.includes('--check');
 
@@ -17,11 +16,17 @@ const simulated = JSON.parse(read('labs/simulation/results.json'));
 const timeline = JSON.parse(read('labs/bench/results/timeline.json'));
 const started = JSON.parse(read('labs/bench/results/start.json'));
 
-const text = read('docs/performance.md');
-const sections = { simulation: simulation(simulated), timeline: handoff(timeline), start: startOfMany(started) };
-const page = Object.entries(sections).reduce((all, [name, section]) => replaced(all, name, section), text);
-const made = await format(page, { ...(await resolveConfig(PAGE)), filepath: PAGE, proseWrap: 'always' });
-write(PAGE, text, made);
+const written = {
+  'docs/performance.md': { simulation: simulation(simulated), start: startOfMany(started) },
+  'labs/bench/README.md': { timeline: handoff(timeline) },
+};
+for (const [path, sections] of Object.entries(written)) {
+  const text = read(path);
+  const page = Object.entries(sections).reduce((all, [name, section]) => replaced(all, name, section), text);
+  const filepath = join(ROOT, path);
+  const made = await format(page, { ...(await resolveConfig(filepath)), filepath, proseWrap: 'always' });
+  write(filepath, text, made);
+}
 const panels = simulated.outcomes.map(({ scenario, requestsBySecond }) => ({
   title: titleOf(scenario),
   requestsBySecond,
@@ -42,7 +47,7 @@ function titleOf({ name, instances, keys, masters, rounds, mode }) {
   return `${all} instances, ${keys.toLocaleString('en')} keys on ${masters} masters, ${rounds} locks each`;
 }
 
-function simulation({ hopMs, seed, measured, outcomes }) {
+function simulation({ hopMs, measured, outcomes }) {
   const load = (each, show) => (each === undefined ? '' : show(each));
   const percent = (share) => `${number(share * 100, 1)} %`;
   const rows = outcomes.map(({ scenario, waiting, serving, servedMs, requestsPerLock, longestQueue }) => [
@@ -61,23 +66,13 @@ function simulation({ hopMs, seed, measured, outcomes }) {
     'requests per lock',
     'queue, KiB',
   ];
-  const us = (name) => `${number(measured[name], 0)} µs`;
   return [
-    'The figures are of the busiest master.',
     table(head, rows),
     '![The requests of each virtual second as a bar chart](../labs/simulation/chart.svg)',
-    'The instances run the engine of the library, and the masters run the steps of the scripts one request at a time. ' +
-      'All instances arrive within a second. Another instance holds the one key for a minute first. Each holder works ' +
-      'for 1 ms, with many keys for 5 ms. One way through the network takes ' +
-      `${hopMs} to ${hopMs * 1.5} ms. The seed is ${seed}.`,
-    `The time of a request was measured on ${measured.server}, with its share of the main thread's reading and ` +
-      `writing: ${us('acquireUs')} to acquire a free lock, ${us('joinUs')} to enter a queue of 10,000, ` +
-      `${us('repeatUs')} to repeat a request there, ${us('releaseUs')} to release, ${us('handoffUs')} to release and ` +
-      `hand off, ${us('sharerUs')} for each reader that a release hands the lock to, ${us('extendUs')} to extend. An ` +
-      `entry of a long queue takes ${measured.entryBytes} bytes by \`MEMORY USAGE\`. Measured on ${measured.processor}, ` +
-      `${measured.date}.`,
-    'Not simulated: the requests of one tick that travel together, the limit of 64 readers for one script, and lost ' +
-      'connections.',
+    'The figures are of the busiest master. All instances arrive within a second. Another instance holds the one key ' +
+      'for a minute first. Each holder works for 1 ms, with many keys for 5 ms. One way through the network takes ' +
+      `${hopMs} to ${hopMs * 1.5} ms. The times of requests were measured on ${measured.server}, ` +
+      `${measured.processor}, ${measured.date}.`,
   ].join('\n\n');
 }
 
@@ -85,11 +80,8 @@ function handoff({ machine, handoffs, steps, floors }) {
   const row = ({ name, median, p99 }) => [name, number(median, 0), number(p99, 0)];
   return [
     table(['one handoff, µs', 'median', 'p99'], [...steps.map(row), ...floors.map(row)]),
-    `Two processes with \`fairness: 'strict'\`, 1 ms of work, ${handoffs.toLocaleString('en')} handoffs. The steps are ` +
-      "read from one clock. The server's own time of the script comes with the fencing token. The physical floor is " +
-      'measured in the same processes with ioredis alone. The next step begins when the event loop of the next holder ' +
-      'reads the message.',
-    `Measured on ${machine.processor}, ${machine.cores} cores, Node ${machine.node}, Redis ${machine.redis}, ` +
+    `Two processes with \`fairness: 'strict'\`, 1 ms of work, ${handoffs.toLocaleString('en')} handoffs. The physical ` +
+      `floor is ioredis alone in the same processes. Measured on ${machine.processor}, ${machine.cores} cores, Node ${machine.node}, Redis ${machine.redis}, ` +
       `${machine.date}. ${machine.note}`,
   ].join('\n\n');
 }
@@ -118,11 +110,8 @@ function startOfMany({ machine, processes, spreadMs, workMs, outcomes }) {
   ];
   return [
     table(head, rows),
-    `The instances are in ${processes} processes, and each has connections of its own and the default options. They ` +
-      `start within ${spreadMs / 1_000} s, acquire at once, and hold their lock for ${workMs} ms. An instance has a ` +
-      'second connection, for handoffs, from its first wait on. Other requests are those of a connection that begins, ' +
-      'of the preflight and of subscriptions.',
-    `Measured on ${machine.processor}, ${machine.cores} cores, Node ${machine.node}, Redis ${machine.redis}, ` +
+    `The instances are in ${processes} processes, start within ${spreadMs / 1_000} s, acquire at once, and hold their ` +
+      `lock for ${workMs} ms. Measured on ${machine.processor}, ${machine.cores} cores, Node ${machine.node}, Redis ${machine.redis}, ` +
       `${machine.date}. ${machine.note}`,
   ].join('\n\n');
 }

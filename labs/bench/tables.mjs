@@ -1,14 +1,13 @@
 // The tables of the results.
 import { ms, number, significant, table } from './format.mjs';
 
-/** Returns every figure with its target, or those alone that have one. */
-export function targetTable(scenarios, { judgedAlone = false } = {}) {
+/** Returns every figure with its target. */
+export function targetTable(scenarios) {
   const rows = scenarios.flatMap(({ id, title, targets = [], failed, absent }) => {
     const name = `${id} ${title}`;
     if (failed !== undefined) return [[name, 'failed', '', '', '**no**']];
     if (absent !== undefined) return [[name, absent, '', '', '**no**']];
-    const shown = judgedAlone ? targets.filter(isJudged) : targets;
-    return shown.map((figure, i) => [i === 0 ? name : '', ...targetCells(figure)]);
+    return targets.map((figure, i) => [i === 0 ? name : '', ...targetCells(figure)]);
   });
   return table(['scenario', 'figure', 'to reach', 'measured', 'reached'], rows, 2);
 }

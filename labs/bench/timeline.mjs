@@ -1,5 +1,5 @@
 // npm run bench:timeline: the steps of one handoff between two processes in strict order, from the release to the first
-// line of work, beside the physical floor. Writes results/timeline.json and docs/performance.md. With `--quick` it
+// line of work, beside the physical floor. Writes results/timeline.json and README.md. With `--quick` it
 // writes nothing.
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Runs the pages of docs/recipes that need packages, against the packed library.
-//   npm run test:recipes                    installs the packages, runs all pages, writes the table of docs/recipes
+// Runs the examples of docs/ that need packages, against the packed library.
+//   npm run test:recipes                    installs the packages, runs all examples, writes the table of docs/recipes
 //   npm run test:recipes -- bullmq prisma   runs these with the packages that are installed, and writes nothing
 import { execFileSync } from 'node:child_process';
 import {
@@ -37,38 +37,44 @@ const STEP_LIMIT_MS = 600_000;
 
 /** @type {{ name: string, page: string, packages: string[], needs?: string }[]} */
 const RECIPES = [
-  { name: 'bullmq', page: '[BullMQ](bullmq.md)', packages: ['@nestjs/bullmq', 'bullmq'] },
-  { name: 'cqrs', page: '[CQRS](cqrs.md)', packages: ['@nestjs/cqrs'] },
+  { name: 'bullmq', page: '[BullMQ](messages.md#bullmq)', packages: ['@nestjs/bullmq', 'bullmq'] },
+  { name: 'cqrs', page: '[CQRS](messages.md#cqrs)', packages: ['@nestjs/cqrs'] },
   {
     name: 'nats',
-    page: '[Microservices](microservices.md) over NATS',
+    page: '[Microservices](messages.md#microservices) over NATS',
     packages: ['@nestjs/microservices', '@nats-io/transport-node'],
     needs: 'nats-server',
   },
   {
     name: 'prisma',
-    page: '[Prisma](prisma.md)',
+    page: '[Prisma](../transactions.md#prisma)',
     packages: ['@prisma/client', '@prisma/adapter-pg', '@nestjs-cls/transactional-adapter-prisma'],
     needs: 'postgres',
   },
-  { name: 'mikro-orm', page: '[MikroORM](mikro-orm.md)', packages: ['@mikro-orm/postgresql'], needs: 'postgres' },
+  {
+    name: 'mikro-orm',
+    page: '[MikroORM](../transactions.md#mikroorm)',
+    packages: ['@mikro-orm/postgresql'],
+    needs: 'postgres',
+  },
   {
     name: 'transactions',
     page: '[Transactions](../transactions.md#a-warning), the lines of the table',
     packages: ['sequelize', 'cls-hooked', 'drizzle-orm', 'mongoose', '@mikro-orm/postgresql'],
     needs: 'postgres',
   },
-  { name: 'config', page: '[Configuration](config.md)', packages: ['@nestjs/config'] },
-  { name: 'sentry', page: '[Exception filters](filters.md) with Sentry', packages: ['@sentry/nestjs'] },
-  { name: 'pino', page: '[nestjs-pino](pino.md)', packages: ['nestjs-pino', 'pino'] },
+  { name: 'cache', page: '[Cache](data.md#a-cache)', packages: ['@nestjs/cache-manager', '@keyv/redis'] },
+  { name: 'config', page: '[Configuration](../configuration.md)', packages: ['@nestjs/config'] },
+  { name: 'sentry', page: '[Sentry](../errors.md#sentry)', packages: ['@sentry/nestjs'] },
+  { name: 'pino', page: '[nestjs-pino](../observability.md#logs)', packages: ['nestjs-pino', 'pino'] },
   {
     name: 'bundles',
-    page: '[Bundles](bundles.md)',
+    page: '[Bundles](#bundles-and-minifiers)',
     packages: ['webpack', 'terser-webpack-plugin', 'swc-loader', 'esbuild', '@swc/core'],
   },
   {
     name: 'runners',
-    page: '[Test runners](test-runners.md)',
+    page: '[Test runners](../testing.md#test-runners)',
     packages: ['vitest', 'unplugin-swc', 'jest', '@swc/jest', 'ts-jest'],
   },
 ];

@@ -1,4 +1,4 @@
-// Installs the packed package in applications of other versions, runs them, and writes the tables of docs/versions.md.
+// Installs the packed package in applications of other versions, runs them, and writes the tables of docs/upgrading.md.
 //   npm run test:versions [-- applications types bun]     runs some of the parts
 //     --application lowest --node 20.3                    runs them with these only. May be repeated. Writes no tables.
 // It needs about 20 minutes on two cores, a Redis as `npm test` does, and the registry. A Node that cannot be had is
@@ -13,7 +13,7 @@ import { startRedis } from '../../test/support/redis/index.ts';
 import { APPLICATIONS, BUN, COMPILER, COMPILERS, NODES, RESOLUTIONS } from './plan.mjs';
 import { compile, FORMATS, install, makeApplication, must, pack, run, versionOf } from './project.mjs';
 
-const PAGE = join(import.meta.dirname, '../../docs/versions.md');
+const PAGE = join(import.meta.dirname, '../../docs/upgrading.md');
 const { peerDependencies } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
 const PARTS = { applications: testApplications, types: testTypes, bun: testBun };
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { page } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
-describe('the page on the board', () => {
+describe('the section on the board', () => {
   it('has an example that works', async () => {
     process.env['REDIS_URL'] = testRedisUrl();
     const { AppModule } = await import('./board.js');
@@ -27,7 +27,7 @@ describe('the page on the board', () => {
   });
 
   it('explains every option', () => {
-    const rows = page('docs/board.md').text.matchAll(/^\| `(\w+)` +\| [^|]+ \| [^|]+ \|$/gm);
+    const rows = page('docs/live-state.md').text.matchAll(/^\| `(\w+)` +\| [^|]+ \| [^|]+ \|$/gm);
     const options = ['route', 'guards', 'unprotected', 'allowRelease', 'hosts', 'who', 'name', 'imports'];
     expect([...rows].map(([, option]) => option)).toEqual(options);
   });

@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { LostLockFailure } from 'nestjs-redis-lock/testing';
 import { sectionOf } from '../support/pages.js';
-import { neverOversellsOverHttp } from './lost-lock/shop-over-http.js';
 import { neverOversells } from './lost-lock/shop-test.js';
 import { SafeShop, Shop } from './lost-lock/shop.js';
 
@@ -29,9 +28,5 @@ describe('the section on lost locks', () => {
   it('shows a method that passes', async () => {
     const report = await neverOversells(SafeShop);
     expect(report.awaits).toEqual([expect.stringMatching(/shop\.ts:35:\d+$/)]);
-  });
-
-  it('shows how a handler fails over HTTP, and where', async () => {
-    expect(section).toContain(await failureOf(neverOversellsOverHttp()));
   });
 });

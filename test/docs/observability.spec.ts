@@ -4,13 +4,12 @@ import { NestFactory } from '@nestjs/core';
 import { Module } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
 import { lockChannels, memory, RedisLockModule } from 'nestjs-redis-lock';
-import { createTestBench, createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { outcomes } from '../support/outcomes.js';
 import { page } from '../support/pages.js';
 import { Registry } from 'prom-client';
 import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
 import * as attributes from '../../lib/opentelemetry/attributes.js';
-import { watchAttempts } from './attempts.js';
 import { watchLocks } from './events.js';
 import { ReadinessModule } from './health.js';
 import { printLocks } from './list.js';
@@ -26,19 +25,6 @@ describe('the page on observability', () => {
     await createTestLocks().using('goods:300', () => undefined);
     stop();
     expect(lines).toEqual([expect.stringMatching(/^goods:300 granted after \d+ ms$/)]);
-  });
-
-  it('has an example that shows what a call waits for', async () => {
-    const bench = createTestBench();
-    await bench.occupy('goods:300', { forMs: 100 });
-    const lines: string[] = [];
-    const stop = watchAttempts((line) => lines.push(line));
-    await bench.locks.using('goods:300', () => undefined);
-    stop();
-    expect(lines).toEqual([
-      'goods:300: queued, held by another-process, 0 before this instance',
-      'goods:300: handed-off, held by nobody known, 0 before this instance',
-    ]);
   });
 
   it('has an example that lists locks', async () => {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { page, pages, root } from '../support/pages.js';
@@ -6,6 +6,8 @@ import { page, pages, root } from '../support/pages.js';
 const linked = [
   ...pages,
   page('CONTRIBUTING.md'),
+  page('lib/README.md'),
+  page('test/README.md'),
   page('CHANGELOG.md'),
   page('SECURITY.md'),
   page('CODE_OF_CONDUCT.md'),
@@ -42,6 +44,18 @@ describe('the pages', () => {
       return links.filter((link) => !/^https?:/.test(link) && isBroken(path, link)).map((link) => `${path}: ${link}`);
     });
     expect(broken).toEqual([]);
+  });
+
+  it('exist under the names that errors, logs and docstrings of the package have, with their headings', () => {
+    const files = (readdirSync(join(root, 'lib'), { recursive: true }) as string[]).filter((path) =>
+      /\.(?:ts|lua|js)$/.test(path),
+    );
+    const named = files.flatMap((path) => {
+      const code = readFileSync(join(root, 'lib', path), 'utf8');
+      return [...code.matchAll(/(?<![\w/])docs\/[\w/-]+\.md(?:#[\w-]+)?/g)].map(([link]) => link);
+    });
+    expect(named.length).toBeGreaterThan(4);
+    expect(named.filter((link) => isBroken('README.md', link))).toEqual([]);
   });
 
   it('name commands that exist', () => {

@@ -12,9 +12,9 @@ import { testRedisUrl } from '../support/shared-redis.js';
 
 const { text } = page('docs/troubleshooting.md');
 
-/** The texts in code of the first column, which stand for what users see. `…` stands for any text. */
-const shown = [...text.matchAll(/^\| ([^|]+)\|/gm)].flatMap(([, cell = '']) =>
-  [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code),
+/** The texts in code of the bold parts, which stand for what users see. `…` stands for any text. */
+const shown = [...text.matchAll(/^- \*\*([^*]+)\*\*/gm)].flatMap(([, bold = '']) =>
+  [...bold.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code.replaceAll(/\s+/g, ' ')),
 );
 
 /** Matches a text of the page. Fails if the page does not show it. */

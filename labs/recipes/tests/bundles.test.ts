@@ -35,20 +35,20 @@ let project: Project;
 
 before(async () => {
   project = await Project.create('bundles');
-  await project.use('bundles/stock.service.ts', 'src/stock.service.ts');
+  await project.use('stock.service.ts', 'src/stock.service.ts');
   await project.write('src/main.ts', `import { main } from './stock.service.js';\n\nvoid main();\n`);
   await project.write('src/unnamed.ts', UNNAMED);
   await project.tsc();
 });
 
 it('has a configuration of webpack whose minified bundle locks', async () => {
-  await project.use('bundles/webpack.config.cjs');
+  await project.use('../bundlers/webpack.config.cjs');
   await project.run('webpack/bin/webpack.js', '--config', 'webpack.config.cjs');
   assert.equal(await project.node('dist/main.cjs'), SOLD);
 });
 
 it('has a script of esbuild whose minified bundle locks', async () => {
-  await project.use('bundles/esbuild.mjs');
+  await project.use('../bundlers/esbuild.mjs');
   await project.node('esbuild.mjs');
   assert.equal(await project.node('bundle/main.mjs'), SOLD);
 });
@@ -60,7 +60,7 @@ it('locks in files that SWC has minified', async () => {
 });
 
 it('has an error at start for a name that a minifier took away', async () => {
-  const script = await readFile(join(home, 'examples/bundles/esbuild.mjs'), 'utf8');
+  const script = await readFile(join(home, 'bundlers/esbuild.mjs'), 'utf8');
   await project.write('unnamed.mjs', script.replaceAll('main', 'unnamed'));
   await project.node('unnamed.mjs');
   await project.write('minify.mjs', MINIFY);

@@ -16,12 +16,13 @@ import {
 import { Pool } from 'pg';
 import { io } from 'socket.io-client';
 import { eventually } from '../../support/async.js';
+import { ByTenant, PriceList } from '../../support/durable-provider.js';
 import { page } from '../../support/pages.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
 import { AuctionGateway } from './auction.gateway.js';
 import { DataModule } from './data-clients.js';
-import { ByTenant, PriceList } from './durable.js';
+import { DocumentGateway } from './document.gateway.js';
 import { ShippingListener } from './order-events.js';
 import { CartService } from './request-scoped.js';
 import { EveryExceptionFilter } from './every-exception.filter.js';
@@ -136,6 +137,42 @@ describe('the recipe for gateways', () => {
   });
 });
 
+describe('the recipe for a document for one editor', () => {
+  it('lets one editor save, until it leaves or its lock is lost', async () => {
+    const app = await start({ providers: [DocumentGateway] });
+    const connect = async () => {
+      const socket = io(await app.getUrl(), { transports: ['websocket'], reconnection: false });
+      open.push({ close: () => socket.disconnect() });
+      const events: string[] = [];
+      socket.onAny((event: string) => events.push(event));
+      await once(socket as never, 'connect');
+      return { socket, events };
+    };
+    const [ada, bob] = [await connect(), await connect()];
+    const got = ({ events }: { events: string[] }, event: string, count = 1) =>
+      eventually(event, () => events.filter((one) => one === event).length === count);
+    ada.socket.emit('edit', 1);
+    await got(ada, 'yours');
+    bob.socket.emit('edit', 1);
+    await got(bob, 'taken');
+    bob.socket.emit('save', [1, 'by Bob']);
+    await got(bob, 'exception');
+    ada.socket.emit('save', [1, 'by Ada']);
+    await got(ada, 'saved');
+    expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
+    ada.socket.disconnect();
+    const locks = app.get(LockService);
+    await eventually('the document is free', async () => (await locks.inspect('document:1')) === null);
+    bob.socket.emit('edit', 1);
+    await got(bob, 'yours');
+    await locks.forceRelease('document:1');
+    await got(bob, 'lost');
+    bob.socket.emit('save', [1, 'late']);
+    await got(bob, 'exception', 2);
+    expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
+  });
+});
+
 describe('the recipe for scopes', () => {
   it('locks in request-scoped providers', async () => {
     @Controller('carts')
@@ -184,8 +221,8 @@ describe('the recipe for tenants', () => {
   beforeAll(async () => {
     server = await startRedis({ local: true });
     admin = new Redis(server.url);
-    const commands = /```text\n(ACL SETUSER acme [^`]+)```/.exec(page('docs/recipes/tenants.md').text);
-    const [, ...words] = (commands?.[1] ?? '').trim().split(/\s+/);
+    const [, commands = ''] = /```text\n(ACL SETUSER shop [^`]+)```/.exec(page('docs/permissions.md').text) ?? [];
+    const [, ...words] = commands.trim().replace('shop', 'acme').replaceAll('lock_', 'acme:lock_').split(/\s+/);
     await admin.call('ACL', words);
   });
   afterAll(async () => {

@@ -23,13 +23,3 @@ export class InvoiceNumbers {
     });
   }
 }
-
-@Injectable()
-export class Vouchers {
-  constructor(private readonly redis: Redis) {}
-
-  /** Redeems a code once. No lock: Redis removes it in one step. */
-  async redeem(code: string): Promise<boolean> {
-    return (await this.redis.del(`voucher:${code}`)) === 1;
-  }
-}

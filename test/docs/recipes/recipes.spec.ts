@@ -5,8 +5,8 @@ import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testi
 import { outcome } from '../../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
 import { Shelf } from './conditions.js';
-import { InvoiceNumbers, Vouchers } from './one-time-ids.js';
-import { RequestCounter, SignInLimit } from './request-limits.js';
+import { InvoiceNumbers } from './one-time-ids.js';
+import { SignInLimit } from './request-limits.js';
 import { SupplierClient } from './suppliers.js';
 
 let redis: Redis;
@@ -64,14 +64,7 @@ describe('the recipe for suppliers', () => {
 });
 
 describe('the recipe for request limits', () => {
-  afterEach(() => redis.del('requests:192.0.2.1', 'sign-in:192.0.2.1', 'sign-in:192.0.2.2'));
-
-  it('counts requests without a lock', async () => {
-    const counter = new RequestCounter(redis);
-    const admitted = await times(10, () => counter.isWithin(3, '192.0.2.1'));
-    expect(admitted.filter(Boolean)).toHaveLength(3);
-    expect(await redis.ttl('requests:192.0.2.1')).toBeGreaterThan(0);
-  });
+  afterEach(() => redis.del('sign-in:192.0.2.1', 'sign-in:192.0.2.2'));
 
   it('decides in several steps under the lock', async () => {
     const trusted = { has: async (address: string) => address === '192.0.2.2' };
@@ -82,7 +75,7 @@ describe('the recipe for request limits', () => {
   });
 });
 
-describe('the recipe for numbers and codes', () => {
+describe('the recipe for numbers', () => {
   afterEach(() => redis.del('invoices:2026', '{invoices:2026}|opened'));
 
   it('gives out each number once, and none for a failed invoice', async () => {
@@ -103,16 +96,9 @@ describe('the recipe for numbers and codes', () => {
     await expect(numbers.next(2026, overtaken)).rejects.toThrow(StaleFenceError);
     expect(await redis.llen('invoices:2026')).toBe(0);
   });
-
-  it('redeems a code once', async () => {
-    const vouchers = new Vouchers(redis);
-    await redis.set('voucher:SUMMER', 1);
-    const redeemed = await times(5, () => vouchers.redeem('SUMMER'));
-    expect(redeemed.filter(Boolean)).toHaveLength(1);
-  });
 });
 
-describe('the page on conditions', () => {
+describe('the recipe for conditions', () => {
   const open: Shelf[] = [];
   const newShelf = (locks = patientLocks()): Shelf => {
     const shelf = withLocks(new Shelf(redis), locks);

@@ -15,18 +15,6 @@ export class ReportsController {
   }
 }
 
-@Injectable()
-export class RequestCounter {
-  constructor(private readonly redis: Redis) {}
-
-  /** Counts a request. No lock: Redis counts in one step. */
-  async isWithin(limit: number, address: string): Promise<boolean> {
-    const key = `requests:${address}`;
-    const replies = await this.redis.multi().set(key, 0, 'EX', 60, 'NX').incr(key).exec();
-    return Number(replies?.[1]?.[1]) <= limit;
-  }
-}
-
 export abstract class TrustedAddresses {
   abstract has(address: string): Promise<boolean>;
 }
