@@ -1,4 +1,4 @@
-// What a viewer of the board sees. With WRITE_SCREENSHOTS=1 it writes the pictures of docs/live-state.md and the README.
+// What a viewer of the board sees. With WRITE_SCREENSHOTS=1 it writes the pictures of docs/live-state.md and README.
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
