@@ -1,7 +1,7 @@
 // One task acquires and releases a lock that no other task wants.
 import { sequentialEntriesOf } from '../entries/index.mjs';
 import { BEFORE, ours as own, oursUnawaited, oursUnawaitedOther, oursUsing } from '../entries/ours.mjs';
-import { ratio, rowsOf } from '../measure.mjs';
+import { medianOf, ratio, rowsOf } from '../measure.mjs';
 import { openAll } from '../opened.mjs';
 import { measureCycles, sequentialColumns, sequentialMethod } from '../sequential.mjs';
 import { stated, target } from '../targets.mjs';
@@ -22,6 +22,11 @@ export async function run(plan) {
       rows: rowsOf(entries, measured),
       targets: [
         target('1', '÷ raw pair', against(own.name, 'raw pair')),
+        target(
+          '1',
+          'µs over the raw pair',
+          medianOf(measured.get(own.name), 'us') - medianOf(measured.get('raw pair'), 'us'),
+        ),
         target('1', '`awaitRelease: false` ÷ raw pair', against(oursUnawaited.name, 'raw pair')),
         target(
           '1',

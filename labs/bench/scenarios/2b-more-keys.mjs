@@ -7,7 +7,7 @@ import { Cluster, connect } from '../library.mjs';
 import { ratio, rowsOf } from '../measure.mjs';
 import { openAll } from '../opened.mjs';
 import { startCluster } from '../redis.mjs';
-import { stated } from '../targets.mjs';
+import { judged } from '../targets.mjs';
 
 export async function run(plan) {
   return [await onOneServer(plan), await inCluster(plan)];
@@ -25,7 +25,7 @@ async function onOneServer(plan) {
     title: 'Distinct keys, 10 and 1,000 tasks',
     method: 'As with 100 tasks. Clients have automatic pipelining.',
     columns: parallelColumns,
-    ...rowsAndFigures(fastestEntries, measured),
+    ...rowsAndFigures('2b', fastestEntries, measured),
   };
 }
 
@@ -58,7 +58,7 @@ async function inCluster(plan) {
     method:
       'The hash tags of the keys are the same for the raw pair and for this library. Clients have automatic pipelining.',
     columns: parallelColumns,
-    ...rowsAndFigures(entries, measured),
+    ...rowsAndFigures('2c', entries, measured),
   };
 }
 
@@ -77,7 +77,7 @@ async function measureEach(cases, [from, to], options) {
   return measured;
 }
 
-function rowsAndFigures(entries, measured) {
+function rowsAndFigures(id, entries, measured) {
   const each = [...measured];
   const rows = each.flatMap(([name, own]) =>
     rowsOf(entries, own).map((row) => ({ ...row, name: `${name}: ${row.name}` })),
@@ -85,8 +85,8 @@ function rowsAndFigures(entries, measured) {
   const targets = each.flatMap(([name, own]) => {
     const against = (figure) => ratio(own.get(ours.name), own.get(raw.name), figure);
     return [
-      stated(`${name}: cycles/s ÷ raw pair`, against('perSecond')),
-      stated(`${name}: CPU a cycle ÷ raw pair`, against('cpuUs')),
+      judged(id, `${name}: cycles/s ÷ raw pair`, against('perSecond')),
+      judged(id, `${name}: CPU a cycle ÷ raw pair`, against('cpuUs')),
     ];
   });
   return { tail: 'a cycle', rows, targets };
