@@ -1,20 +1,5 @@
---[[ Reserves up to `tokens` tokens, at least one. Returns the first and how many there are.
-  Tokens are the microseconds of the server time since the last token, so that no token is ahead of the clock. If the
-  clock has not moved on, or was set back, the next token is the successor of the last one. There is one token without a
-  last token, or with one that is no safe integer: earlier microseconds may have been given out before a flush. ]]
+--- @include ./token-after.lua
+--- Reserves up to `tokens` tokens, at least one. Returns the first and how many there are.
 local function nextToken(tokens, now)
-  local last = tonumber(redis.call('SET', keys.fence, now, 'EX', '86400', 'GET'))
-  if not last or not (last < 9e15) then
-    return now, 1
-  end
-  if last >= tonumber(now) then
-    local token = string.format('%.0f', last + 1)
-    redis.call('SET', keys.fence, token, 'EX', '86400')
-    return token, 1
-  end
-  if tokens == '1' then
-    return now, 1
-  end
-  local first = math.max(last + 1, now - tokens + 1)
-  return string.format('%.0f', first), now - first + 1
+  return tokenAfter(redis.call('SET', keys.fence, now, 'EX', '86400', 'GET'), tokens, now)
 end
