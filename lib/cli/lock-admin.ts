@@ -1,7 +1,7 @@
 // All that the command line requests of a store. Loads ioredis, so only `open-admin.ts` imports it, by `import()`.
 import { createKeySelectorFactory } from '../core/keys/key-selector.js';
 import { createKeyFactory, isNamespace, type KeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
-import { handoffLease } from '../core/lease/grant.js';
+import { handoffLease } from '../core/lease/lease.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { LockState, StoreListener } from '../core/store/lock-store.js';
 import { type Clock, SystemClock, withTimeout } from '../core/time/clock.js';

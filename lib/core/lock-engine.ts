@@ -17,9 +17,9 @@ import { LeakedHandles } from './hold/leaked-handles.js';
 import type { Lock } from './hold/lock.js';
 import type { MultiLock } from './hold/multi-lock.js';
 import { type LeaderCallbacks, Leadership } from './leader/leadership.js';
-import { type Grant, handoffLease } from './lease/grant.js';
+import type { Grant, PassingLimits } from './lease/grant.js';
+import { handoffLease } from './lease/lease.js';
 import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
-import type { PassingLimits } from './lease/ownership.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { closedError, Lifecycle } from './lifecycle.js';
@@ -31,14 +31,16 @@ import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
 import type { ListedLock, ListRequest, LockState, LockStore } from './store/lock-store.js';
 import type { StorePing } from './store/store-ping.js';
+import { RejectingStore } from './store/rejecting-store.js';
 import { ServerSigns } from './store/server-signs.js';
 import { type ServerState, StoreHealth } from './store/store-health.js';
-import { type Clock, withTimeout } from './time/clock.js';
+import type { Clock } from './time/clock.js';
 import { TimeoutPool } from './time/timeout-pool.js';
 import { safely } from './events/warnings.js';
 
 /** What an engine is made of. */
 export interface EngineOptions extends LeaseOptions {
+  readonly requestTimeoutMs: number;
   readonly store: LockStore;
   readonly clock: Clock;
   readonly passing: PassingLimits;
@@ -97,14 +99,19 @@ export class LockEngine {
   private closed: Promise<void> | undefined;
 
   constructor(private readonly options: EngineOptions) {
-    const { requestTimeoutMs, lockDelayMs, passing } = options;
+    const { requestTimeoutMs, lockDelayMs, passing, instance } = options;
     keepOutside();
     this.instanceId = newInstanceId(options.identity ?? '');
+    this.requestTimeoutMs = requestTimeoutMs;
     const warn = (this.warn = safely((message) => options.warn(message)));
-    const store = lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : options.store;
+    const info = (this.info = safely((message) => options.info?.(message)));
+    const events = new LockEvents(instance, options.channels);
+    const store = (this.store =
+      lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : new RejectingStore(options.store));
+    const admission = (this.admission = new Admission(store));
+    const busy = new BusyReport(options.clock, instance, warn);
     const signs = new ServerSigns(store, requestTimeoutMs);
-    const busy = new BusyReport(options.clock, options.instance, warn);
-    const clock: TimeoutPool = new TimeoutPool(
+    const clock = (this.clock = new TimeoutPool(
       options.clock,
       requestTimeoutMs,
       store.connections && {
@@ -115,65 +122,54 @@ export class LockEngine {
         onStalled: (stalledMs) => busy.onStalled(stalledMs),
         hasFailed: (key, sentAt, attendedMs) => signs.hasFailed(key, sentAt, attendedMs),
       },
-    );
-    const admission = new Admission(store);
-    const info = (this.info = safely((message) => options.info?.(message)));
-    const events = new LockEvents(options.instance, options.channels);
-    const health = new StoreHealth(
+    ));
+    const { limitRequest } = clock;
+    const health = (this.health = new StoreHealth(
       { warn, info },
       () => clock.now(),
       (key) => store.serverOf?.(key),
       (server, isUp, error) => events.store(server, isUp, error),
       () => this.rejectLater(),
-    );
+    ));
     // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
     // options.
     const tokens = passing.maxLocalPasses + 1;
-    const releaser = new Releaser(store, clock, clock.limitRequest, requestTimeoutMs, tokens, lockDelayMs, health);
+    const releaser = new Releaser(store, clock, requestTimeoutMs, tokens, lockDelayMs, health);
+    this.releaser = releaser;
+    // What it asks are parts that come below.
+    const lifecycle = (this.lifecycle = new Lifecycle(clock, {
+      hasCalls: (last) => this.hasCalls(last),
+      hasHolds: () => this.watchdog.size > 0,
+      refuse: (onlyBackground) => this.lines.refuseOutsiders(onlyBackground),
+    }));
     const onExtended = (key: string): void => health.onServed('extend', key);
     const onEnded = (): void => lifecycle.onEnded();
     const leases = new LeaseManager(store, clock, events, { ...options, warn, info, onExtended, onEnded });
-    const { watchdog } = leases;
+    this.leases = leases;
+    const watchdog = (this.watchdog = leases.watchdog);
     const leakReport = new LeakReport({ clock, events, leases, warn });
     this.leaks = new LeakedHandles((hold) => leakReport.onLeaked(hold), clock);
-    const turns = new Turns(clock);
     let attempts = 0;
-    const keysBehindOwn = (): Iterable<string> => lines.keysBehindOwn();
-    const probe = new HolderProbe(keysBehindOwn, store, clock, clock.limitRequest, health, requestTimeoutMs);
-    const lines: Lines = new Lines({
+    const lines = (this.lines = new Lines({
       store,
       clock,
       releaser,
       health,
       requestTimeoutMs,
       admission,
-      limitRequest: clock.limitRequest,
+      limitRequest,
       stalledMs: (since) => busy.stalledMs(since),
       passing,
-      instance: options.instance,
-      turns,
-      onWaitBehindOwn: () => probe.start(),
+      instance,
+      turns: new Turns(clock),
+      onWaitBehindOwn: () => this.probe.start(),
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
-    });
-    this.store = store;
-    this.clock = clock;
-    this.releaser = releaser;
-    this.watchdog = watchdog;
-    this.lines = lines;
-    this.probe = probe;
-    this.requestTimeoutMs = requestTimeoutMs;
-    this.health = health;
-    this.leases = leases;
-    const lifecycle = new Lifecycle(clock, {
-      hasCalls: (last) => this.hasCalls(last),
-      hasHolds: () => watchdog.size > 0,
-      refuse: (onlyBackground) => lines.refuseOutsiders(onlyBackground),
-    });
-    const order = new OrderWatch(options.instance, warn);
+    }));
+    const keysBehindOwn = (): Iterable<string> => lines.keysBehindOwn();
+    this.probe = new HolderProbe(keysBehindOwn, store, clock, limitRequest, health, requestTimeoutMs);
+    const order = new OrderWatch(instance, warn);
     this.acquirer = new Acquirer(store, lines, leases, events, clock, order, lifecycle);
-    this.lifecycle = lifecycle;
-    this.admission = admission;
     this.stopListening = this.listen(busy);
   }
 
@@ -242,7 +238,7 @@ export class LockEngine {
     let mayBeReleased = true;
     try {
       const reply = store.forceRelease?.({ key, ifToken, handoffMs: handoffLease(leaseMs), tokens });
-      mayBeReleased = await withTimeout(this.clock, requestTimeoutMs, reply ?? Promise.resolve(false), () => {
+      mayBeReleased = await this.clock.inTime(reply ?? Promise.resolve(false), () => {
         const message = `The release of ${resource} by force got no reply within ${requestTimeoutMs} ms.`;
         throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
       });
@@ -263,7 +259,7 @@ export class LockEngine {
    * `requestTimeoutMs` without a reply.
    */
   inspect({ resource, key }: Target): Promise<LockState | null> {
-    return withTimeout(this.clock, this.requestTimeoutMs, this.store.inspect(key), () => {
+    return this.clock.inTime(this.store.inspect(key), () => {
       const message = `The inspection of ${resource} got no reply within ${this.requestTimeoutMs} ms.`;
       throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
     });

@@ -289,8 +289,8 @@ describe('an outage', () => {
   });
 
   it('of one server leaves the keys of others alone', async () => {
-    const all = start();
-    all.store.serverOf = (key) => (key.includes('goods') ? 'a' : 'b');
+    const serverOf = (key: string): string => (key.includes('goods') ? 'a' : 'b');
+    const all = faultyLocks({ unavailableAfterMs: 500 }, undefined, serverOf);
     await outage(all, 600, 'a');
     const waiting = outcome(all.locks.acquire('orders:1', { waitMs: 0 }));
     const failed = outcome(all.locks.acquire('goods:1', { waitMs: 0 }));

@@ -62,7 +62,7 @@ describe('a hold that is renewed for longer than warnHeldMs', () => {
   it('is an option of a call, whatever its lease', async () => {
     const { clock, locks } = faultyLocks();
     await locks.acquire('goods:300', { warnHeldMs: 1_000, ttlMs: 3_600_000 });
-    await locks.acquire('goods:301', { warnHeldMs: 2_000 });
+    await locks.acquire('goods:301', { warnHeldMs: 1_800 });
     await clock.advance(2_200);
     expect(lines).toEqual([expect.stringMatching(/2 locks are .*: goods:300 by .* for 2\.\d s, goods:301 by /)]);
     await clock.advance(100_000);

@@ -5,9 +5,8 @@ import { faultyLocks, KEY } from '../support/locks.js';
 
 /** Returns an instance that holds the lock, and its callers that wait behind that. Counts the probes of the store. */
 async function behindOwn(options: LockOptions, callers = 1, servers?: (key: string) => string) {
-  const all = faultyLocks({ unavailableAfterMs: 500 });
+  const all = faultyLocks({ unavailableAfterMs: 500 }, undefined, servers);
   const { clock, store, locks } = all;
-  store.serverOf = servers;
   let probes = 0;
   const inspect = store.inspect.bind(store);
   store.inspect = (key) => {

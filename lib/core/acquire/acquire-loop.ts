@@ -1,8 +1,8 @@
 import type { LockUnavailableError } from '../errors.js';
-import type { StoreGrant } from '../lease/grant.js';
+import type { StoreGrant } from '../lease/lease.js';
 import { type AcquireReply, type Granted, type Handoff, type Held, type LockMode } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
-import { failedBecause, type LastReply, unavailable } from './acquire-errors.js';
+import { failedBecause, type LastReply } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { Attempt, type AttemptListener, leaseStartOf, pauseAfterFailure } from './attempt.js';
 import { FOREIGN_MS, type Turns, turnsOf } from './turns.js';
@@ -139,7 +139,7 @@ export class AcquireLoop implements AttemptListener {
       attempt.grantedBeforeReply = this.outstanding === undefined;
       this.outstanding = attempt;
     }
-    this.grant({ ...handoff, sentAt, mayBeRepeatedUntil: isUnanswered ? this.expiryOf(attempt) : undefined }, now);
+    this.grant({ ...handoff, sentAt, mayBeRepeatedUntil: isUnanswered ? attempt.expiresAt : undefined }, now);
     return true;
   }
 
@@ -216,30 +216,15 @@ export class AcquireLoop implements AttemptListener {
 
   /** Sends a request, or waits until it may be sent. */
   private send(attempt: Attempt): void {
-    let maySend: boolean;
-    try {
-      maySend = attempt.maySend();
-    } catch (cause) {
-      return this.onNotSent(attempt, cause);
-    }
-    if (maySend) return this.sendNow(attempt);
-    this.state = { kind: 'crowded', attempt, timer: attempt.waitToSend(() => this.sendNow(attempt)) };
+    this.state = { kind: 'requesting', attempt };
+    if (attempt.send(this.user, this.wantsQueue)) return;
+    this.state = { kind: 'crowded', attempt, timer: attempt.waitToSend(() => this.sendAdmitted(attempt)) };
     this.user.onReply(attempt.crowdedOut(), Infinity);
   }
 
-  private sendNow(attempt: Attempt): void {
+  private sendAdmitted(attempt: Attempt): void {
     this.state = { kind: 'requesting', attempt };
-    try {
-      attempt.send(this.user, this.wantsQueue);
-    } catch (cause) {
-      this.onNotSent(attempt, cause);
-    }
-  }
-
-  private onNotSent(attempt: Attempt, cause: unknown): void {
-    // Without an outcome, the attempt would block its key for good.
-    attempt.abandon();
-    this.onFailure(attempt, unavailable(this.resource, 'the request could not be sent', { cause }));
+    attempt.sendAdmitted(this.user, this.wantsQueue);
   }
 
   private grantedByReply(attempt: Attempt, reply: Granted): void {
@@ -248,7 +233,7 @@ export class AcquireLoop implements AttemptListener {
     // A store without a queue may be a vote, of which some servers have not replied yet.
     const isFinal = this.deps.store.capabilities.queue;
     if (grant !== undefined)
-      return this.grant(isFinal ? grant : { ...grant, mayBeRepeatedUntil: this.expiryOf(attempt) }, now);
+      return this.grant(isFinal ? grant : { ...grant, mayBeRepeatedUntil: attempt.expiresAt }, now);
     attempt.needsRelease = true;
     const failure = attempt.tooLate();
     // A repeated request of the same owner gets a full lease, unless another owner has the key by then.
@@ -267,11 +252,6 @@ export class AcquireLoop implements AttemptListener {
     this.endWait();
     this.state = IDLE;
     this.user.onGranted(this, grant, now);
-  }
-
-  /** Returns the moment after which the last request of an attempt has no effect any more. */
-  private expiryOf({ sentAt }: Attempt): number {
-    return sentAt + this.deps.requestTimeoutMs;
   }
 
   private onHeld(attempt: Attempt, reply: Held, lastReply: LastReply): void {

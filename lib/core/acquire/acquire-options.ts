@@ -1,12 +1,11 @@
 import type { HoldUse } from '../hold/lock.js';
 import type { OnLost } from '../hold/run-under.js';
-import type { Grant, HoldOptions } from '../lease/grant.js';
-import type { PassingLimits } from '../lease/ownership.js';
+import type { Grant, HoldOptions, OwnershipDeps, PassingLimits } from '../lease/grant.js';
 import type { Releaser } from '../lease/releaser.js';
 import type { LockOrderPolicy } from '../order/order-watch.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { Outage, StoreHealth } from '../store/store-health.js';
-import { type Clock, driftOf } from '../time/clock.js';
+import { driftOf } from '../time/clock.js';
 import type { LimitRequest } from '../time/timeout-pool.js';
 import type { Admission } from './admission.js';
 import type { Turns } from './turns.js';
@@ -77,15 +76,13 @@ const THROUGHPUT: PassingLimits = { maxLocalPasses: 16, maxLocalHoldMs: 50 };
 const STRICT: PassingLimits = { maxLocalPasses: 0, maxLocalHoldMs: 0 };
 
 /** What lines and acquire requests use of their engine. */
-export interface AcquireDeps {
+export interface AcquireDeps extends OwnershipDeps {
   readonly store: Pick<LockStore, 'acquire' | 'capabilities'>;
-  readonly clock: Clock;
   readonly releaser: Pick<Releaser, 'release' | 'releaseBehind' | 'isReleasing'>;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
   /** Limits how many requests are without a reply. Default: any number may be. */
   readonly admission?: Admission;
-  readonly passing: PassingLimits;
   /** The module instance's name, for events. Default: `default`. */
   readonly instance?: string;
   /** Shares keys with others if the store has no queue. */
@@ -98,13 +95,6 @@ export interface AcquireDeps {
   stalledMs?(since: number): number;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;
-  /**
-   * Starts to renew a grant and to check its deadline.
-   *
-   * @returns a promise that resolves when the renewal of a grant that is due already is written to the socket, if it is
-   * not written in this tick. Work that blocks the event loop must not begin before.
-   */
-  watch(grant: Grant): Promise<void> | undefined;
 }
 
 /** Returns the lease to request, in milliseconds: that of renewals, or less if `maxHoldMs` ends sooner. */

@@ -1,8 +1,7 @@
 import { LockUnavailableError, withoutStack } from '../errors.js';
-import { deadlineOf, handoffLeaseAfterExpiry, type StoreGrant } from '../lease/grant.js';
+import { deadlineOf, handoffLeaseAfterExpiry, type StoreGrant } from '../lease/lease.js';
 import {
   type AcquireReply,
-  type AcquireRequest,
   type Granted,
   type GrantedTokens,
   type Handoff,
@@ -71,6 +70,12 @@ export interface AttemptListener {
   onLateReply(attempt: Attempt, reply?: AcquireReply): void;
 }
 
+/** What differs between the requests of an attempt. */
+interface Requested {
+  readonly leaseMs: number;
+  readonly tokens: number;
+}
+
 /**
  * Acquires some keys for one owner. Its request may be repeated, but never before the previous one was answered. Each
  * request has one outcome: a reply, a failure or a timeout.
@@ -113,13 +118,25 @@ export class Attempt {
     return this.timer !== undefined;
   }
 
-  /** Returns true if a request may be sent now: call {@link send} then. Otherwise {@link waitToSend}. */
-  maySend(): boolean {
-    this.lane ??= this.deps.admission?.laneOf(this.keys[0]);
-    return this.lane?.tryEnter() ?? true;
+  /**
+   * Sends a request. The listener is called with its outcome, at once if the request cannot be sent.
+   *
+   * @param now the present time. Default: it is read.
+   * @returns false if too many requests of this process have no reply: it was not sent. Call {@link waitToSend} then.
+   */
+  send(requested: Requested, queue: boolean, now?: number): boolean {
+    try {
+      this.lane ??= this.deps.admission?.laneOf(this.keys[0]);
+      if (this.lane?.tryEnter() === false) return false;
+    } catch (cause) {
+      this.onNotSent(cause);
+      return true;
+    }
+    this.sendAdmitted(requested, queue, now);
+    return true;
   }
 
-  /** Calls `send` when a request may be sent. Call it only after {@link maySend} has returned false. */
+  /** Calls `send` when a request may be sent, which then calls {@link sendAdmitted}. */
   waitToSend(send: () => void): Timer {
     return (this.lane as Lane).wait(send);
   }
@@ -131,33 +148,17 @@ export class Attempt {
     return this.notDelivered(withoutStack(() => unavailable(this.listener.resource, why, { reason: 'process-busy' })));
   }
 
-  /**
-   * Sends a request that is admitted. The listener is called with its outcome.
-   *
-   * @param now the present time. Default: it is read.
-   */
-  send(
-    { leaseMs, tokens }: { readonly leaseMs: number; readonly tokens: number },
-    queue: boolean,
-    now = this.deps.clock.now(),
-  ): void {
-    const { keys, owner, mode } = this;
-    const { store, requestTimeoutMs, limitRequest, health } = this.deps;
-    if (health.isAnySilent) health.onRetry(keys[0]);
+  /** Like {@link send}, for a request that has waited for its turn. */
+  sendAdmitted({ leaseMs, tokens }: Requested, queue: boolean, now = this.deps.clock.now()): void {
     this.sentAt = now;
     this.leaseMs = leaseMs;
     this.queueRequested = queue;
     this.unverifiedHandoff = false;
-    const expiresAt = this.sentAt + requestTimeoutMs;
-    const handoffMs = handoffLeaseAfterExpiry(leaseMs);
-    const reply = acquireOf(store, { keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
-    // Starts after the request: a store that gives up at `expiresAt` by itself has to come first.
-    this.timer = limitRequest(keys[0], () => this.onTimeout(), this.sentAt);
-    whenReplied(
-      reply,
-      (value) => this.onReply(value),
-      (error) => this.onError(error),
-    );
+    try {
+      this.request(tokens);
+    } catch (cause) {
+      this.onNotSent(cause);
+    }
   }
 
   /** From now on, that listener gets the outcomes. */
@@ -165,10 +166,9 @@ export class Attempt {
     this.listener = listener;
   }
 
-  /** Ends a request that could not be sent. */
-  abandon(): void {
-    this.timer?.cancel();
-    this.endRequest();
+  /** The local moment from which the last request has no effect. */
+  get expiresAt(): number {
+    return this.sentAt + this.deps.requestTimeoutMs;
   }
 
   /** Stops expecting a reply. One that still arrives is late. */
@@ -291,6 +291,32 @@ export class Attempt {
     this.listener.onTimeout(this, error);
   }
 
+  private request(tokens: number): void {
+    const { keys, owner, mode, leaseMs, expiresAt, queueRequested: queue } = this;
+    const { store, limitRequest, health } = this.deps;
+    if (health.isAnySilent) health.onRetry(keys[0]);
+    const handoffMs = handoffLeaseAfterExpiry(leaseMs);
+    const reply = store.acquire({ keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
+    // Starts after the request: a store that gives up at `expiresAt` by itself has to come first.
+    this.timer = limitRequest(keys[0], () => this.onTimeout(), this.sentAt);
+    whenReplied(
+      reply,
+      (value) => this.onReply(value),
+      (error) => this.onError(error),
+    );
+  }
+
+  /** Without an outcome, the attempt would block its key for good. */
+  private onNotSent(cause: unknown): void {
+    this.abandon();
+    this.listener.onFailure(this, this.unavailable('the request could not be sent', cause));
+  }
+
+  private abandon(): void {
+    this.timer?.cancel();
+    this.endRequest();
+  }
+
   private notDelivered(error: LockUnavailableError): LastReply {
     return notDelivered(error, this.deps.clock.now());
   }
@@ -339,15 +365,6 @@ export function leaseStartOf({ grantedAt, leaseMs }: Handoff, now: number): numb
   // A grant in the future means that the server's clock was set: its age is unknown.
   if (grantedAt === undefined || grantedAt > now) return undefined;
   return now < deadlineOf(grantedAt, leaseMs) ? grantedAt : undefined;
-}
-
-/** Sends the request. A store that throws instead of rejecting must not leave the attempt without an outcome. */
-function acquireOf(store: AcquireDeps['store'], request: AcquireRequest): PromiseLike<AcquireReply> {
-  try {
-    return store.acquire(request);
-  } catch (error) {
-    return Promise.reject(error);
-  }
 }
 
 /** Keeps instances from sending in step. */

@@ -1,6 +1,6 @@
 import { LockTimeoutError, type LockError, withoutStack } from '../errors.js';
-import type { StoreGrant } from '../lease/grant.js';
-import { Ownership, type OwnershipUser } from '../lease/ownership.js';
+import { Ownership, type OwnershipUser } from '../lease/grant.js';
+import type { StoreGrant } from '../lease/lease.js';
 import { closedError } from '../lifecycle.js';
 import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
 import {
@@ -16,6 +16,7 @@ import {
 } from './acquire-errors.js';
 import { AcquireLoop, type LoopUser } from './acquire-loop.js';
 import { type AcquireDeps, READERS_PER_PLACE, type Target, type WaitOptions } from './acquire-options.js';
+import { without } from '../without.js';
 import type { ThinCall } from './thin-call.js';
 import { turnsOf } from './turns.js';
 import { type Waiter, WaiterQueue } from './waiters.js';
@@ -323,7 +324,7 @@ export class Line implements LoopUser, OwnershipUser {
 
   private enter(waiter: Waiter, now: number): void {
     const { head, willWait } = this.queue;
-    if (head === undefined && this.joinable?.tryPass(now)) return this.admit(waiter, this.joinable, now);
+    if (head === undefined && this.joinable?.tryPass(now)) return waiter.admit(this.joinable.grantTo(waiter, now));
     this.queue.push(waiter);
     const running = this.asking.length;
     const { wanted } = this;
@@ -352,12 +353,7 @@ export class Line implements LoopUser, OwnershipUser {
   private admitFirst(ownership: Ownership, now: number): void {
     const waiter = this.queue.head as Waiter;
     this.queue.remove(waiter);
-    this.admit(waiter, ownership, now);
-  }
-
-  private admit(waiter: Waiter, ownership: Ownership, now: number): void {
-    const grant = ownership.grantTo(waiter, now);
-    waiter.admit(grant, this.deps.watch(grant));
+    waiter.admit(ownership.grantTo(waiter, now));
   }
 
   private lookForOwn(): void {
@@ -501,9 +497,4 @@ export class Line implements LoopUser, OwnershipUser {
 /** Returns another error with the same fields. Each caller has its own. */
 function copyOf(error: LockTimeoutError): LockTimeoutError {
   return new LockTimeoutError(error.message, error);
-}
-
-function without<T>(list: readonly T[], item: T): readonly T[] {
-  if (list.length === 0) return list;
-  return list.length === 1 && list[0] === item ? [] : list.filter((each) => each !== item);
 }

@@ -1,5 +1,5 @@
-import type { Grant, StoreGrant } from '../lease/grant.js';
-import { Ownership, type OwnershipUser } from '../lease/ownership.js';
+import { type Grant, Ownership, type OwnershipUser } from '../lease/grant.js';
+import type { StoreGrant } from '../lease/lease.js';
 import { closedError } from '../lifecycle.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
 import { outageError } from './acquire-errors.js';
@@ -81,10 +81,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
       const grants = targets.map(({ resource, key, call = 0 }) => {
         const ownership = new Ownership(key, options.mode, given, now, this.deps, this);
         this.bare.add(ownership);
-        const grant = ownership.grantTo({ resource, options, leaseMs }, now);
-        grant.ready = this.deps.watch(grant);
-        grant.call = call;
-        return grant;
+        return ownership.grantTo({ resource, options, leaseMs, call }, now);
       });
       for (const grant of grants) options.onGranted?.(grant);
       options.onGranted = undefined;
@@ -196,8 +193,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
     const ownership = new Ownership(key, 'exclusive', given, now, this.deps, this);
     // Before the caller knows of it.
     this.thin.set(key, ownership);
-    const grant = ownership.grantTo(call, now);
-    call.admit(grant, this.deps.watch(grant));
+    call.admit(ownership.grantTo(call, now));
   }
 
   /** See {@link ThinCallUser}. @internal */

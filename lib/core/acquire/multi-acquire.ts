@@ -1,6 +1,7 @@
 import { onAbort } from '../context/abort-signals.js';
 import type { LockUnavailableError } from '../errors.js';
-import type { Grant, StoreGrant } from '../lease/grant.js';
+import type { Grant } from '../lease/grant.js';
+import type { StoreGrant } from '../lease/lease.js';
 import type { AcquireReply } from '../store/lock-store.js';
 import { failedBecause, type LastReply, outageError } from './acquire-errors.js';
 import {
@@ -69,9 +70,9 @@ export class MultiAcquire implements AttemptListener {
     });
     const subscription = onAbort(this.options.signal, (reason) => this.refuse(reason));
     try {
-      if (this.attempt.maySend()) this.attempt.send({ leaseMs: leaseOf(this.options), tokens: 1 }, false);
+      const isSent = this.attempt.send({ leaseMs: leaseOf(this.options), tokens: 1 }, false);
       // The caller goes on to request one after the other, each of which waits for its turn.
-      else this.resolve({ target: this.targets[0], reply: this.attempt.crowdedOut() });
+      if (!isSent) this.resolve({ target: this.targets[0], reply: this.attempt.crowdedOut() });
       return await outcome;
     } finally {
       subscription.stop();

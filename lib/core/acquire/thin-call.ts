@@ -1,7 +1,6 @@
 import type { LockUnavailableError } from '../errors.js';
-import type { StoreGrant } from '../lease/grant.js';
+import type { StoreGrant } from '../lease/lease.js';
 import type { AcquireReply } from '../store/lock-store.js';
-import { unavailable } from './acquire-errors.js';
 import type { AcquireLoop } from './acquire-loop.js';
 import type { AcquireDeps, Target, WaitOptions } from './acquire-options.js';
 import { Attempt, type AttemptListener } from './attempt.js';
@@ -39,15 +38,7 @@ export class ThinCall extends Waiter implements AttemptListener {
 
   /** Sends the request. Returns false if too many requests of this process have no reply: it was not sent. */
   start(now: number): boolean {
-    const { attempt } = this;
-    try {
-      if (!attempt.maySend()) return false;
-      attempt.send(this, this.options.waitMs > 0, now);
-    } catch (cause) {
-      attempt.abandon();
-      this.onFailure(attempt, unavailable(this.resource, 'the request could not be sent', { cause }));
-    }
-    return true;
+    return this.attempt.send(this, this.options.waitMs > 0, now);
   }
 
   onAcquireReply(attempt: Attempt, reply: AcquireReply): void {

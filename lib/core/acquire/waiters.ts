@@ -35,14 +35,9 @@ export class Waiter extends PendingCall<Grant> {
     return this.enteredAt + this.options.waitMs;
   }
 
-  /**
-   * Ends the waiting with a grant.
-   *
-   * @param ready when the caller gets it. Default: now.
-   */
-  admit(grant: Grant, ready?: Promise<void>): void {
-    grant.call = this.call;
-    grant.ready = ready;
+  /** Ends the waiting with a grant. The caller gets it when it is ready. */
+  admit(grant: Grant): void {
+    const { ready } = grant;
     this.resolve(ready === undefined ? grant : ready.then(() => grant));
     const { options } = this;
     if (options.onGranted === undefined) return;

@@ -1,13 +1,14 @@
 import type { ExtendReply, LockStore } from '../store/lock-store.js';
-import { type Clock, withTimeout } from '../time/clock.js';
+import type { Clock } from '../time/clock.js';
 import { repliesRead } from '../time/replies-read.js';
-import type { Grant, GrantOwner } from './grant.js';
+import type { InTime } from '../time/timeout-pool.js';
+import type { Grant, Ownership } from './grant.js';
 import { CHECK_MS } from './watchdog.js';
 
 /** What the checks need of the lease manager. */
 export interface ForceCheckDeps {
-  /** Returns the owners of a key whose grants are held. */
-  ownersOf(key: string): readonly GrantOwner[];
+  /** Returns the ownerships of a key whose grants are held. */
+  ownershipsOf(key: string): readonly Ownership[];
   lose(grant: Grant, why: string): void;
 }
 
@@ -24,11 +25,11 @@ export class ForceChecks {
   constructor(
     private readonly store: Pick<LockStore, 'extend'>,
     private readonly clock: Clock,
-    private readonly requestTimeoutMs: number,
+    private readonly inTime: InTime,
     private readonly deps: ForceCheckDeps,
   ) {}
 
-  /** Requests the state of the owners of a key. The grants of those that it does not have are lost. Never rejects. */
+  /** Checks the ownerships of a key in the store. The grants of those that it does not have are lost. Never rejects. */
   async check(key: string): Promise<void> {
     // However many messages come, one request is on its way.
     if (this.running.has(key)) return void this.running.set(key, true);
@@ -44,12 +45,12 @@ export class ForceChecks {
 
   private async checkOnce(key: string): Promise<void> {
     // After a blocked event loop, the message may be read before the reply that has granted the lock.
-    if (this.deps.ownersOf(key).length === 0) await repliesRead(this.clock);
-    const owners = this.deps.ownersOf(key);
-    if (owners.length === 0) return;
-    const requests = owners.map(({ owner, mode }) => ({ keys: [key], owner, mode, leaseMs: CHECK_MS }));
+    if (this.deps.ownershipsOf(key).length === 0) await repliesRead(this.clock);
+    const ownerships = this.deps.ownershipsOf(key);
+    if (ownerships.length === 0) return;
+    const requests = ownerships.map(({ owner, mode }) => ({ keys: [key], owner, mode, leaseMs: CHECK_MS }));
     const replies = await this.ask(requests);
-    owners.forEach(({ grants }, i) => {
+    ownerships.forEach(({ grants }, i) => {
       // A lock that is passed on locally keeps its owner, and has another grant by now.
       if (replies[i] === 'lost') for (const grant of Array.from(grants)) this.deps.lose(grant, FORCED);
     });
@@ -58,10 +59,6 @@ export class ForceChecks {
   /** Without a reply, the next renewal finds out. */
   private ask(requests: Parameters<LockStore['extend']>[0]): Promise<readonly ExtendReply[]> {
     const none = (): readonly ExtendReply[] => [];
-    try {
-      return withTimeout(this.clock, this.requestTimeoutMs, this.store.extend(requests), none).catch(none);
-    } catch {
-      return Promise.resolve(none());
-    }
+    return this.inTime(this.store.extend(requests), none).catch(none);
   }
 }

@@ -1,8 +1,11 @@
-import { driftOf } from '../time/clock.js';
-import type { CallDetails } from '../events/call.js';
 import { LockLostError } from '../errors.js';
+import type { CallDetails } from '../events/call.js';
 import type { LockCallContext } from '../events/tracing.js';
-import type { GrantedTokens, LockMode } from '../store/lock-store.js';
+import type { LockMode } from '../store/lock-store.js';
+import { type Clock, driftOf, type Timer } from '../time/clock.js';
+import { without } from '../without.js';
+import { cutTo, deadlineOf, type Lease, type StoreGrant } from './lease.js';
+import type { Releaser } from './releaser.js';
 
 /** The options that a hold is kept by. Times are in milliseconds. */
 export interface HoldOptions extends CallDetails {
@@ -43,23 +46,6 @@ export interface GrantWaiter {
   startOver(): void;
 }
 
-/** A lease, as it was requested. */
-export interface Lease {
-  /** The local moment from which the lease counts: before the request was sent. */
-  readonly sentAt: number;
-  readonly leaseMs: number;
-}
-
-/** A grant of the store to one attempt. */
-export interface StoreGrant extends GrantedTokens, Lease {
-  readonly owner: string;
-  /**
-   * The local moment until which a request of the attempt may still grant the lock once more. Undefined if every
-   * request was answered.
-   */
-  readonly mayBeRepeatedUntil?: number | undefined;
-}
-
 /** A lease that was requested for an owner, and whose reply is expected. */
 export interface Renewal {
   readonly lease: Lease;
@@ -67,27 +53,6 @@ export interface Renewal {
   readonly target: Grant | undefined;
   /** Whether a deadline has passed, and the next tick declares the grant lost if the reply was not read by then. */
   isLastChance: boolean;
-}
-
-/** What the store granted, and the grants that callers have of it. See `Ownership`. */
-export interface GrantOwner {
-  readonly key: string;
-  readonly owner: string;
-  readonly mode: LockMode;
-  /** The grants that have not ended. Nearly always one. */
-  readonly grants: readonly Grant[];
-  /** See {@link StoreGrant.mayBeRepeatedUntil}. */
-  readonly mayBeRepeatedUntil: number;
-  /** The last renewal, while its reply is expected. */
-  renewal: Renewal | undefined;
-  /** When the watchdog looks at it next. Undefined while it does not watch it. */
-  dueAt: number | undefined;
-  /**
-   * Ends a grant that is released or lost. Returns whether the store still had it.
-   *
-   * @param closedUntil until when a lost lock stays closed. Default: it is free now.
-   */
-  end(grant: Grant, closedUntil?: number): Promise<boolean>;
 }
 
 export type GrantState = 'held' | 'lost' | 'ended';
@@ -139,7 +104,7 @@ export class Grant {
     readonly options: HoldOptions,
     readonly grantedAt: number,
     lease: Lease,
-    readonly ownership: GrantOwner,
+    readonly ownership: Ownership,
   ) {
     this.ttlMs = options.ttlMs;
     this.maxHoldUntil = grantedAt + options.maxHoldMs;
@@ -316,37 +281,209 @@ export class Grant {
   }
 }
 
+/** Whom an ownership serves. */
+export interface OwnershipUser {
+  /** Called when the last grant has ended in time. Returns true if another caller was given the lock. */
+  passOn(ownership: Ownership, now: number): boolean;
+  /** Called when the release was sent, and nobody waits for the end of `minHoldMs`. */
+  onOver(ownership: Ownership, now: number): void;
+}
+
+/** What a caller wants to hold. */
+export interface Wanted {
+  readonly resource: string;
+  readonly options: HoldOptions;
+  readonly leaseMs: number;
+  /** See {@link Grant.call}. */
+  readonly call: number;
+}
+
+/** How far a lock may be passed on among the callers of one module instance before other instances can get it. */
+export interface PassingLimits {
+  /** How many times one grant of the store may be passed on. */
+  readonly maxLocalPasses: number;
+  /** For how many milliseconds after the grant it may be passed on. */
+  readonly maxLocalHoldMs: number;
+}
+
+/** What ownerships use of their engine. */
+export interface OwnershipDeps {
+  readonly clock: Clock;
+  readonly releaser: Pick<Releaser, 'release'>;
+  readonly passing: PassingLimits;
+  /**
+   * Starts to renew a grant and to check its deadline.
+   *
+   * @returns a promise that resolves when the renewal of a grant that is due already is written to the socket, if it is
+   * not written in this tick. Work that blocks the event loop must not begin before.
+   */
+  watch(grant: Grant): Promise<void> | undefined;
+}
+
 /**
- * The longest lease of a handoff. A live holder renews it at once. A dead one delays the others for no longer. It is
- * longer than the time limit of a request.
+ * One owner that the store has granted a key to: an exclusive lock, a share of the readers, or a permit. It is given to
+ * one caller after another without a request, and to several readers at once (lock cohorting: Dice, Marathe and Shavit,
+ * "Lock Cohorting", PPoPP 2012). The release is sent when its last grant has ended.
+ *
+ * It is held while it has grants. If the last one ends before its `minHoldMs`, it rests until then. Then it is over.
  */
-export const HANDOFF_MS = 1_200;
+export class Ownership {
+  /** The grants that have not ended. Nearly always one. */
+  readonly grants: Grant[] = [];
+  /** The last renewal, while its reply is expected. */
+  renewal: Renewal | undefined = undefined;
+  /** When the watchdog looks at it next. Undefined while it does not watch it. */
+  dueAt: number | undefined = undefined;
+  /** The last grant, whose lease the next one begins with. */
+  private newest: Grant | undefined = undefined;
+  /** How many times it was passed on. */
+  private passes = 0;
+  private isLost = false;
+  /** The longest lease that the store may keep for it. */
+  private longestLeaseMs: number;
+  /** The key stays closed until then. */
+  private closedUntil = 0;
+  /** Set while it rests. */
+  private timer: Timer | undefined = undefined;
 
-/** The same, if the last holder did not release the lock. It may be one of several that are dead. */
-const HANDOFF_AFTER_EXPIRY_MS = 250;
+  constructor(
+    readonly key: string,
+    readonly mode: LockMode,
+    private readonly given: StoreGrant,
+    /** When the store granted it. */
+    readonly since: number,
+    private readonly deps: OwnershipDeps,
+    /** Changes when a line takes it over. */
+    public user: OwnershipUser,
+  ) {
+    this.longestLeaseMs = given.leaseMs;
+  }
 
-/** Returns the lease of the next holder, in milliseconds, if this one has a lease of `leaseMs`. */
-export function handoffLease(leaseMs: number): number {
-  return Math.min(HANDOFF_MS, leaseMs);
-}
+  get owner(): string {
+    return this.given.owner;
+  }
 
-/** Like {@link handoffLease}, for a lock that a request finds free although others wait for it. */
-export function handoffLeaseAfterExpiry(leaseMs: number): number {
-  return Math.min(HANDOFF_AFTER_EXPIRY_MS, leaseMs);
-}
+  /** See {@link StoreGrant.mayBeRepeatedUntil}. */
+  get mayBeRepeatedUntil(): number {
+    return this.given.mayBeRepeatedUntil ?? -Infinity;
+  }
 
-/** Returns the local deadline of a lease that was requested at `sentAt`. */
-export function deadlineOf(sentAt: number, leaseMs: number): number {
-  return sentAt + leaseMs - driftOf(leaseMs);
-}
+  get isHeld(): boolean {
+    return this.grants.length > 0;
+  }
 
-/** Returns a lease of at most `leaseMs` from `now`, whose deadline is not later than that of the given lease. */
-export function cutTo(lease: Lease, leaseMs: number, now: number): Lease {
-  if (lease.leaseMs <= leaseMs) return lease;
-  const latest = deadlineOf(lease.sentAt, lease.leaseMs) - deadlineOf(0, leaseMs);
-  return { sentAt: Math.min(now, latest), leaseMs };
-}
+  get isResting(): boolean {
+    return this.timer !== undefined;
+  }
 
-function without(holds: readonly GrantHold[], hold: GrantHold): readonly GrantHold[] {
-  return holds.length === 1 && holds[0] === hold ? NO_HOLDS : holds.filter((other) => other !== hold);
+  /** Until when the store keeps it at most, without a renewal. */
+  get deadline(): number {
+    if (this.grants.length === 0) return this.closedUntil;
+    return this.grants.reduce((latest, { deadline }) => Math.max(latest, deadline), 0);
+  }
+
+  /** When its last caller got it. */
+  get servedAt(): number {
+    return this.newest?.grantedAt ?? this.since;
+  }
+
+  /** How many callers have got it one after the other. */
+  get callers(): number {
+    return this.passes + 1;
+  }
+
+  /** Returns a grant for a caller, which is watched. Its user must have recorded the ownership before. */
+  grantTo({ resource, options, leaseMs, call }: Wanted, now: number): Grant {
+    // The lease may have been requested for another caller, and be longer than this one wants.
+    const lease = cutTo(this.newest?.lease ?? this.given, leaseMs, now);
+    const grant = new Grant(resource, this.token, options, now, lease, this);
+    grant.call = call;
+    this.newest = grant;
+    this.grants.push(grant);
+    grant.ready = this.deps.watch(grant);
+    return grant;
+  }
+
+  /**
+   * Counts a further caller that gets the lock without a request. Returns false if the limits or the reserved tokens
+   * are used up, or if less than half of the lease is left.
+   */
+  tryPass(now: number): boolean {
+    const { newest, since, isLost, deps } = this;
+    if (newest === undefined || isLost || this.isResting || now - since >= deps.passing.maxLocalHoldMs) return false;
+    // A loss is reported to its caller first, who may acquire the lock again at once.
+    for (const { state } of this.grants) if (state === 'lost') return false;
+    // The next caller must not start with a lock that is about to end.
+    const { sentAt, leaseMs } = newest.lease;
+    if (now - sentAt > leaseMs / 2 || now >= deadlineOf(sentAt, leaseMs)) return false;
+    if (this.passes >= this.mostPasses) return false;
+    this.passes += 1;
+    return true;
+  }
+
+  /**
+   * Ends a grant that is released or lost. Returns whether the store still had it: the reply belongs to the last grant.
+   *
+   * @param closedUntil until when a lost lock stays closed. Default: it is free now.
+   */
+  end(grant: Grant, closedUntil = 0): Promise<boolean> {
+    const place = this.grants.indexOf(grant);
+    if (place === -1) return Promise.resolve(false);
+    this.grants.splice(place, 1);
+    const now = this.deps.clock.now();
+    const isLost = grant.state === 'lost';
+    this.isLost ||= isLost;
+    this.closedUntil = Math.max(this.closedUntil, isLost ? closedUntil : grant.minHoldUntil);
+    // The last renewal may have run without a reply: the store may keep a longer lease than is known here.
+    this.longestLeaseMs = Math.max(this.longestLeaseMs, grant.ttlMs, grant.leaseMs);
+    if (this.grants.length > 0) return Promise.resolve(!isLost);
+    const restMs = this.closedUntil - now;
+    if (restMs <= 0 && this.user.passOn(this, now)) return Promise.resolve(true);
+    const released = this.release(grant.resource, restMs > 0 ? this.closedUntil : 0, now);
+    if (restMs > 0 && !isLost) this.rest(grant.resource, restMs);
+    else this.user.onOver(this, now);
+    return released;
+  }
+
+  /** Called if the lock may have been released by force. Nobody waits for the end of its rest. */
+  endRest(): void {
+    if (!this.isResting) return;
+    // Its timer still sends the release: the message may be forged, and the release by force may have failed.
+    this.timer = undefined;
+    this.user.onOver(this, this.deps.clock.now());
+  }
+
+  /** Cancels its timer. */
+  close(): void {
+    this.timer?.cancel();
+  }
+
+  /** The present caller's fencing token, undefined if the store gives none. Those that share a lock have one token. */
+  private get token(): number | undefined {
+    const { token } = this.given;
+    // Each caller of an exclusive lock gets the next of the tokens that were reserved with the grant.
+    return token === undefined || this.mode !== 'exclusive' ? token : token + this.passes;
+  }
+
+  private get mostPasses(): number {
+    const { token, tokens } = this.given;
+    const { maxLocalPasses } = this.deps.passing;
+    return token === undefined || this.mode !== 'exclusive' ? maxLocalPasses : Math.min(maxLocalPasses, tokens - 1);
+  }
+
+  private rest(resource: string, restMs: number): void {
+    const onRested = (): void => {
+      this.release(resource, 0).catch(() => undefined);
+      if (this.timer !== timer) return;
+      this.timer = undefined;
+      this.user.onOver(this, this.deps.clock.now());
+    };
+    const timer = this.deps.clock.schedule(restMs, onRested, true);
+    this.timer = timer;
+  }
+
+  private release(resource: string, closedUntil: number, now?: number): Promise<boolean> {
+    const { key, mode, owner, longestLeaseMs: leaseMs } = this;
+    return this.deps.releaser.release({ resource, key, owner, mode, leaseMs, closedUntil }, now);
+  }
 }

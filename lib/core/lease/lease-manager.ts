@@ -2,8 +2,8 @@ import type { LockEvents } from '../events/diagnostics.js';
 import { LockReplicationError, LockUnavailableError } from '../errors.js';
 import { runOutside } from '../context/async-context.js';
 import type { ExtendReply, LockStore } from '../store/lock-store.js';
-import { type Clock, withTimeout } from '../time/clock.js';
 import { repliesRead } from '../time/replies-read.js';
+import type { TimeoutPool } from '../time/timeout-pool.js';
 import { ForceChecks } from './force-checks.js';
 import type { Grant } from './grant.js';
 import { OverdueReport } from './overdue-report.js';
@@ -12,7 +12,6 @@ import { Watchdog } from './watchdog.js';
 
 /** What the leases of one module instance are kept with. */
 export interface LeaseOptions {
-  readonly requestTimeoutMs: number;
   /** How long a lost lock stays closed after its lease, in milliseconds. */
   readonly lockDelayMs: number;
   /** Throws `LockConfigError` if that is not a valid lease. */
@@ -38,7 +37,7 @@ export class LeaseManager {
 
   constructor(
     store: LockStore,
-    private readonly clock: Clock,
+    private readonly clock: TimeoutPool,
     private readonly events: LockEvents,
     private readonly options: LeaseOptions,
   ) {
@@ -53,8 +52,8 @@ export class LeaseManager {
     this.overdue = new OverdueReport(clock, options, events);
     const { inTransaction } = options;
     this.transactions = inTransaction && new TransactionCheck(inTransaction, (message) => options.warn(message));
-    this.forceChecks = new ForceChecks(store, clock, options.requestTimeoutMs, {
-      ownersOf: (key) => this.watchdog.owners((each) => each === key),
+    this.forceChecks = new ForceChecks(store, clock, clock.inTime, {
+      ownershipsOf: (key) => this.watchdog.ownerships((each) => each === key),
       lose: (grant, why) => this.lose(grant, why),
     });
   }
@@ -92,12 +91,7 @@ export class LeaseManager {
   async extend(grant: Grant, ttlMs: number): Promise<void> {
     this.options.checkTtl(ttlMs);
     grant.ttlMs = ttlMs;
-    const reply = await withTimeout(
-      this.clock,
-      this.options.requestTimeoutMs,
-      this.watchdog.renew(grant),
-      (): ExtendReply => 'unknown',
-    );
+    const reply = await this.clock.inTime(this.watchdog.renew(grant), (): ExtendReply => 'unknown');
     if (grant.loss !== undefined) throw grant.loss;
     if (reply !== 'renewed') throw notExtended(grant.resource, reply);
   }

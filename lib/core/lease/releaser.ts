@@ -1,7 +1,6 @@
-import { handoffLease } from './grant.js';
-import { type Clock, withTimeout } from '../time/clock.js';
+import { handoffLease } from './lease.js';
 import { Pauses } from '../time/pauses.js';
-import type { LimitRequest } from '../time/timeout-pool.js';
+import type { TimeoutPool } from '../time/timeout-pool.js';
 import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
 import { whenReplied } from '../store/pending-reply.js';
@@ -43,8 +42,7 @@ export class Releaser {
 
   constructor(
     private readonly store: LockStore,
-    private readonly clock: Clock,
-    private readonly limitRequest: LimitRequest,
+    private readonly clock: TimeoutPool,
     private readonly requestTimeoutMs: number,
     /** How many fencing tokens to reserve for the next holder. */
     private readonly tokens: number,
@@ -78,7 +76,7 @@ export class Releaser {
         if (this.disconnectedAt >= now) startRepeating();
         else this.late.add(startRepeating);
       };
-      const timer = this.limitRequest(release.key, onTimeout, now);
+      const timer = this.clock.limitRequest(release.key, onTimeout, now);
       const isRepeated = (): boolean => startRepeating !== undefined && !this.late.delete(startRepeating);
       const onReply = (wasHeld: boolean): void => {
         timer.cancel();
@@ -139,7 +137,7 @@ export class Releaser {
   async drain(): Promise<void> {
     if (this.unanswered === 0) return;
     const all = new Promise<void>((resolve) => (this.drained = resolve));
-    await withTimeout(this.clock, this.requestTimeoutMs, all, () => undefined);
+    await this.clock.inTime(all, () => undefined);
   }
 
   /** Stops repeating releases. */
@@ -184,7 +182,7 @@ export class Releaser {
   }
 
   private sendInTime(release: Release): Promise<boolean> {
-    return withTimeout(this.clock, this.requestTimeoutMs, Promise.resolve(this.send(release)), () => {
+    return this.clock.inTime(Promise.resolve(this.send(release)), () => {
       throw this.noReply(release);
     });
   }
@@ -193,12 +191,7 @@ export class Releaser {
     const { key, owner, mode, leaseMs, closedUntil } = release;
     const closedForMs = closedUntil === 0 ? 0 : Math.max(0, Math.ceil(closedUntil - this.clock.now()));
     const handoffMs = handoffLease(Math.max(1, leaseMs));
-    try {
-      return this.store.release({ keys: [key], owner, mode, closedForMs, handoffMs, tokens: this.tokens });
-    } catch (error) {
-      // A store that throws instead of rejecting must not keep the caller from serving the next waiter.
-      return Promise.reject(error);
-    }
+    return this.store.release({ keys: [key], owner, mode, closedForMs, handoffMs, tokens: this.tokens });
   }
 
   private noReply({ resource }: Release): LockUnavailableError {

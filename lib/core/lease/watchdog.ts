@@ -1,7 +1,8 @@
 import { runOutside } from '../context/async-context.js';
 import type { ExtendReply, ExtendRequest, KeyFilter, LockStore } from '../store/lock-store.js';
 import { afterPromiseJobs, type Clock, type Timer } from '../time/clock.js';
-import { cutTo, type Grant, type GrantOwner, type Renewal } from './grant.js';
+import type { Grant, Ownership, Renewal } from './grant.js';
+import { cutTo } from './lease.js';
 import { LoopDelay } from './loop-delay.js';
 import { OverdueHolds } from './overdue-holds.js';
 import { retryMoment } from './retry-moment.js';
@@ -22,26 +23,29 @@ const BUCKETS_PER_LEASE = 30;
 /** The longest pause between two ticks while a lock is held, and so the error of how long the loop was blocked. */
 const HEARTBEAT_MS = 100;
 
-/** How many locks one request renews. ioredis and Redis take about 10 ms for 250. */
+/**
+ * How many locks one call of the store renews. ioredis and Redis take about 10 ms for 250. The store `token()` sends
+ * them to Redis in script calls of 64 at most.
+ */
 const MAX_BATCH = 250;
 
 /** The lease of a request that only checks whether the lock is still held, because no lease is ever shortened. */
 export const CHECK_MS = 1;
 
 /**
- * Renews every owner of one module instance two thirds of its lease before its deadline, in batches. Declares a grant
- * lost if the store says so or if its local deadline has passed. A renewal without a reply is unknown: the watchdog
- * repeats it until the deadline.
+ * Renews every ownership of one module instance two thirds of its lease before its deadline, in batches. Declares a
+ * grant lost if the store says so or if its local deadline has passed. A renewal without a reply is unknown: the
+ * watchdog repeats it until the deadline.
  *
- * One timer serves all owners. They are sorted into buckets by the time when they are due, as in a timing wheel
+ * One timer serves all ownerships. They are sorted into buckets by the time when they are due, as in a timing wheel
  * (Varghese, Lauck: "Hashed and Hierarchical Timing Wheels", 1987).
  */
 export class Watchdog {
-  /** Owners by the time when they are due. */
-  private readonly buckets = new Map<number, Set<GrantOwner>>();
+  /** The ownerships by the time when they are due. */
+  private readonly buckets = new Map<number, Set<Ownership>>();
   private watched = 0;
-  /** Owners whose renewal leaves at the end of this tick. */
-  private readonly urgent = new Set<GrantOwner>();
+  /** The ownerships whose renewal leaves at the end of this tick. */
+  private readonly urgent = new Set<Ownership>();
   private timer: Timer | undefined;
   private armedFor = Infinity;
   private readonly loopDelay = new LoopDelay();
@@ -69,11 +73,11 @@ export class Watchdog {
 
   /** Returns all watched grants. */
   grants(): readonly Grant[] {
-    return this.owners().flatMap(watchedOf);
+    return this.ownerships().flatMap(watchedOf);
   }
 
-  /** Returns the owners with a watched grant: all, or those whose key `concerns` selects. */
-  owners(concerns: KeyFilter = () => true): readonly GrantOwner[] {
+  /** Returns the ownerships with a watched grant: all, or those whose key `concerns` selects. */
+  ownerships(concerns: KeyFilter = () => true): readonly Ownership[] {
     return [...this.buckets.values()].flatMap((bucket) => [...bucket].filter(({ key }) => concerns(key)));
   }
 
@@ -104,28 +108,28 @@ export class Watchdog {
     if (!isWatched(grant.ownership)) this.leaveBucket(grant.ownership);
   }
 
-  /** Renews the owner of a grant now, for `extend()`. Returns the store's reply. */
+  /** Renews the ownership of a grant now, for `extend()`. Returns the store's reply. */
   async renew(grant: Grant): Promise<ExtendReply> {
     const [reply] = await this.send([grant.ownership], grant);
     return reply ?? 'unknown';
   }
 
   /**
-   * Renews all owners, or those that `concerns` selects, because the store may have lost them. An owner that must not
-   * be renewed is only checked.
+   * Renews all ownerships, or those that `concerns` selects, because the store may have lost them. One that must not be
+   * renewed is only checked.
    */
   renewAll(concerns?: KeyFilter): void {
-    const owners = this.owners(concerns);
-    for (const owner of owners) this.moveTo(owner, deadlineOfAll(owner));
-    this.sendByServer(owners);
+    const ownerships = this.ownerships(concerns);
+    for (const ownership of ownerships) this.moveTo(ownership, deadlineOfAll(ownership));
+    this.sendByServer(ownerships);
   }
 
   /** Repeats the renewals that are in flight, because the connection that ended may never deliver their replies. */
   onDisconnected(concerns?: KeyFilter): void {
-    for (const owner of this.owners(concerns)) {
-      if (owner.renewal === undefined) continue;
-      owner.renewal = undefined;
-      this.retry(owner);
+    for (const ownership of this.ownerships(concerns)) {
+      if (ownership.renewal === undefined) continue;
+      ownership.renewal = undefined;
+      this.retry(ownership);
     }
   }
 
@@ -151,45 +155,45 @@ export class Watchdog {
     this.watched = 0;
   }
 
-  /** Renews an owner before this tick ends, in batches with all others of this tick. */
-  private renewInThisTick(owner: GrantOwner): void {
-    this.urgent.add(owner);
+  /** Renews an ownership before this tick ends, in batches with all others of this tick. */
+  private renewInThisTick(ownership: Ownership): void {
+    this.urgent.add(ownership);
     if (this.urgent.size > 1) return;
     // The caller gets its lock by a promise that is resolved later, so its work begins after this microtask.
     const send = (): void => {
-      const owners = [...this.urgent].filter((each) => watchedOf(each).some(needsRenewal));
+      const ownerships = [...this.urgent].filter((each) => watchedOf(each).some(needsRenewal));
       this.urgent.clear();
-      for (const ofServer of this.byServer(owners)) {
+      for (const ofServer of this.byServer(ownerships)) {
         for (let i = 0; i < ofServer.length; i += MAX_BATCH) void this.send(ofServer.slice(i, i + MAX_BATCH));
       }
     };
     runOutside(() => afterPromiseJobs(send));
   }
 
-  /** Makes an owner due after a pause, which is shorter near a deadline. */
-  private retry(owner: GrantOwner): void {
+  /** Makes an ownership due after a pause, which is shorter near a deadline. */
+  private retry(ownership: Ownership): void {
     const now = this.clock.now();
-    const dueAt = watchedOf(owner).reduce((next, grant) => Math.min(next, retryMoment(grant, now)), Infinity);
-    this.moveTo(owner, Math.min(dueAt, deadlineOfAll(owner)));
+    const dueAt = watchedOf(ownership).reduce((next, grant) => Math.min(next, retryMoment(grant, now)), Infinity);
+    this.moveTo(ownership, Math.min(dueAt, deadlineOfAll(ownership)));
   }
 
-  private moveTo(owner: GrantOwner, dueAt: number): void {
-    if (owner.dueAt === dueAt) return;
-    this.leaveBucket(owner);
-    owner.dueAt = dueAt;
+  private moveTo(ownership: Ownership, dueAt: number): void {
+    if (ownership.dueAt === dueAt) return;
+    this.leaveBucket(ownership);
+    ownership.dueAt = dueAt;
     const bucket = this.buckets.get(dueAt);
-    if (bucket === undefined) this.buckets.set(dueAt, new Set([owner]));
-    else bucket.add(owner);
+    if (bucket === undefined) this.buckets.set(dueAt, new Set([ownership]));
+    else bucket.add(ownership);
     if (dueAt < this.armedFor) this.arm(dueAt);
   }
 
-  private leaveBucket(owner: GrantOwner): void {
-    const { dueAt } = owner;
+  private leaveBucket(ownership: Ownership): void {
+    const { dueAt } = ownership;
     if (dueAt === undefined) return;
-    owner.dueAt = undefined;
+    ownership.dueAt = undefined;
     const bucket = this.buckets.get(dueAt);
     // The timer stays set: a tick without work costs less than a new timer for every lock.
-    if (bucket?.delete(owner) && bucket.size === 0) this.buckets.delete(dueAt);
+    if (bucket?.delete(ownership) && bucket.size === 0) this.buckets.delete(dueAt);
   }
 
   private arm(dueAt: number): void {
@@ -206,15 +210,15 @@ export class Watchdog {
     const now = this.clock.now();
     this.armedFor = Infinity;
     this.loopDelay.onFired(now);
-    const renewable: GrantOwner[] = [];
-    for (const owner of this.takeDue(now)) {
+    const renewable: Ownership[] = [];
+    for (const ownership of this.takeDue(now)) {
       // A listener of a loss may release any other grant, which is then not watched.
-      for (const grant of watchedOf(owner)) if (grant.isWatched) this.isOver(grant, now);
-      if (!isWatched(owner)) continue;
-      const isDue = watchedOf(owner).some((grant) => bucketOf(grant) <= now);
-      if (isDue && owner.renewal === undefined) renewable.push(owner);
+      for (const grant of watchedOf(ownership)) if (grant.isWatched) this.loseIfOver(grant, now);
+      if (!isWatched(ownership)) continue;
+      const isDue = watchedOf(ownership).some((grant) => bucketOf(grant) <= now);
+      if (isDue && ownership.renewal === undefined) renewable.push(ownership);
       // Due at the deadline, until the reply of its renewal makes it due sooner.
-      this.moveTo(owner, isDue ? deadlineOfAll(owner) : nextOf(owner));
+      this.moveTo(ownership, isDue ? deadlineOfAll(ownership) : nextOf(ownership));
     }
     this.sendByServer(renewable);
     if (this.overdue.isDue(now)) this.overdue.look(this.grants(), now);
@@ -222,7 +226,7 @@ export class Watchdog {
     this.armNext();
   }
 
-  /** Renews all owners if the clocks may have stood still, because their leases may be over in the store. */
+  /** Renews all ownerships if the clocks may have stood still, because their leases may be over in the store. */
   private checkClock(): void {
     const jumps = this.countClockJumps();
     if (jumps === this.clockJumps) return;
@@ -235,38 +239,38 @@ export class Watchdog {
   }
 
   /** Sends batches for each server, so that a server without a reply costs no lock of another server. */
-  private sendByServer(owners: readonly GrantOwner[]): void {
-    for (const ofServer of this.byServer(owners)) this.sendInBatches(ofServer);
+  private sendByServer(ownerships: readonly Ownership[]): void {
+    for (const ofServer of this.byServer(ownerships)) this.sendInBatches(ofServer);
   }
 
-  private byServer(owners: readonly GrantOwner[]): Iterable<readonly GrantOwner[]> {
-    const groups = new Map<string | undefined, GrantOwner[]>();
-    for (const owner of owners) {
-      const server = this.store.serverOf?.(owner.key);
+  private byServer(ownerships: readonly Ownership[]): Iterable<readonly Ownership[]> {
+    const groups = new Map<string | undefined, Ownership[]>();
+    for (const ownership of ownerships) {
+      const server = this.store.serverOf?.(ownership.key);
       const group = groups.get(server);
-      if (group === undefined) groups.set(server, [owner]);
-      else group.push(owner);
+      if (group === undefined) groups.set(server, [ownership]);
+      else group.push(ownership);
     }
     return groups.values();
   }
 
   /** Sends the first batch now, and each further one a turn of the event loop later. */
-  private sendInBatches(owners: readonly GrantOwner[]): void {
-    void this.send(owners.slice(0, MAX_BATCH));
-    const rest = owners.slice(MAX_BATCH);
+  private sendInBatches(ownerships: readonly Ownership[]): void {
+    void this.send(ownerships.slice(0, MAX_BATCH));
+    const rest = ownerships.slice(MAX_BATCH);
     if (rest.length === 0) return;
     runOutside(() => this.clock.schedule(0, () => this.sendInBatches(rest.filter(isWatched)), true));
   }
 
-  /** Removes the buckets that are due. Returns their owners. */
-  private takeDue(now: number): readonly GrantOwner[] {
-    const due: GrantOwner[] = [];
+  /** Removes the buckets that are due. Returns their ownerships. */
+  private takeDue(now: number): readonly Ownership[] {
+    const due: Ownership[] = [];
     for (const [dueAt, bucket] of this.buckets) {
       if (dueAt > now) continue;
       this.buckets.delete(dueAt);
-      for (const owner of bucket) {
-        owner.dueAt = undefined;
-        due.push(owner);
+      for (const ownership of bucket) {
+        ownership.dueAt = undefined;
+        due.push(ownership);
       }
     }
     return due;
@@ -278,8 +282,11 @@ export class Watchdog {
     if (next !== Infinity) this.arm(next);
   }
 
-  /** Returns whether a grant's deadline has passed. Declares it lost, after the replies that have arrived were read. */
-  private isOver(grant: Grant, now: number): boolean {
+  /**
+   * Declares a grant lost if its deadline has passed, after the replies that have arrived were read. Returns whether it
+   * has passed.
+   */
+  private loseIfOver(grant: Grant, now: number): boolean {
     if (now < grant.deadline) return false;
     const why = this.whyOver(grant, now);
     const { renewal } = grant.ownership;
@@ -299,56 +306,47 @@ export class Watchdog {
   }
 
   /**
-   * Sends one request for each owner. Returns their replies.
+   * Sends one request for each ownership. Returns their replies.
    *
-   * @param target a grant of the only owner, which is renewed in any case.
+   * @param target a grant of the only ownership, which is renewed in any case.
    */
-  private async send(owners: readonly GrantOwner[], target?: Grant): Promise<readonly ExtendReply[]> {
+  private async send(ownerships: readonly Ownership[], target?: Grant): Promise<readonly ExtendReply[]> {
     const sentAt = this.clock.now();
-    const renewals = owners.map((owner): Renewal => {
-      const wanted = watchedOf(owner).filter((grant) => grant === target || isRenewable(grant));
+    const renewals = ownerships.map((ownership): Renewal => {
+      const wanted = watchedOf(ownership).filter((grant) => grant === target || isRenewable(grant));
       const leaseMs = wanted.reduce((longest, grant) => Math.max(longest, grant.nextLeaseMs(sentAt)), CHECK_MS);
       const renewal = { lease: { sentAt, leaseMs }, target, isLastChance: false };
-      if (wanted.length > 0) owner.renewal = renewal;
+      if (wanted.length > 0) ownership.renewal = renewal;
       return renewal;
     });
-    const requests = owners.map(({ key, owner, mode }, i): ExtendRequest => {
+    const requests = ownerships.map(({ key, owner, mode }, i): ExtendRequest => {
       return { keys: [key], owner, mode, leaseMs: renewals[i].lease.leaseMs };
     });
-    // A store must not throw here. If one does, its renewals are unknown, and the process goes on.
-    const replies = await this.extend(requests).catch((): readonly ExtendReply[] => []);
-    owners.forEach((owner, i) => this.onReply(owner, renewals[i], replies[i] ?? 'unknown'));
+    // A store must not reject here. If one does, its renewals are unknown, and the process goes on.
+    const replies = await this.store.extend(requests).catch((): readonly ExtendReply[] => []);
+    ownerships.forEach((ownership, i) => this.onReply(ownership, renewals[i], replies[i] ?? 'unknown'));
     return replies;
   }
 
-  /** Rejects if the store throws. */
-  private extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    try {
-      return this.store.extend(requests);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-  }
-
-  private onReply(owner: GrantOwner, renewal: Renewal, reply: ExtendReply): void {
-    const isLatest = owner.renewal === renewal;
-    if (isLatest) owner.renewal = undefined;
+  private onReply(ownership: Ownership, renewal: Renewal, reply: ExtendReply): void {
+    const isLatest = ownership.renewal === renewal;
+    if (isLatest) ownership.renewal = undefined;
     const now = this.clock.now();
-    for (const grant of watchedOf(owner)) {
+    for (const grant of watchedOf(ownership)) {
       // A listener of an event may have released it.
       if (!grant.isWatched) continue;
       if (reply === 'renewed' && grant.canBeRenewed(renewal.lease, now)) this.onRenewed(grant, renewal, now);
-      else if (!this.isOver(grant, now) && reply === 'lost') this.events.lost(grant, TAKEN);
+      else if (!this.loseIfOver(grant, now) && reply === 'lost') this.events.lost(grant, TAKEN);
     }
-    if (!isWatched(owner)) return;
-    const dueAt = reply === 'renewed' ? nextOf(owner) : now;
+    if (!isWatched(ownership)) return;
+    const dueAt = reply === 'renewed' ? nextOf(ownership) : now;
     // A lease no longer than the previous one is due at once: pause, so that renewals do not follow each other.
-    if (dueAt > now) this.moveTo(owner, dueAt);
-    else if (isLatest) this.retry(owner);
+    if (dueAt > now) this.moveTo(ownership, dueAt);
+    else if (isLatest) this.retry(ownership);
   }
 
   private onRenewed(grant: Grant, { lease, target }: Renewal, now: number): void {
-    // Another grant of the owner was renewed, or the request was a check.
+    // Another grant of the ownership was renewed, or the request was a check.
     if (grant !== target && !isRenewable(grant)) return;
     // A lease that was requested for another caller may be longer than this one wants.
     grant.renewed(cutTo(lease, grant.ttlMs, now));
@@ -378,21 +376,21 @@ function bucketOf({ renewAt, ttlMs }: Grant): number {
   return Math.floor(renewAt / bucketMs) * bucketMs;
 }
 
-function watchedOf({ grants }: GrantOwner): readonly Grant[] {
+function watchedOf({ grants }: Ownership): readonly Grant[] {
   return grants.filter((grant) => grant.isWatched);
 }
 
-function isWatched({ grants }: GrantOwner): boolean {
+function isWatched({ grants }: Ownership): boolean {
   for (const grant of grants) if (grant.isWatched) return true;
   return false;
 }
 
-/** Returns the first deadline of an owner's grants. */
-function deadlineOfAll(owner: GrantOwner): number {
-  return watchedOf(owner).reduce((first, { deadline }) => Math.min(first, Math.ceil(deadline)), Infinity);
+/** Returns the first deadline of an ownership's grants. */
+function deadlineOfAll(ownership: Ownership): number {
+  return watchedOf(ownership).reduce((first, { deadline }) => Math.min(first, Math.ceil(deadline)), Infinity);
 }
 
-/** Returns when the watchdog looks at an owner next. */
-function nextOf(owner: GrantOwner): number {
-  return watchedOf(owner).reduce((next, grant) => Math.min(next, bucketOf(grant)), deadlineOfAll(owner));
+/** Returns when the watchdog looks at an ownership next. */
+function nextOf(ownership: Ownership): number {
+  return watchedOf(ownership).reduce((next, grant) => Math.min(next, bucketOf(grant)), deadlineOfAll(ownership));
 }

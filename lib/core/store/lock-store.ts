@@ -76,7 +76,10 @@ export interface LockOwnership {
 export interface HandoffOptions {
   /** The lease that the next owner starts with, in milliseconds. */
   readonly handoffMs: number;
-  /** How many consecutive fencing tokens a grant reserves: one for the holder, the rest for local handoffs. */
+  /**
+   * How many consecutive fencing tokens a grant reserves: one for the holder, and one for each caller of its instance
+   * that the lock may be passed on to without a request.
+   */
   readonly tokens: number;
 }
 

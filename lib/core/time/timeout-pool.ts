@@ -1,5 +1,5 @@
 import { runOutside } from '../context/async-context.js';
-import type { Clock, Timer } from './clock.js';
+import { type Clock, type Timer, withTimeout } from './clock.js';
 
 /**
  * Calls `task` when a request for a key has had no reply for too long.
@@ -7,6 +7,9 @@ import type { Clock, Timer } from './clock.js';
  * @param sentAt when the request was sent, which is now.
  */
 export type LimitRequest = (key: string, task: () => void, sentAt: number) => Timer;
+
+/** Returns the result of `reply` if it settles in time, otherwise what `late` returns or throws. */
+export type InTime = <T>(reply: Promise<T>, late: () => T) => Promise<T>;
 
 /** What a {@link TimeoutPool} reports, and asks. */
 export interface TimeoutPoolListener {
@@ -35,8 +38,8 @@ const LOOKS = 10;
 const EPSILON_MS = 0.001;
 
 /**
- * A clock whose background timers of one delay share a single timer. Used for request timeouts: all have the same
- * delay, and nearly all are cancelled.
+ * A clock with a single timer for the timeouts of requests: all have the same delay, and nearly all are cancelled. They
+ * are those of {@link TimeoutPool.limitRequest} and {@link TimeoutPool.inTime}. `schedule` makes a timer of its own.
  *
  * Before a timeout expires, the event loop reads what has arrived at its sockets. If the pool has a listener, it looks
  * ten times in a delay, and timeouts run on the time in which this process could read replies: a look that comes late
@@ -56,7 +59,7 @@ export class TimeoutPool implements Clock {
   private stepMs: number;
   private closed = false;
 
-  /** @param pooledMs the delay of the timers that share one. */
+  /** @param pooledMs the delay of all timeouts. */
   constructor(
     private readonly clock: Clock,
     private readonly pooledMs: number,
@@ -82,14 +85,18 @@ export class TimeoutPool implements Clock {
   }
 
   schedule(delayMs: number, task: () => void, background?: boolean): Timer {
-    // Not for timers that keep the process alive: the shared timer would keep it alive after they are cancelled.
-    if (delayMs !== this.pooledMs || !background || this.closed) return this.clock.schedule(delayMs, task, background);
-    return this.add(undefined, task, this.clock.now());
+    return this.clock.schedule(delayMs, task, background);
   }
 
   /** Calls `task` when a request for a key has had no reply for `pooledMs`, and the key's server was silent as long. */
   readonly limitRequest: LimitRequest = (key, task, sentAt) =>
     this.closed ? this.clock.schedule(this.pooledMs, task, true) : this.add(key, task, sentAt);
+
+  /** Like {@link withTimeout}, after `pooledMs`, whatever else the server has sent. */
+  readonly inTime: InTime = (reply, late) =>
+    withTimeout(this.clock, this.pooledMs, reply, late, (task) =>
+      this.closed ? this.clock.schedule(this.pooledMs, task, true) : this.add(undefined, task, this.clock.now()),
+    );
 
   /** Removes a timeout. Does nothing if it has expired or was removed. */
   remove(timeout: PooledTimeout): void {

@@ -5,7 +5,7 @@ import { setTimeout as atLeast } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockInfo } from 'nestjs-redis-lock';
-import { HANDOFF_MS } from '../../../lib/core/lease/grant.js';
+import { HANDOFF_MS } from '../../../lib/core/lease/lease.js';
 import { LockProcess } from '../../support/lock-process.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 import { testRedisUrl } from '../../support/shared-redis.js';

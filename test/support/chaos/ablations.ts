@@ -132,8 +132,8 @@ const ablations = {
   'unknown is not lost': () =>
     replace(Watchdog, 'onDisconnected', (watchdog) => {
       const events = fieldOf(watchdog, 'events') as { lost(grant: Grant, why: string): void };
-      const owners = (watchdog as unknown as Watchdog).owners();
-      const unanswered = owners.filter(({ renewal }) => renewal !== undefined);
+      const ownerships = (watchdog as unknown as Watchdog).ownerships();
+      const unanswered = ownerships.filter(({ renewal }) => renewal !== undefined);
       for (const grant of unanswered.flatMap(({ grants }) => grants)) events.lost(grant, 'no reply');
     }),
   /** A lease counts from its reply. */

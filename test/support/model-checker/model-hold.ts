@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../../../lib/core/time/clock.js';
-import type { Grant, Lease } from '../../../lib/core/lease/grant.js';
+import type { Grant } from '../../../lib/core/lease/grant.js';
+import type { Lease } from '../../../lib/core/lease/lease.js';
 import type { ExtendReply } from '../../../lib/core/store/lock-store.js';
 import type { Line, Request } from './network.js';
 

@@ -1,4 +1,4 @@
-import { handoffLease } from '../../../lib/core/lease/grant.js';
+import { handoffLease } from '../../../lib/core/lease/lease.js';
 import type { Clock } from '../../../lib/core/time/clock.js';
 import type { Release, Releaser } from '../../../lib/core/lease/releaser.js';
 import type { Line } from './network.js';

@@ -2,8 +2,7 @@ import type { AcquireDeps } from '../../../lib/core/acquire/acquire-options.js';
 import type { Attempt } from '../../../lib/core/acquire/attempt.js';
 import type { AcquireLoop } from '../../../lib/core/acquire/acquire-loop.js';
 import { Lines } from '../../../lib/core/acquire/lines.js';
-import type { Grant } from '../../../lib/core/lease/grant.js';
-import type { PassingLimits } from '../../../lib/core/lease/ownership.js';
+import type { Grant, PassingLimits } from '../../../lib/core/lease/grant.js';
 import type {
   AcquireReply,
   AcquireRequest,

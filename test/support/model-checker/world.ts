@@ -1,4 +1,5 @@
-import { type Grant, handoffLease } from '../../../lib/core/lease/grant.js';
+import type { Grant } from '../../../lib/core/lease/grant.js';
+import { handoffLease } from '../../../lib/core/lease/lease.js';
 import { instanceOf } from '../../../lib/core/store/lock-store.js';
 import {
   type Holder,

@@ -12,17 +12,19 @@ describe('TimeoutPool', () => {
     const inner = new RecordingClock();
     const clock = new TimeoutPool(inner, 1_000);
     const fired: string[] = [];
-    const start = (name: string): Timer => clock.schedule(1_000, () => fired.push(name), true);
-    return { inner, clock, fired, start };
+    const limit = (task: () => void): Timer => clock.limitRequest('goods:1', task, inner.now());
+    const start = (name: string): Timer => limit(() => fired.push(name));
+    return { inner, clock, fired, limit, start };
   }
 
-  it('schedules one background timer, and no shared one for other timers', () => {
+  it('schedules one background timer for all timeouts, and one for each other timer', () => {
     const { inner, clock, start } = pool();
     for (const name of ['a', 'b', 'c']) start(name);
+    for (let i = 0; i < 3; i += 1) void clock.inTime(new Promise(() => undefined), () => undefined);
     expect(inner.scheduled).toEqual([{ delayMs: 1_000, background: true }]);
-    clock.schedule(1_000, () => undefined);
-    clock.schedule(1_000, () => undefined, false);
-    expect(inner.scheduled.slice(1)).toEqual([1, 2].map(() => ({ delayMs: 1_000, background: false })));
+    const others = [false, true, true];
+    for (const background of others) clock.schedule(1_000, () => undefined, background);
+    expect(inner.scheduled.slice(1)).toEqual(others.map((background) => ({ delayMs: 1_000, background })));
   });
 
   it('serves acquire, release and inspect requests', () => {
@@ -74,8 +76,8 @@ describe('TimeoutPool', () => {
   });
 
   it('lets a timeout cancel one that expires after it', async () => {
-    const { inner, clock, fired, start } = pool();
-    clock.schedule(1_000, () => later.cancel(), true);
+    const { inner, fired, limit, start } = pool();
+    limit(() => later.cancel());
     start('b');
     const later = start('c');
     start('d');

@@ -1,0 +1,7 @@
+const EMPTY: readonly never[] = [];
+
+/** Returns a list without one item. Lists of one item, the usual case, cost no new list. */
+export function without<T>(list: readonly T[], item: T): readonly T[] {
+  if (list.length === 0 || (list.length === 1 && list[0] === item)) return EMPTY;
+  return list.filter((each) => each !== item);
+}
