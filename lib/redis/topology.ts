@@ -3,7 +3,7 @@ import type { ServerPing } from '../core/store/store-ping.js';
 import type { DeadlineRequests } from './deadline-requests.js';
 import type { ScanRequest } from './key-scan.js';
 import type { RedisConnection } from './redis-connection.js';
-import type { RedisScript } from './redis-script.js';
+import type { Outcome, RedisScript } from './redis-script.js';
 
 /** One Redis server and what is known of it. Each node has its own clock and its own script cache. */
 export interface RedisNode {
@@ -12,6 +12,9 @@ export interface RedisNode {
   /** True if a request is sent or rejected soon. False if it would wait in the client's queue through an outage. */
   readonly failsFast: boolean;
 }
+
+/** Sends a request to a node, and calls the outcome. */
+export type SendRequest<T> = (node: RedisNode, outcome: Outcome<T>) => void;
 
 /** The keys and arguments of one script run, for the lock with this key. */
 export interface Call {
@@ -38,6 +41,8 @@ export interface Topology {
   connections(): Iterable<ServerConnection>;
   /** Calls `send` with the node that has the key. In a cluster it may be called again with another node. */
   sendToNode<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T>;
+  /** Like `sendToNode`, for a request whose outcome is called. Every lock goes through here: it makes no promise. */
+  request<T>(key: string, send: SendRequest<T>, outcome: Outcome<T>): void;
   /** Runs a script once for each lock. Returns a reply or an error for each. Does not reject. */
   runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]>;
   /**

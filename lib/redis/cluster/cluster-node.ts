@@ -39,15 +39,6 @@ export class ClusterNode implements RedisNode {
   private unansweredCount = 0;
   private silenceTimer: Timer | undefined;
   private readonly stopListening: () => void;
-  private readonly onReply = (reply: unknown): unknown => {
-    this.unansweredCount -= 1;
-    return reply;
-  };
-  private readonly onFailure = (error: unknown): never => {
-    this.unansweredCount -= 1;
-    throw error;
-  };
-
   constructor(
     readonly address: string,
     readonly client: ServerClient,
@@ -94,11 +85,20 @@ export class ClusterNode implements RedisNode {
   }
 
   /** Returns the reply, and reports the node as silent if it does not reply in time. */
-  // Every lock goes through here, and `async` would cost it a promise more.
   trackReply<T>(pendingReply: Promise<T>): Promise<T> {
+    this.onSent();
+    return pendingReply.finally(() => this.onReplied());
+  }
+
+  /** Called with each request. Reports the node as silent if it does not reply in time. */
+  onSent(): void {
     this.unansweredCount += 1;
     this.startSilenceTimer();
-    return pendingReply.then(this.onReply, this.onFailure) as Promise<T>;
+  }
+
+  /** Called with the reply to each request, and with its failure. */
+  onReplied(): void {
+    this.unansweredCount -= 1;
   }
 
   /** Stops using the node. Its connection belongs to the client of the cluster and stays as it is. */

@@ -5,7 +5,7 @@ import type { ClusterClient } from '../client-port.js';
 import type { ChannelListener, ChannelSource, ChannelSources } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
 import type { RedisConnection } from '../redis-connection.js';
-import type { RedisScript } from '../redis-script.js';
+import { type Outcome, promiseOf, type RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
@@ -14,7 +14,7 @@ import { Pinger } from '../pinger.js';
 import { scanCluster } from './cluster-scan.js';
 import { SlotMap } from './slot-map.js';
 import { slotOfTag } from './hash-slot.js';
-import type { Call, RedisNode, Topology, TopologyPing } from '../topology.js';
+import type { Call, RedisNode, SendRequest, Topology, TopologyPing } from '../topology.js';
 
 /** The pause between two attempts at a request that the cluster cannot serve just now. */
 const PAUSE_MS = 25;
@@ -48,7 +48,33 @@ export class ClusterTopology implements Topology, ChannelSources {
   }
 
   /** Follows redirections. Repeats what the cluster cannot serve just now, within `requestTimeoutMs`. */
-  // Every lock goes through here, and `async` would cost it further promises.
+  request<T>(key: string, send: SendRequest<T>, outcome: Outcome<T>): void {
+    const slot = this.slotOf(key);
+    const giveUpAt = this.clock.now() + this.requestTimeoutMs;
+    const node = this.slotMap.nodeOf(slot);
+    const onFailed = (error: unknown): void => {
+      node?.onReplied();
+      const request = { slot, giveUpAt, send: (other: RedisNode) => promiseOf<T>((each) => send(other, each)) };
+      void this.sendAgain(request, node, error).then(outcome.onReply).catch(outcome.onFailed);
+    };
+    if (node === undefined) return onFailed(notConnected(slot));
+    node.onSent();
+    const onReply = (reply: T): void => {
+      node.onReplied();
+      try {
+        outcome.onReply(reply);
+      } catch (error) {
+        outcome.onFailed(error);
+      }
+    };
+    try {
+      send(node, { onReply, onFailed });
+    } catch (error) {
+      onFailed(error);
+    }
+  }
+
+  /** Does the same as `request`. */
   sendToNode<T>(key: string, send: Send<T>): Promise<T> {
     const slot = this.slotOf(key);
     const giveUpAt = this.clock.now() + this.requestTimeoutMs;

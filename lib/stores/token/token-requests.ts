@@ -14,7 +14,7 @@ import type { RedisConnection } from '../../redis/redis-connection.js';
 import { redirectionIn } from '../../redis/redirection.js';
 import { acquireFailed, isErrorReply, refusesEverything, releaseFailed, toError } from '../../redis/redis-errors.js';
 import { type Outcome, wholeMs } from '../../redis/redis-script.js';
-import type { RedisNode } from '../../redis/topology.js';
+import type { RedisNode, SendRequest } from '../../redis/topology.js';
 import { OwnersOfSeveral } from './owners-of-several.js';
 import { encodeEntry } from './queue-entry.js';
 import { type QueuedOwners, RecentNames } from './queued-owners.js';
@@ -37,7 +37,7 @@ import {
   releaseScript,
   type RepliesOfBatch,
 } from './token-scripts.js';
-import type { SendRequest, TokenTopology } from './token-topology.js';
+import type { TokenTopology } from './token-topology.js';
 
 /** How long the requests of a group go alone after the server has refused some of them together. */
 const ALONE_MS = 5_000;

@@ -3,7 +3,7 @@ import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { isCrossSlot } from '../../redis/redis-errors.js';
 import { ChannelSource } from '../../redis/pubsub/channel-source.js';
-import type { RedisNode, Topology } from '../../redis/topology.js';
+import type { RedisNode, SendRequest, Topology } from '../../redis/topology.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { StoreContext } from '../store-context.js';
 import {
@@ -15,7 +15,7 @@ import {
 } from './handoff/handoff-channels.js';
 import { newSecret } from './queue-entry.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
-import { type Outcome, promiseOf } from '../../redis/redis-script.js';
+import type { Outcome } from '../../redis/redis-script.js';
 import { keysOf, type LockKeys, type ScriptNames } from './token-scripts.js';
 
 /** The topology of the token store. */
@@ -27,16 +27,11 @@ export interface TokenTopology extends Topology, ScriptNames {
   handoffArgs(key: string): readonly string[];
   /** Returns the node that has the key. Undefined while there is no connection to it. */
   nodeOf(key: string): RedisNode | undefined;
-  /** Sends a request to the node that has the key, like `sendToNode`, and calls the outcome. */
-  request<T>(key: string, send: SendRequest<T>, outcome: Outcome<T>): void;
   /** Returns a string that is the same for all keys whose locks one script can acquire, with one fence. */
   scriptGroupOf(key: string): string;
   /** Begins to report the state of the connections. Returns the handoff channels and how to stop. */
   listen(listener: StoreListener, events: HandoffListener): Listening;
 }
-
-/** Sends a request to a node. */
-export type SendRequest<T> = (node: RedisNode, outcome: Outcome<T>) => void;
 
 export interface Listening {
   readonly handoffs: HandoffChannels;
@@ -90,8 +85,7 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
     });
   }
 
-  // Every lock goes through here, and `sendToNode` would cost it more promises.
-  request<T>(_key: string, send: SendRequest<T>, { onReply, onFailed }: Outcome<T>): void {
+  override request<T>(_key: string, send: SendRequest<T>, { onReply, onFailed }: Outcome<T>): void {
     const { slotted } = this;
     const onRefused = (error: unknown): void => {
       if (!slotted && this.learnsSlots(error)) send(this, { onReply, onFailed });
@@ -140,13 +134,6 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   // Locks of one hash tag also have their channels in common.
   scriptGroupOf(key: string): string {
     return this.tagOf(key);
-  }
-
-  request<T>(key: string, send: SendRequest<T>, { onReply, onFailed }: Outcome<T>): void {
-    // A reply that cannot be decoded is an error, too.
-    void this.sendToNode(key, (node) => promiseOf<T>((outcome) => send(node, outcome)))
-      .then(onReply)
-      .catch(onFailed);
   }
 
   handoffArgs(key: string): readonly string[] {

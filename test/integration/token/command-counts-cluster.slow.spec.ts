@@ -38,7 +38,7 @@ it('the locks of one tick cost few commands in a cluster if they are in one slot
     const cost = await costOf(async () => {
       for (let i = 0; i < 5; i += 1) await wave();
     }, admins);
-    expect(cost).toEqual({ commands: 20, calls: 2_550 });
+    expect(cost).toEqual({ commands: 20, calls: 580 });
   } finally {
     await runtime.close();
     await cluster.close();
