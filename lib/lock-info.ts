@@ -116,7 +116,7 @@ export interface AwaitedLockInfo extends DescribedLock {
 }
 
 /**
- * The state of a lock in Redis. `isHeld` is false if it has waiters and no holder.
+ * The state of a lock in Redis. `isHeld` is false if it has waiters but no holder.
  *
  * @publicApi
  */

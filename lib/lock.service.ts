@@ -40,8 +40,7 @@ const OWN_CALLS_MS = 250;
  * Acquires locks by resource. Inject it by its class, or by `@InjectLockService(name)` if the module has a name.
  *
  * A lock excludes all processes that use the same Redis, prefix and key options. Methods that take a resource reject or
- * throw with `LockKeyError` for one that makes no safe key, and with `LockConfigError` for options that are not
- * allowed.
+ * throw with `LockKeyError` for one that cannot form a safe key, and with `LockConfigError` for invalid options.
  *
  * @publicApi
  */
@@ -138,7 +137,7 @@ export class LockService {
    * @returns the result of `fn`. An error of `fn` is thrown unchanged.
    * @throws {LockLostError} if the lock was lost while `fn` ran, unless `onLost` is `ignore`. Its `cause` is the error
    * of `fn`, if there is one.
-   * @throws {LockConfigError} if `fn` is no function.
+   * @throws {LockConfigError} if `fn` is not a function.
    * @throws what {@link acquire} throws, before `fn` runs.
    */
   using<T>(resources: readonly string[], fn: Work<MultiLock, T>): Promise<T>;
@@ -157,8 +156,8 @@ export class LockService {
   }
 
   /**
-   * Runs `fn` in a lock scope: every lock that is acquired inside is kept and renewed until `fn` has settled, also if
-   * its own use ends before. The locks are then released, also if `fn` fails. See {@link runInLockScope}.
+   * Runs `fn` in a lock scope: every lock that is acquired inside is kept and renewed until `fn` has settled, even if
+   * its own use ends earlier. The locks are then released, even if `fn` fails. See {@link runInLockScope}.
    *
    * The scope keeps the locks of all module instances. This one gives the default of `onLost`.
    *
@@ -181,7 +180,7 @@ export class LockService {
    * The leader holds the exclusive lock of the resource, so `inspect` shows it.
    *
    * @throws {LockConfigError} if an option is not allowed, or the store does not support the lease.
-   * @throws {LockKeyError} if the resource makes no safe key.
+   * @throws {LockKeyError} if the resource cannot form a safe key.
    */
   lead(resource: string, options: LeadOptions = {}): Leadership {
     return this.campaign(resource, options);
@@ -262,8 +261,8 @@ export class LockService {
    *
    * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()` that
    * takes up to 100 ms, if messages reach the holder, and in a cluster up to 3 s if it has had the lock for less than
-   * 2 s. Otherwise it finds out by its next renewal, after a third of its lease. Holds of this module instance end at
-   * once. Its own release has no effect any more.
+   * 2 s. Otherwise its next renewal detects the loss, after a third of its lease. Holds of this module instance end
+   * immediately. The former holder's own release no longer has an effect.
    *
    * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
    * false if the hold ended by itself at the same moment.
@@ -360,7 +359,7 @@ function noResource(given: unknown): LockKeyError {
 markService(LockService.prototype);
 offerService(LockService);
 
-/** Returns whether a value is a lock service of this version. Mocks of the class are none. Never throws. */
+/** Returns whether a value is a lock service of this version. False for mocks of the class. Never throws. */
 export function isLockService(value: unknown): value is LockService {
   return copyOfService(value)?.version === VERSION;
 }

@@ -89,9 +89,9 @@ export class RedisLockModule
    * Configures the module. Without options, it uses `redis://127.0.0.1:6379`. The application starts without Redis,
    * with one warning.
    *
-   * @throws {LockConfigError} at once if the options are no object, or `name` or `isGlobal` is not allowed. When the
-   * application starts, if another option is not allowed or the store does not support it, or if `checks.server` is
-   * `error` and a server is unfit for locks.
+   * @throws {LockConfigError} at once if the options are not an object, or `name` or `isGlobal` is not allowed. At the
+   * start of the application, if another option is not allowed or the store does not support it, or if `checks.server`
+   * is `error` and a server is unfit for locks.
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras = {}): DynamicModule {
     return super.forRoot(copyModuleOptions('RedisLockModule.forRoot()', options));

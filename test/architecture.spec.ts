@@ -117,7 +117,7 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/core/'), ({ from }) => /^(?:node:|lib\/core\/)/.test(from))).toEqual([]);
   });
 
-  it('one file knows the clients of ioredis, and all others the port', () => {
+  it('only one file imports ioredis, and all others use the port', () => {
     const isAllowed = ({ from }: Import, path: string) =>
       !from.startsWith('lib/redis/ioredis/') ||
       path === 'lib/redis/open-redis.ts' ||

@@ -69,7 +69,7 @@ function onwarn(warning) {
   if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
 }
 
-/** Bundles the compiled files with this extension. An import that is no dependency of the package fails the build. */
+/** Bundles the compiled files with this extension. The build fails on an import that is not a dependency. */
 function bundle(extension, plugins) {
   return rollup({
     input: Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, join(compiled, path + extension)])),

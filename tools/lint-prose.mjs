@@ -1,10 +1,10 @@
 // npm run lint:prose: checks the length of lines, conflict markers, and the words of comments, test names and Markdown.
-// The words are in tools/prose-words.mjs.
+// Strings are searched for translated English. The words and phrases are in tools/prose-words.mjs.
 //   node tools/lint-prose.mjs [--count] [files or folders]
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, extname, join, relative } from 'node:path';
 import ts from 'typescript';
-import { SEMICOLON, WORDS } from './prose-words.mjs';
+import { PHRASES, SEMICOLON, WORDS } from './prose-words.mjs';
 
 const root = join(import.meta.dirname, '..');
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md'];
@@ -25,7 +25,7 @@ const GENERATED_HEADER = /^\/\/ Generated /;
 const CODE = '\uE000';
 /** Of as many columns, so that offsets stay what they are. */
 const hide = (text, by = CODE) => text.replaceAll(/[^\n]/g, by);
-/** Code and addresses in prose are no prose. */
+/** Code and addresses are not prose. */
 const withoutCode = (text) =>
   text
     .replaceAll(/```[\s\S]*?(?:```|$)/g, (code) => hide(code))
@@ -52,16 +52,21 @@ function only(text, ranges) {
 
 const TEST = /^(?:it|test|describe)\b/;
 
-function proseOfCode(path, text) {
+/** Returns the comments and test titles as `prose`, and the other strings (errors, log lines, tables) as `texts`. */
+function readCode(path, text) {
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2022, true);
-  const ranges = new Map();
-  const add = (found) => found?.forEach(({ pos, end }) => ranges.set(pos, [pos, end]));
+  const [prose, texts] = [new Map(), new Map()];
+  const add = (found) => found?.forEach(({ pos, end }) => prose.set(pos, [pos, end]));
   const visit = (node) => {
     if (ts.isCallExpression(node) && TEST.test(node.expression.getText(source))) {
       const [name] = node.arguments;
       if (name && (ts.isStringLiteralLike(name) || ts.isTemplateExpression(name))) {
-        ranges.set(name.getStart(source), [name.getStart(source) + 1, name.end - 1]);
+        prose.set(name.getStart(source), [name.getStart(source) + 1, name.end - 1]);
       }
+    }
+    const start = node.getStart(source);
+    if ((ts.isStringLiteralLike(node) || ts.isTemplateLiteralToken(node)) && !prose.has(start)) {
+      texts.set(start, [start + 1, node.end - 1]);
     }
     const children = node.getChildren(source).filter((child) => !ts.isJSDoc(child));
     if (children.length === 0) {
@@ -71,33 +76,43 @@ function proseOfCode(path, text) {
     children.forEach(visit);
   };
   visit(source);
-  return only(text, [...ranges.values()]);
+  return { prose: only(text, [...prose.values()]), texts: only(text, [...texts.values()]) };
 }
 
-function proseOfLua(path, text) {
-  const ranges = [];
+function readLua(path, text) {
+  const [prose, texts] = [[], []];
   for (const { 0: token, index } of text.matchAll(
     /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|--\[(=*)\[[\s\S]*?\]\1\]|--.*/g,
   )) {
-    if (token.startsWith('--')) ranges.push([index, index + token.length]);
+    (token.startsWith('--') ? prose : texts).push([index, index + token.length]);
   }
-  return only(text, ranges);
+  return { prose: only(text, prose), texts: only(text, texts) };
 }
 
-const PROSE_OF = {
-  '.ts': proseOfCode,
-  '.mjs': proseOfCode,
-  '.cjs': proseOfCode,
-  '.lua': proseOfLua,
-  '.md': (path, text) => withoutCode(text),
+const readMarkdown = (path, text) => ({ prose: withoutCode(text), texts: '' });
+
+const READ = {
+  '.ts': readCode,
+  '.mjs': readCode,
+  '.cjs': readCode,
+  '.js': readCode,
+  '.lua': readLua,
+  '.md': readMarkdown,
 };
 
 /** A pattern of tools/prose-words.mjs, whose words may stand on two lines. */
 const acrossLines = (pattern) => new RegExp(pattern.source.replaceAll(' ', '\\s+'), `g${pattern.flags}`);
-const PATTERNS = [...WORDS, SEMICOLON].map(([pattern, instead]) => ({ pattern: acrossLines(pattern), instead }));
+const compiled = (words) => words.map(([pattern, instead]) => ({ pattern: acrossLines(pattern), instead }));
+const PATTERNS = compiled([...WORDS, ...PHRASES, SEMICOLON]);
+const WORD_PATTERNS = compiled([...WORDS, SEMICOLON]);
+/** Files that are being rewritten, and not searched for phrases yet. */
+const isRewritten = (path) =>
+  /^(?:docs|README\.md|SECURITY\.md|lib\/core\/lock-engine\.ts|lib\/core\/acquire\/acquire-loop\.ts)/.test(path);
+/** Strings of code may be names of commands or fixtures, so they are searched for phrases only. */
+const TEXT_PATTERNS = compiled(PHRASES);
 
-function wordsIn(prose) {
-  const found = PATTERNS.flatMap(({ pattern, instead }) =>
+function wordsIn(prose, patterns) {
+  const found = patterns.flatMap(({ pattern, instead }) =>
     [...prose.matchAll(pattern)].map(({ 0: word, index }) => ({ word, index, instead })),
   );
   return found
@@ -133,7 +148,11 @@ function conflictMarkers(text) {
 
 function lint(path, text) {
   if (GENERATED_HEADER.test(text)) return [];
-  const found = [...longLines(path, text), ...conflictMarkers(text), ...wordsIn(PROSE_OF[extname(path)](path, text))];
+  const { prose, texts } = READ[extname(path)](path, text);
+  const words = isRewritten(path)
+    ? wordsIn(prose, WORD_PATTERNS)
+    : [...wordsIn(prose, PATTERNS), ...wordsIn(texts, TEXT_PATTERNS)];
+  const found = [...longLines(path, text), ...conflictMarkers(text), ...words];
   return found.toSorted((a, b) => a.line - b.line).map(({ line, message }) => `${path}:${line}: ${message}`);
 }
 
@@ -158,7 +177,7 @@ const paths = args.filter((arg) => !arg.startsWith('--'));
 const files = (paths.length > 0 ? paths : ROOTS.map((path) => join(root, path)))
   .flatMap(filesIn)
   .map((file) => ({ file, path: relative(root, file) || basename(file) }))
-  .filter(({ path }) => extname(path) in PROSE_OF && !GENERATED.some((pattern) => pattern.test(path)));
+  .filter(({ path }) => extname(path) in READ && !GENERATED.some((pattern) => pattern.test(path)));
 const problems = files.flatMap(({ file, path }) => lint(path, readFileSync(file, 'utf8')));
 if (files.length === 0) problems.push(`${paths.join(' ')}: there is nothing to check`);
 console.log(

@@ -54,5 +54,23 @@ export const WORDS = [
   [/\bwaiv(?:e|es|ed|ing)\b/i, 'skip the minimum hold'],
 ];
 
+/** Translated English, which is looked for in all texts of the code, too: errors, log lines, test tables. */
+export const PHRASES = [
+  [
+    /(?<!\bthere (?:\w+ )?)\b(?:is|are|was|were|be) no (?!longer\b|more\b|less\b|better\b|worse\b|other\b|different\b|\w+er than\b)/i,
+    'is not a …, is not …',
+  ],
+  [/(?<!\bthere (?:\w+ )?)\b(?:is|are|was|were|be) none\b/i, 'is not one, is not a …'],
+  [/\b(?:ends|ended|stops?|stopped|g[ia]ves? up|giving up|given up) to (?!end\b|\d)/i, 'stops …ing'],
+  [/\balso (?:if|when|while|after|before|without)\b/i, 'even if'],
+  [/\bany ?more\b(?! than\b)/i, 'no longer'],
+  [/\bas ever\b/i, 'as usual'],
+  [/\bnothing does\b/i, 'say what happens'],
+  [/\b(?:make|makes|made|making) no (?:\w+ )?key\b/i, 'cannot form a key'],
+  [/\bclients? of (?:ioredis|node-redis)\b/i, 'an ioredis client, a node-redis client'],
+  [/\b(?:Kept|Not kept|Counted|Not counted|Missing|Meant) (?:is|are)\b/, 'begin with the subject'],
+  [/\bis told\b/i, 'is notified, gets, learns'],
+];
+
 /** Beside words. */
 export const SEMICOLON = [/;(?=\s|$)/, 'write two sentences'];

@@ -81,7 +81,7 @@ export async function connect(url, options = {}) {
   return client;
 }
 
-/** Returns a connected client of node-redis. */
+/** Returns a connected node-redis client. */
 export async function connectNodeRedis(url) {
   const client = createClient({ url });
   await client.connect();

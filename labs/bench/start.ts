@@ -25,7 +25,7 @@ interface Seen {
   readonly connections: number;
   readonly connected: number;
   readonly scripts: number;
-  /** Requests that are no scripts: of connections that begin, and of subscriptions. */
+  /** Requests that are not scripts: those of new connections and of subscriptions. */
   readonly others: number;
 }
 

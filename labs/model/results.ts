@@ -37,7 +37,7 @@ Each scenario is exhaustive within its bounds. _States_: different states of the
 _Ends_: runs after which every waiting caller must get the lock. _Exchanges_: different requests to the server, all of
 which also ran on a real Redis. _Sound_: one owner, rising tokens, progress and tidiness in every state, and no exchange
 that the scripts do differently. A release by force ends no lock but the one that it found. Its former holder does not
-count as an owner, also before it learns of the release.
+count as an owner, even before it learns of the release.
 
 ${markdownTable(COLUMNS, rows.map(cellsOf))}
 ${missing.map((name) => `\nNot run yet: ${name}.\n`).join('')}`;

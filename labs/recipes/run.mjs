@@ -82,7 +82,7 @@ const RECIPES = [
 const wanted = process.argv.slice(2);
 const names = RECIPES.map(({ name }) => name);
 const unknown = wanted.filter((name) => !names.includes(name));
-if (unknown.length > 0) throw new Error(`There is no recipe ${unknown.join()}. Allowed are: ${names.join(', ')}.`);
+if (unknown.length > 0) throw new Error(`There is no recipe ${unknown.join()}. Expected one of: ${names.join(', ')}.`);
 const chosen = RECIPES.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
 
 // NestJS 12 runs on Node 20, but the newest nestjs-pino, MikroORM and Vitest need Node 22.

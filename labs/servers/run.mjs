@@ -52,7 +52,7 @@ const own = wanted.filter((name) => name.includes('/')).map((path) => ({ name: b
 const unknown = wanted.filter((name) => !name.includes('/') && !SERVERS.some((server) => server.name === name));
 if (unknown.length > 0)
   throw new Error(
-    `There is no server ${unknown.join()}. Allowed are paths, ${SERVERS.map(({ name }) => name).join(', ')}.`,
+    `There is no server ${unknown.join()}. Expected paths, ${SERVERS.map(({ name }) => name).join(', ')}.`,
   );
 
 const lines = [];

@@ -7,7 +7,7 @@ const MOST_HOLDERS = 10;
 const MOST_WAITERS = 20;
 /** The holder of a key that another system wrote is its whole value. */
 const LONGEST_ID = 300;
-/** Two reads of one lease differ by the time of their replies. A smaller change is none. */
+/** Two reads of one lease differ by the time of their replies. Smaller differences are ignored. */
 const JITTER_MS = 250;
 
 /** A lock of the board. Times are on the clock of the board, so that a row without changes stays equal. */
@@ -102,7 +102,7 @@ export type Sort = 'waiters' | 'held' | 'resource';
 
 const byText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));
 const byResource = (a: Row, b: Row): number => byText(a.resource, b.resource);
-// Infinity minus Infinity is no number.
+// Infinity minus Infinity is NaN.
 const byAge = (a: Row, b: Row): number => (a.since ?? 1e15) - (b.since ?? 1e15) || byResource(a, b);
 const allWaitersOf = ({ waiterCount, callers }: Row): number => waiterCount + (callers?.count ?? 0);
 
@@ -125,7 +125,7 @@ export interface ReadContext {
   /** The rows of the read before. Undefined for the first. */
   readonly before: Rows | undefined;
   readonly now: () => number;
-  /** Returns true if nobody needs the result any more. */
+  /** Returns true if nobody needs the result. */
   readonly isOver: () => boolean;
 }
 

@@ -74,7 +74,7 @@ class LockBoardRoutes {
     }
     try {
       const released = await this.board.release({ ...release, caller: callerOf(request, this.options.who) });
-      if (!released) return refuse(response, 409, 'The lock is not held any more, or another holder has it by now.');
+      if (!released) return refuse(response, 409, 'The lock is no longer held, or another holder has it now.');
       send(response, 200, API_HEADERS, JSON.stringify({ released }));
     } catch (error) {
       // 503: the lock may have been released nevertheless.
@@ -105,7 +105,7 @@ export function createBoardController({
   class LockBoardController extends LockBoardRoutes {
     protected override readonly isUnprotected = unprotected;
   }
-  // The page is no part of the application's API: @nestjs/swagger leaves it out.
+  // The page is not part of the application's API: @nestjs/swagger leaves it out.
   Reflect.defineMetadata('swagger/apiExcludeController', [true], LockBoardController);
   return LockBoardController;
 }
@@ -142,7 +142,7 @@ function queryOf(query: Readonly<Record<string, unknown>> = {}): BoardQuery {
   };
 }
 
-/** Returns what a body asks to release, or undefined if it is no such request. */
+/** Returns what the body of a request names to release. Undefined if it is not such a request. */
 function releaseOf(body: unknown): Omit<ForcedRelease, 'caller'> | undefined {
   if (typeof body !== 'object' || body === null) return undefined;
   const { resource, token, shared } = body as Record<string, unknown>;

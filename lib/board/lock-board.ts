@@ -70,7 +70,7 @@ export class LockBoard {
     this.events.start();
   }
 
-  /** Stops to record events and to read, and sends all waiting replies. */
+  /** Stops recording events and reading locks, and sends all waiting replies. */
   close(): void {
     this.closed = true;
     this.events.stop();
@@ -95,7 +95,7 @@ export class LockBoard {
   /**
    * Ends a hold of any holder, and logs the caller.
    *
-   * @returns false if the lock is not held any more, or by another holder.
+   * @returns false if the lock is no longer held, or another holder has it.
    * @throws what the lock service throws.
    */
   async release({ resource, token, caller, isShared }: ForcedRelease): Promise<boolean> {

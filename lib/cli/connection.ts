@@ -18,7 +18,7 @@ const ADVICE: readonly (readonly [pattern: RegExp, advice: string])[] = [
     /\b(?:NOAUTH|WRONGPASS|invalid password|ERR AUTH)\b/,
     'Give the user and the password in the URL, or by REDIS_USERNAME and REDIS_PASSWORD',
   ],
-  [/cluster support disabled|unknown command.*cluster/i, 'This server is no cluster: use redis://'],
+  [/cluster support disabled|unknown command.*cluster/i, 'This server is not a cluster: use redis://'],
   [/certificate|self.signed/i, 'Node trusts an authority of your own by NODE_EXTRA_CA_CERTS'],
   [CLOSED, 'Does this server expect rediss://, for TLS?'],
   [/invalid reply: null|No such master with that name/, 'The Sentinel knows no master of that name'],

@@ -46,7 +46,7 @@ export function usageError(message: string, advice?: string): CliError {
   return new CliError(EXIT.usage, message, { advice });
 }
 
-/** The codes of lock errors that wrong arguments cause: a resource that makes no key, a glob that is none. */
+/** The codes of lock errors that wrong arguments cause: a resource that cannot form a key, an invalid glob. */
 const USAGE_CODES: readonly unknown[] = ['LOCK_KEY', 'LOCK_CONFIG'];
 
 /** Returns the exit code of anything that was thrown. */

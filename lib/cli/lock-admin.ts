@@ -32,7 +32,7 @@ const TOKENS = 17;
 
 /** Lists, inspects and releases the locks of one prefix. Acquires none. */
 export class LockAdmin {
-  /** Returns the key of a resource. Throws `LockKeyError` if the resource makes no safe key. */
+  /** Returns the key of a resource. Throws `LockKeyError` if the resource cannot form a safe key. */
   readonly keyOf: KeyFactory;
   private readonly stopListening: () => void;
 
@@ -46,7 +46,7 @@ export class LockAdmin {
     this.stopListening = store.listen(silentListener());
   }
 
-  /** @throws CliError if Redis cannot be used. LockConfigError if the prefix makes no safe keys. */
+  /** @throws CliError if Redis cannot be used. LockConfigError if the prefix cannot form a safe key. */
   static async open(settings: AdminSettings, clock: Clock = new SystemClock()): Promise<LockAdmin> {
     const { target, prefix, timeoutMs } = settings;
     // A prefix that is not allowed is found before the connection.
@@ -66,8 +66,8 @@ export class LockAdmin {
    * Yields the locks that are held or waited for.
    *
    * @param match a glob over resources. Undefined: all.
-   * @param onOtherKey is called for a key that looks like a lock, and is none of this prefix and hash tag.
-   * @throws LockConfigError if the glob is none. LockUnavailableError if the list would not be whole.
+   * @param onOtherKey is called for a key that looks like a lock of another prefix or hash tag.
+   * @throws LockConfigError if the glob is invalid. LockUnavailableError if the list would be incomplete.
    */
   async *list(match?: string, onOtherKey?: (key: string) => void): AsyncGenerator<LockView> {
     const selectorOf = createKeySelectorFactory(this.settings);
@@ -88,7 +88,7 @@ export class LockAdmin {
   /**
    * Returns the lock. Null if nobody holds it and nobody waits for it.
    *
-   * @throws LockKeyError if the resource makes no safe key. LockUnavailableError if Redis did not reply.
+   * @throws LockKeyError if the resource cannot form a safe key. LockUnavailableError if Redis did not reply.
    */
   async inspect(resource: string): Promise<LockView | null> {
     const key = this.keyOf(resource);

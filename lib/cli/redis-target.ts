@@ -59,7 +59,7 @@ const keepName: NonNullable<RedisClusterOptions['dnsLookup']> = (name, callback)
 /**
  * Reads where Redis is: from the argument, from the variable `REDIS_URL`, or the default.
  *
- * @throws CliError if the URL is none.
+ * @throws CliError if the URL is invalid.
  */
 export function redisTarget({ redis, keyPrefix }: RedisArguments, env: NodeJS.ProcessEnv): RedisTarget {
   const text = redis ?? (env.REDIS_URL || DEFAULT_URL);

@@ -271,7 +271,7 @@ export class LockReplicationError extends LockUnavailableError {
 }
 
 /**
- * The placeholder of a template whose value makes no key.
+ * The placeholder of a template whose value cannot form a key.
  *
  * @publicApi
  */
@@ -287,7 +287,7 @@ export interface LockKeyPlaceholder {
 }
 
 /**
- * What a client has sent that makes no key.
+ * What a client has sent that cannot form a key.
  *
  * @publicApi
  */
@@ -302,21 +302,21 @@ export interface LockKeyInput {
 
 /** The optional fields of a {@link LockKeyError}. */
 export interface LockKeyDetails extends LockErrorDetails {
-  /** The placeholder whose value makes no key. */
+  /** The placeholder whose value cannot form a key. */
   readonly placeholder?: LockKeyPlaceholder | undefined;
   /** What the client has sent in its place. */
   readonly input?: LockKeyInput | undefined;
 }
 
 /**
- * Thrown if a template, a resource or a placeholder's value makes no safe key.
+ * Thrown if a template is invalid, or if a resource or a placeholder's value cannot form a safe key.
  *
  * @publicApi
  */
 @branded('LockKeyError')
 export class LockKeyError extends LockError {
   readonly code = 'LOCK_KEY';
-  /** The placeholder whose value makes no key. Undefined if the error is not about one. */
+  /** The placeholder whose value cannot form a key. Undefined if the error is not about one. */
   readonly placeholder: LockKeyPlaceholder | undefined;
   /** What the client of a handler has sent in its place. Undefined if the program is to blame. */
   readonly input: LockKeyInput | undefined;

@@ -22,7 +22,7 @@ export function LockParam(name: string): ParameterDecorator {
     if (propertyKey === undefined) throw new LockKeyError(`${where}: @LockParam() is for parameters of methods.`);
     if (!isParameterName(name)) {
       throw new LockKeyError(
-        `${where}: @LockParam(${formatValue(name)}) is no name that a placeholder can write. ` +
+        `${where}: @LockParam(${formatValue(name)}) is not a valid placeholder name. ` +
           `It starts with a letter and goes on with letters, digits, '_', '$' or '-'.`,
       );
     }

@@ -16,8 +16,8 @@ import { returnsObservable } from './locked.decorator.js';
 export type LockScope = RunningScope;
 
 /**
- * Runs the method in a lock scope: every lock that is acquired inside, also in other services, is kept and renewed
- * until the method has settled. The locks are then released, also if the method fails. Put it above a decorator that
+ * Runs the method in a lock scope: every lock that is acquired inside, even in other services, is kept and renewed
+ * until the method has settled. The locks are then released, even if the method fails. Put it above a decorator that
  * wraps the method in a transaction, so that the locks outlive the commit. See {@link runInLockScope}.
  *
  * ```ts

@@ -83,7 +83,7 @@ export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extend
 
 /**
  * Does not compile for a generator, whose code runs after the method has returned. Other synchronous methods compile,
- * because a handler may be one: Nest awaits its result. The module refuses them at start if they are no handlers.
+ * because a handler may be one: Nest awaits its result. The module refuses them at start if they are not handlers.
  */
 export type NoGenerator<M extends AnyMethod> = [ReturnType<M>] extends [never]
   ? unknown
@@ -139,7 +139,7 @@ export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod
  *
  * @param resource a template, a list of templates, or a function that returns the resource of the arguments.
  * @throws {LockKeyError} at decoration, if a template has a mistake or a name that cannot be bound. At the call, if an
- * argument makes no key: undefined, an object, an empty array.
+ * argument cannot form a key: undefined, an object, an empty array.
  * @throws {LockConfigError} at decoration, for options that are not allowed, and on a static method, an accessor, a
  * generator or a second `@Locked`.
  * @throws what {@link LockService.using} throws, at the call.

@@ -20,7 +20,7 @@ function nameIn(context: { readonly name?: unknown }): string {
   try {
     return typeof context.name === 'string' ? formatName(context.name) : formatValue(context.name);
   } catch {
-    // An object that cannot be read is no context, but the advice stays right.
+    // An object that cannot be read is not a context, but the advice still applies.
     return 'a method';
   }
 }

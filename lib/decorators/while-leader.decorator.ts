@@ -59,7 +59,7 @@ const resourceRule: OptionRule = {
  *
  * @throws {LockConfigError} at decoration, if the resource or an option is not allowed, and on a static method, an
  * accessor, a generator or a second `@WhileLeader`. When the application starts, if the class is request-scoped or
- * transient, if its module sees no `LockService`, or if the resource makes no key.
+ * transient, if its module sees no `LockService`, or if the resource cannot form a key.
  *
  * @publicApi
  */

@@ -38,7 +38,7 @@ const RULES: OptionRules<RedisFenceOptions> = {
 };
 
 const clientRule: OptionRule = {
-  allowed: 'a client of ioredis or fromNodeRedis(client): an object with eval() and evalsha()',
+  allowed: 'an ioredis client or fromNodeRedis(client): an object with eval() and evalsha()',
   fits: (value) => hasMethods(value, ['eval', 'evalsha']) || hasMethods(value, ['run']),
 };
 
@@ -69,7 +69,7 @@ export class RedisFence {
    * @param resource the name of what is guarded, the same for all holders. In a cluster it determines the slot, as a
    * key does: `order:300` guards the key `order:300`, and `order:{300}` guards all keys with `{300}`.
    * @throws {LockKeyError} if `resource` is not a valid name.
-   * @throws {LockConfigError} if the client is none, or an option is unknown or out of range.
+   * @throws {LockConfigError} if `client` is not a client, or an option is unknown or out of range.
    */
   constructor(
     client: FenceClient,

@@ -119,7 +119,7 @@ export class SqlFence {
   }
 }
 
-/** Returns the token of the first row, null if there is no row, and undefined if these are no rows. */
+/** Returns the token of the first row, null if there is no row, and undefined if the value is not a list of rows. */
 function tokenIn(rows: unknown): number | null | undefined {
   try {
     if (!Array.isArray(rows)) return undefined;

@@ -27,7 +27,7 @@ export function serviceOf({ name, service }: LockedMethod, instance: unknown): L
   }
   refuseOtherVersion(found);
   throw new LockConfigError(
-    `${name} is @Locked, but LockService was replaced by something that is no lock service: ${kindOf(found)}. ` +
+    `${name} is @Locked, but LockService was replaced by something that is not a lock service: ${kindOf(found)}. ` +
       `Replace it by createTestLocks(), or use withMemoryLocks(Test.createTestingModule(…)), ` +
       `both of nestjs-redis-lock/testing. They lock in memory.`,
   );

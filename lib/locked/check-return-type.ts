@@ -13,8 +13,8 @@ const TYPE_NAMES: ReadonlyMap<unknown, string> = new Map<unknown, string>([
 ]);
 
 /**
- * Returns a finding if a `@Locked` method declares a result that is no promise and no Observable. Its callers get a
- * promise, which is true in every condition. Handlers are no finding: Nest awaits their result.
+ * Returns a finding if a `@Locked` method declares a result that is neither a promise nor an Observable. Its callers
+ * get a promise, which is truthy in every condition. Handlers are not reported, because Nest awaits their result.
  */
 export function findSynchronousMethod(found: FoundMethod): string | undefined {
   const { key, method, owner } = found;

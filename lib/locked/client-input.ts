@@ -12,9 +12,9 @@ interface Sent {
 }
 
 /**
- * Returns the error of a handler's key with what the client has sent, if the client is to blame. That is so if the
- * placeholder reads what the client sent, before pipes, and no key can be made of it. A value that a pipe or a custom
- * decorator has made is the program's.
+ * Returns the error of a handler's key with what the client has sent, if the client is to blame. It is if the
+ * placeholder reads a value that cannot form a key as the client sent it, before pipes. A value from a pipe or a custom
+ * decorator is the program's.
  */
 export function withClientInput(
   error: unknown,
@@ -163,5 +163,5 @@ function problemOfList(list: readonly unknown[]): string | undefined {
 
 /** Returns the problem of a text that a pipe has made `NaN` of. */
 function problemOfNumber(value: unknown, { path }: LockKeyPlaceholder): string | undefined {
-  return path.length === 0 && Number.isNaN(value) ? 'is no number' : undefined;
+  return path.length === 0 && Number.isNaN(value) ? 'is not a number' : undefined;
 }

@@ -186,7 +186,7 @@ export class HandlerScope {
 
   /** Aborts the signals of all holds. The locks stay held until the method and the file have ended. */
   private abort(): void {
-    const reason = new DOMException('Nobody waits for this call any more.', 'AbortError');
+    const reason = new DOMException('The client no longer waits for this call.', 'AbortError');
     this.aborter.abort(reason);
     this.locks.abort(reason);
     for (const use of this.uses) use.abort(reason);

@@ -144,7 +144,7 @@ class LockedCall {
     return runWork(lock.locks, () => source.subscribe(observer));
   }
 
-  /** Returns the method's result as an Observable, also if the method returns something else than it declares. */
+  /** Returns the method's result as an Observable, even if the method returns something other than it declares. */
   private source(lock: Held | undefined): Observable<unknown> {
     return defer(() => toObservable(this.callMethod(lock)));
   }

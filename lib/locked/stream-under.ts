@@ -43,7 +43,7 @@ export function streamUnder(subscriber: Subscriber<unknown>, stream: Stream): vo
   });
 }
 
-/** Returns a method's result as an Observable, also if the method returns something else than it declares. */
+/** Returns a method's result as an Observable, even if the method returns something other than it declares. */
 export function toObservable(result: unknown): Observable<unknown> {
   if (isObservable(result)) return result;
   // An async wrapper below our decorator returns a promise of the method's Observable.
@@ -51,7 +51,7 @@ export function toObservable(result: unknown): Observable<unknown> {
 }
 
 export function unsubscribedError(): DOMException {
-  return new DOMException('Nobody listens to this Observable any more.', 'AbortError');
+  return new DOMException('This Observable no longer has a subscriber.', 'AbortError');
 }
 
 /**

@@ -28,8 +28,8 @@ const READY_WITHIN_MS = 10_000;
 const clock = new SystemClock();
 
 /**
- * A connection of its own, with the options of a client of node-redis. Each connection is a new client that is ended
- * with it: nothing that was sent or subscribed over one connection is repeated over the next one, and a connection can
+ * A connection of its own, with the options of a node-redis client. Each connection is a new client that ends with
+ * it: nothing that was sent or subscribed over one connection is repeated over the next one, and a connection can
  * be cut at any moment.
  */
 export class OwnConnection extends NodeRedisServer implements FurtherConnection {
@@ -197,7 +197,7 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
     if (!reconnects) this.report('end');
   }
 
-  /** Ends the present connection or attempt. It has no effect any more. */
+  /** Ends the current connection or attempt, which then no longer has an effect. */
   private cut(): void {
     const { client } = this;
     this.client = undefined;

@@ -5,7 +5,7 @@ import { NodeRedisServer } from './node-redis-server.js';
 import { OwnConnection } from './own-connection.js';
 
 /**
- * A client of node-redis that belongs to the caller. It is never connected, closed or changed. It gets four listeners,
+ * A node-redis client that belongs to the caller. It is never connected, closed or changed. It gets four listeners,
  * one of which is for errors: without any, node-redis ends the process.
  */
 export class SharedClient extends NodeRedisServer implements ServerClient {

@@ -26,7 +26,7 @@ const clock = new SystemClock();
  * A cluster of node-redis that belongs to the caller. Only its list of nodes and the options of their clients are used.
  * The slots are read here, and each master gets a connection of its own: a store has to know which connection a request
  * has used and when it was lost, which the routing of node-redis hides. The connections end with the cluster, or when
- * nobody watches it any more.
+ * nobody watches it.
  */
 export class SharedCluster implements ClusterClient {
   readonly isCluster = true;

@@ -18,8 +18,8 @@ export const OUTCOME = `${NAMESPACE}.outcome`;
 export const ERROR_TYPE = 'error.type';
 
 /**
- * Outcomes that are no error of the operation, whatever the caller's promise rejects with. A call that does not wait,
- * and is refused because others hold the lock, has asked for that.
+ * Outcomes that are not errors of the operation, whatever the caller's promise rejects with. A call that does not wait
+ * expects to be refused if others hold the lock.
  */
 const NO_ERROR: ReadonlySet<LockOutcome | undefined> = new Set(['granted', 'nested', 'aborted', 'busy', 'released']);
 
@@ -64,7 +64,7 @@ export function outcomeAttributes(call: LockCallContext): Attributes {
   return { [OUTCOME]: call.outcome, ...(type !== undefined && { [ERROR_TYPE]: type }) };
 }
 
-/** Returns the code or the name of the error that a call or a hold has ended with. Undefined if that is no failure. */
+/** Returns the code or the name of the error that a call or a hold has ended with. Undefined if it has not failed. */
 export function errorTypeOf({ outcome, error }: LockCallContext): string | undefined {
   if (NO_ERROR.has(outcome)) return undefined;
   if (!(error instanceof Error)) return '_OTHER';

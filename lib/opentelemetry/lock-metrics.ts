@@ -55,7 +55,7 @@ export class LockMetrics {
     this.record(this.holdDuration, call, call.heldMs);
   }
 
-  /** Stops to observe. */
+  /** Stops observing. */
   stop(): void {
     this.meter.removeBatchObservableCallback(this.observe, [this.holdCount, this.waiterCount]);
   }

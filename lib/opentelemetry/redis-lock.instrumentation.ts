@@ -103,7 +103,7 @@ export class RedisLockInstrumentation {
 
   /** Sets the provider of the meter. Default: the global one. */
   setMeterProvider(provider: MeterProvider): void {
-    // `registerInstrumentations` passes the global one, also before the application has set it.
+    // `registerInstrumentations` passes the global one, even before the application has set it.
     this.meterProvider = provider === metrics.getMeterProvider() ? undefined : provider;
     this.countHeldLocks();
   }

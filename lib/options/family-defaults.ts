@@ -52,7 +52,7 @@ export function callDefaultsOf(family: FamilyDefaults, leaks: AcquireOptions['le
   return { ...family, work: { ...family.lock, runsWork: true }, handle: { ...family.lock, leaks } };
 }
 
-/** Returns the one family of what a caller locks. Undefined if there are several, or if it is no resource. */
+/** Returns the one family of what a caller locks. Undefined if there are several, or if it is not a resource. */
 export function familyOfAll(resources: unknown, family?: string): string | undefined {
   if (typeof resources === 'string') return familyOf(resources, { family });
   if (!isList(resources)) return undefined;

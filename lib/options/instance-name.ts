@@ -10,7 +10,7 @@ export const instanceName: OptionRule = {
  * Returns the name of a module instance.
  *
  * @param place where the name was given, for the error.
- * @throws LockConfigError if it is no name.
+ * @throws LockConfigError if the name is not allowed.
  */
 export function checkInstanceName(place: string, name: string): string {
   checkValue(place, 'name', name, instanceName);

@@ -32,9 +32,9 @@ export interface LeadOptions {
   readonly onElected?: ((lock: Lock) => unknown) | undefined;
 
   /**
-   * Called once at the end of each term with the reason, at once, also if `onElected` still runs. A `LockLostError` if
-   * the lock was lost, a `LockClosedError` if the leadership was closed, or the error of `onElected`. This candidate
-   * campaigns again when both have settled. An error is logged, and so is work that has not settled after 10 s.
+   * Called once at the end of each term, even if `onElected` still runs. The reason is a `LockLostError` if the lock
+   * was lost, a `LockClosedError` if the leadership was closed, or the error of `onElected`. This candidate campaigns
+   * again when both functions have settled. An error is logged, and so is work that has not settled after 10 s.
    */
   readonly onDeposed?: ((reason: unknown) => unknown) | undefined;
 }

@@ -92,9 +92,9 @@ export interface LockOptions {
 
   /**
    * Whether `using`, a `@Locked` method and an `await using` block wait for the reply to the release. `false`: the
-   * result is passed on as soon as the release is requested, which saves a round trip to Redis. It is sent by the end
-   * of the event loop's tick. The lock may still be held then, for as long as the release takes. A failed release is
-   * repeated as ever, and the shutdown waits for it.
+   * result is passed on as soon as the release is requested, which saves a round trip to Redis. The release is sent by
+   * the end of the event loop's tick. The lock stays held until the release arrives. A failed release is retried as
+   * usual, and the shutdown waits for it.
    *
    * A lock scope waits for its releases in any case. So does a caller that awaits `lock.release()`.
    *
@@ -106,7 +106,7 @@ export interface LockOptions {
    * What to do if this lock is requested inside another one, and the program has taken them in the other order before.
    * Calls that meet would wait for each other until `waitMs` is over. Both places are known as soon as the second one
    * has run once, without a deadlock. It compares families (`goods` of `goods:300`), and for two locks of one family
-   * their ids. A request with `waitMs: 0` cannot wait, and is no finding.
+   * their ids. A request with `waitMs: 0` cannot wait and is not reported.
    *
    * `warn`: logs one line for each circle of locks. `error`: throws `LockOrderError`, each time. `off`: does not
    * look at this request. Use it for locks that are always taken along a tree, from parent to child. The modules of
@@ -120,7 +120,7 @@ export interface LockOptions {
   readonly signal?: AbortSignal | undefined;
 
   /**
-   * `exclusive`: one holder at a time, for writers. `shared`: any number of holders, for readers, and no exclusive one.
+   * `exclusive`: one holder at a time, for writers. `shared`: any number of readers, but no writer at the same time.
    *
    * Requests are served in arrival order. A reader that arrives after a waiting writer is served after that writer, so
    * neither can starve. Without a queue in Redis, readers can starve a writer: with `quorum()`, or if pub/sub is
@@ -159,10 +159,10 @@ export interface LockOptions {
 
   /**
    * Marks work under the lock that nobody waits for and that can run at another time, like a scheduled job. It is
-   * refused with `LockClosedError` as soon as the application begins to shut down, also if it waits for the lock
-   * already. Other calls are served until Nest has closed its servers. Inside a hold, background work is served, too.
+   * refused with `LockClosedError` as soon as the application begins to shut down, even if it already waits for the
+   * lock. Other calls are served until Nest has closed its servers. Inside a hold, background work is served, too.
    *
-   * A `@Locked` method that is no handler is then not called, returns `undefined`, and one line is logged for it. It is
+   * A `@Locked` method that is not a handler is then not called, returns `undefined`, and one line is logged. It is
    * background work by default if it has `@Cron`, `@Interval`, `@Timeout` or `@OnEvent`.
    *
    * @default false

@@ -120,7 +120,7 @@ const isReplicas = (value: unknown): boolean =>
   isOptionsObject(value) && (value as { readonly min?: unknown }).min !== undefined;
 
 const REDIS =
-  'a redis:// or rediss:// URL, the path of a socket, options or a client of ioredis, ' +
+  'a redis:// or rediss:// URL, the path of a socket, ioredis options or an ioredis client, ' +
   'or fromNodeRedis(client); for a cluster { nodes: [...] } or a Cluster';
 const PREFIX = 'a string without braces, |, white space and control characters; it may be empty';
 const STORE = 'what token(), timestamp(), redisson(), quorum() or memory() returns, or a LockStore';
@@ -194,7 +194,7 @@ export const OPTIONS = {
     ['@Locked'],
     // An `async` function would return a promise, which is true in every condition.
     allow(
-      'a function that returns true or false, and no promise',
+      'a function that returns true or false, not a promise',
       (value) => isFunction(value) && !types.isAsyncFunction(value) && !types.isGeneratorFunction(value),
     ),
   ),

@@ -135,7 +135,7 @@ export interface RedisLockModuleOptions extends Omit<
   readonly identity?: string | undefined;
 
   /**
-   * Where Redis is: a URL, the path of a socket, options of ioredis, or a client of ioredis. For a cluster: `{ nodes:
+   * Where Redis is: a URL, the path of a socket, ioredis options, or an ioredis client. For a cluster: `{ nodes:
    * [...] }` with options of ioredis' `Cluster`, or a `Cluster`. With a URL or options, the module opens one connection
    * (to each node) and closes it at shutdown. It never closes or changes a client that it was given. Sharing a client
    * saves a connection. The locks then share its command queue and settings. For node-redis: what `fromNodeRedis` of

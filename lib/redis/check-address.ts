@@ -58,7 +58,7 @@ export function checkSentinels(sentinels: unknown, group: unknown): void {
   for (const [i, sentinel] of sentinels.entries()) checkEntry(sentinel, `redis: sentinels[${i}]`);
 }
 
-/** @throws LockConfigError that names the first node that is no URL, port or object with host and port. */
+/** @throws LockConfigError that names the first node that is not a URL, a port or an object with host and port. */
 export function checkNodes(nodes: readonly unknown[]): void {
   for (const [i, node] of nodes.entries()) {
     const place = `redis: nodes[${i}]`;

@@ -6,7 +6,7 @@ export const REPORT_EVERY_MS = 250;
 
 const RECONNECTING = 'the connection was closed, and the client reconnects';
 
-/** What each state of a client of ioredis means. */
+/** What each state of an ioredis client means. */
 const STATES: Readonly<Record<string, string>> = {
   wait: 'not connected yet',
   connecting: 'not connected yet, the client is connecting',

@@ -100,7 +100,7 @@ export class PendingRequests {
     this.wanted.set(owner, true);
   }
 
-  /** Cancels the owner's request. Returns true if it was not sent, also when called again for another of its keys. */
+  /** Cancels the owner's request. Returns true if it was not sent, and the same on calls for its other keys. */
   cancel(owner: string): boolean {
     if (!this.wanted.has(owner)) return false;
     this.wanted.set(owner, false);

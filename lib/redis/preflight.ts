@@ -16,7 +16,7 @@ const OTHER_SERVER = /^(?:valkey|dragonfly|kvrocks|garnet)_version$/;
 const OLDEST_VERSION = [6, 2] as const;
 
 /**
- * Returns the findings in the reply to INFO. What the reply does not contain is no finding.
+ * Returns the findings in the reply to INFO. A field that the reply does not contain is not reported.
  *
  * @param isOfCluster true if the client is of a cluster and knows the roles of its nodes.
  */
@@ -100,7 +100,7 @@ export class Preflight {
   }
 
   /**
-   * Waits until each client was looked at, at most `requestTimeoutMs`. Does not wait if findings are no error.
+   * Waits until each client was looked at, at most `requestTimeoutMs`. Does not wait if findings are not errors.
    *
    * @throws LockConfigError with the findings until then. Later findings are reported.
    */
@@ -196,12 +196,12 @@ class EndpointLook {
     const isWhole = replies.every((info) => info !== undefined);
     this.known = new Set([...(isWhole ? [] : this.known), ...found.keys()]);
     for (const line of lines) this.report(line);
-    // A connection that ended before the reply is no refusal: the next one is looked at.
+    // If the connection ended before the reply, the next one is checked.
     if (isWhole || this.client.status === 'ready') this.onFirst(lines);
   }
 }
 
-/** Returns the reply to INFO. Undefined if it is refused, late or no text. */
+/** Returns the reply to INFO. Undefined if it is refused, late or not a string. */
 async function readInfo(server: ServerClient, clock: Clock): Promise<string | undefined> {
   try {
     // Without a section, because only Redis 7 takes several.

@@ -199,7 +199,7 @@ export function clusterFailure(error: unknown): Error {
   if (last === undefined || last === null) return failure;
   const reason = messageOf(last);
   const isNoCluster = /cluster support disabled/.test(reason);
-  const why = isNoCluster ? `this server is no cluster: give \`redis\` its URL, without nodes (${reason})` : reason;
+  const why = isNoCluster ? `this server is not a cluster: give \`redis\` its URL, without nodes (${reason})` : reason;
   // The error of the node may hold the arguments of its command.
   return new Error(`${failure.message.replace(/\.$/, '')}: ${why}`);
 }

@@ -63,7 +63,7 @@ function lockNamed(name: string): string | undefined {
   return name.includes('|') ? undefined : name;
 }
 
-/** Returns the state. Null for a key of another type: it is no lock. @throws LockUnavailableError for other errors. */
+/** Returns the state. Null for a key of another type. @throws LockUnavailableError for other errors. */
 function stateIn(state: LockState | null | Error): LockState | null {
   if (!(state instanceof Error)) return state;
   const failure = listingFailed(state);

@@ -55,7 +55,7 @@ export class RedisLockHealthIndicator {
    * Pings the servers of a module instance, see `LockService.ping()`.
    *
    * - `down`: locks cannot be acquired. The server, a majority of a quorum, or a master of a cluster does not reply.
-   *   Also if the application is shutting down: requests are still served, and no further ones should come.
+   *   The status is also `down` during a shutdown. Requests are still served, but no further ones should come.
    * - `degraded`: locks can be acquired, and a minority of a quorum is down, or waiting costs more requests. Terminus
    *   11 has no such status, so it is `up` there.
    * - `up`: all servers reply.

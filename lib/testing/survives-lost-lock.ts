@@ -91,7 +91,8 @@ let isRunning = false;
  * @param invariant throws, rejects or returns false if it does not hold.
  * @throws LostLockFailure that names the awaits after which `assertHeld()` or a fence is missing.
  * @throws Error if nothing could be checked: no await was under a lock, the invariant does not hold without a loss, or
- * the second holder was not granted the lock. Also if `maxRuns` is too low, unless the first runs have found something.
+ * the second holder was not granted the lock. Another cause is a `maxRuns` that is too low, if the first runs found
+ * nothing.
  *
  * @publicApi
  */

@@ -112,11 +112,11 @@ export class TestBench {
   }
 
   /**
-   * Lets another process hold a lock, also before the application starts. Calls for it wait, and fail with
+   * Lets another process hold a lock, even before the application starts. Calls for it wait, and fail with
    * `LockTimeoutError` once their `waitMs` is over. With the bench's own clock that takes no real time.
    *
    * @throws Error if somebody holds the lock.
-   * @throws LockKeyError if the resource makes no safe key.
+   * @throws LockKeyError if the resource cannot form a safe key.
    * @throws LockConfigError if an option is not allowed.
    */
   async occupy(resource: string, options: OccupyOptions = {}): Promise<OccupiedLock> {

@@ -77,7 +77,7 @@ type Start = (options: RedisLockModuleOptions, name: string | undefined) => Lock
 /**
  * Returns what starts the module instances of a test.
  *
- * @throws LockConfigError if the clock or the bench is none, or there is something beside a bench that it has itself.
+ * @throws LockConfigError if the clock or the bench is not valid, or an option is given that the bench has itself.
  */
 function starterOf(place: string, { bench, clock, store }: Pick<TestingOptions, 'bench' | 'clock' | 'store'>): Start {
   if (bench === undefined) {

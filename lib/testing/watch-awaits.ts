@@ -20,7 +20,7 @@ let isReading = false;
  *
  * `await` compares the `constructor` of its promise with `Promise`, and calls `then` if they differ (PromiseResolve of
  * ECMAScript). So a getter on the prototype sees each of them, with its place on the stack, and may delay its end. It
- * does not see values that are no promises, nor `await` that was compiled to generators or to `then`.
+ * does not see values that are not promises, nor `await` that was compiled to generators or to `then`.
  */
 export function watchAwaits(watcher: AwaitWatcher): () => void {
   // A test runner may give the program a `Promise` that is not that of Node's own modules.

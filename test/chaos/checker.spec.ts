@@ -230,7 +230,7 @@ describe('reads', () => {
     expect(torn(asked, inside, read('a', 15, 'x', 'y'), left('a', 20))).toEqual([{ op: 'a', trusted: true }]);
   });
 
-  it('are marked as not trusted if the writer did not trust its lock any more', () => {
+  it('are marked as not trusted if the writer no longer trusted its lock', () => {
     const reading = [asked, inside, read('a', 15, 'x', 'b'), left('a', 20)];
     const writer = (lostAt: number) => [invoke('b', 1), entered('b', 2), lost('b', lostAt), ok('b', 14), left('b', 16)];
     expect(torn(...writer(8), ...reading)).toEqual([{ op: 'a', trusted: false }]);
@@ -424,7 +424,7 @@ describe('a lock that is released by force', () => {
     expect(trusted([...held, forced('a', 30), absent('a', 40, null)])).toEqual([['a', 10]]);
   });
 
-  it('was not trusted any more if its hold had ended before', () => {
+  it('was no longer trusted if its hold had ended before', () => {
     expect(trusted([...held, left('a', 20), forced('a', 30)])).toEqual([['a', 0]]);
   });
 

@@ -11,7 +11,7 @@ import { pythonWithRedis, runClient } from './client-process.js';
 interface Done {
   /** How often the lock was held when the client requested it. */
   readonly refused: number;
-  /** How often the lock was not the client's any more when it released it. */
+  /** How often the client no longer had the lock when it released it. */
   readonly lost: number;
 }
 

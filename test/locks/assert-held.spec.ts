@@ -105,7 +105,7 @@ describe('assertHeld()', () => {
     });
   });
 
-  it('refuses what is no resource and no option', () => {
+  it('refuses an invalid resource and an unknown option', () => {
     expect(() => locks.assertHeld(300 as never)).toThrow(LockKeyError);
     expect(() => locks.assertHeld('goods:300', { mode: 'read' as never })).toThrow(LockConfigError);
   });

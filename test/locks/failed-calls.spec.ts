@@ -34,7 +34,7 @@ describe('a call that fails on its way in leaves nobody in line', () => {
   it.each<[what: string, signal: unknown]>([
     ['that can only throw', { throwIfAborted: () => undefined }],
     ['without removeEventListener', signalWith({ removeEventListener: undefined })],
-    ['whose `aborted` is no boolean', signalWith({ aborted: 0 })],
+    ['whose `aborted` is not a boolean', signalWith({ aborted: 0 })],
     ['that is a controller', new AbortController()],
   ])('for a signal %s', async (_what, signal) => {
     const error = await expectNobodyLeft((locks) => locks.acquire('goods:300', { signal: signal as AbortSignal }));

@@ -44,7 +44,7 @@ describe('forceRelease()', () => {
     expect(await lock.release()).toBe(false);
   });
 
-  it('ends the hold of its own instance, also without a message', async () => {
+  it('ends the hold of its own instance, even without a message', async () => {
     const { clock, locks, store, lock } = await held();
     store.hold('forced');
     expect(await locks.forceRelease('goods:300')).toBe(true);

@@ -436,7 +436,7 @@ describe('a late duplicate of a handoff', () => {
 });
 
 describe('an acquire request that runs after its own release', () => {
-  it('is released if it is granted, also after a handoff in between', async () => {
+  it('is released if it is granted, even after a handoff in between', async () => {
     const { clock, stranger, store, lock, holder } = await queued();
     store.delay('acquire');
     store.reportSubscribed();

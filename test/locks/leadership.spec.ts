@@ -194,7 +194,7 @@ describe('the end of a term', () => {
     await clock.advance(0);
     const two = candidate(neighbour().locks, 'two');
     await clock.advance(5_000);
-    // As after kill -9: nothing is sent any more.
+    // As after kill -9: nothing more is sent.
     for (const verb of ['extend', 'acquire', 'release'] as const) store.delay(verb);
     await clock.advance(2_000);
     expect(two.leadership.isLeader).toBe(false);
@@ -331,7 +331,7 @@ describe('a leadership that is closed', () => {
     expect(closed).toEqual({ value: 'closed' });
   });
 
-  it('stops to wait, leaves nothing in the queue and calls nobody', async () => {
+  it('stops waiting, leaves nothing in the queue and calls neither function', async () => {
     const { clock, locks, neighbour } = faultyLocks();
     const first = await locks.acquire('report');
     const { leadership, log } = candidate(neighbour().locks, 'two');
@@ -454,7 +454,7 @@ describe('lead()', () => {
 });
 
 describe('a candidate whose lock ends before its term begins', () => {
-  it('is closed also while it waits for its second hold', async () => {
+  it('is closed even while it waits for its second hold', async () => {
     const { clock, locks } = faultyLocks();
     const signals: (AbortSignal | undefined)[] = [];
     const leadership = new Leadership({

@@ -35,7 +35,7 @@ describe('a handle that is collected after a renewal and without a release', () 
       'after its scope': true,
       'not renewed': true,
       'not renewed yet': true,
-      // Kept by its signal, lost, kept again, also without its signal.
+      // Kept by its signal, lost, kept again, even without its signal.
       signal: [true, true, true, true],
       timer: [true, true],
     });

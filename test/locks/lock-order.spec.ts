@@ -186,7 +186,7 @@ describe('locks that are taken in two orders', () => {
     expect(await free?.release()).toBe(true);
   });
 
-  it('are no finding with lockOrder: ignore of one request', async () => {
+  it('are not reported with lockOrder: ignore of one request', async () => {
     const locks = createTestLocks();
     await take(locks, 'a', 'b');
     await locks.using('b', () => locks.using('a', { lockOrder: 'off' }, none));
@@ -197,7 +197,7 @@ describe('locks that are taken in two orders', () => {
 describe('requests that cannot deadlock', () => {
   beforeEach(() => resetLockOrder());
 
-  it('are no step if they do not wait', async () => {
+  it('are not a step if they do not wait', async () => {
     const locks = createTestLocks();
     await take(locks, 'a', 'b');
     await locks.using('b', async () => (await locks.tryAcquire('a'))?.release());
@@ -211,14 +211,14 @@ describe('requests that cannot deadlock', () => {
     await expect(take(locks, 'b', 'a')).rejects.toThrow(LockOrderError);
   });
 
-  it('are no step if the lock is held already', async () => {
+  it('are not a step if the lock is held already', async () => {
     const locks = createTestLocks();
     await locks.using('a:1', () => locks.using('b:1', () => locks.using('a:1', none)));
     expect(lockOrder().edges).toHaveLength(1);
     expect(lockOrder().cycles).toEqual([]);
   });
 
-  it('are no step after the lock around them has ended', async () => {
+  it('are not a step after the lock around them has ended', async () => {
     const locks = createTestLocks();
     let later = Promise.resolve();
     const ended = deferred();
@@ -230,7 +230,7 @@ describe('requests that cannot deadlock', () => {
     expect(lockOrder().edges).toEqual([]);
   });
 
-  it('are no step of a candidate for a leadership', async () => {
+  it('are not a step of a candidate for a leadership', async () => {
     const locks = createTestLocks();
     const elected = deferred();
     await locks.using('a', async () => {

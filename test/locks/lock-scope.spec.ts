@@ -81,7 +81,7 @@ describe('a lock scope', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('gives nested holds of a lock without a request, also after its first use', async () => {
+  it('gives nested holds of a lock without a request, even after its first use', async () => {
     const { locks, store } = faultyLocks();
     await locks.scope(async () => {
       const lock = await locks.acquire('goods:300');
@@ -348,7 +348,7 @@ describe('runInLockScope()', () => {
     expect(store.releases).toHaveLength(1);
   });
 
-  it('refuses work that is no function, and options that are not allowed', async () => {
+  it('refuses work that is not a function, and options that are not allowed', async () => {
     const { locks } = faultyLocks();
     const fn = (): void => undefined;
     for (const run of [runInLockScope, locks.scope.bind(locks)] as (typeof runInLockScope)[]) {

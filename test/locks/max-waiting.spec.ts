@@ -32,7 +32,7 @@ describe('maxWaiting', () => {
     expect(keptBy(locks)).toBe(0);
   });
 
-  it('is an option of the module and of a call, and Infinity is no limit', async () => {
+  it('is an option of the module and of a call, and Infinity means no limit', async () => {
     const { locks } = faultyLocks({ maxWaiting: 2 });
     await locks.acquire('goods:300');
     const waiting = [1, 2].map(() => outcome(locks.acquire('goods:300')));
@@ -105,7 +105,7 @@ describe('maxWaiting', () => {
     expect(keptBy(locks)).toBe(0);
   });
 
-  it('is no reason to call an unavailable store busy', async () => {
+  it('does not make an unavailable store busy', async () => {
     const { clock, locks, store } = faultyLocks({ maxWaiting: 1 });
     store.hold('acquire');
     const first = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));

@@ -235,7 +235,7 @@ describe('two resources under one key', () => {
 });
 
 describe('waiting for the first reply', () => {
-  it('is no outage for callers that joined meanwhile', async () => {
+  it('is not an outage for callers that joined meanwhile', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     store.hold('acquire');
@@ -260,7 +260,7 @@ describe('inspect', () => {
   });
 });
 
-describe('behind a request that no caller waits for any more', () => {
+describe('behind a request that no caller waits for', () => {
   const behind = async (waitMs: number, held = false) => {
     const all = faultyLocks();
     if (held) await all.stranger.take(KEY);

@@ -81,7 +81,7 @@ describe('when', () => {
     expect(await locks.inspect('order:1')).toBeNull();
   });
 
-  it('runs the method without the lock if it returns false, also while others hold it', async () => {
+  it('runs the method without the lock if it returns false, even while others hold it', async () => {
     const lock = await locks.acquire('order:1');
     expect(await shop.pack({ id: 1, items: 1 })).toBe('packed 1');
     expect(shop.found).toEqual([undefined]);
@@ -140,7 +140,7 @@ describe('when', () => {
     await expect(shop.sell()).rejects.toThrow('of the method');
   });
 
-  it('may be no asynchronous function and no generator', () => {
+  it('may be neither an asynchronous function nor a generator', () => {
     const decorate = (when: unknown) => () => {
       class Wrong {
         @Locked('shop', { when: when as () => boolean })
@@ -148,7 +148,7 @@ describe('when', () => {
       }
       return Wrong;
     };
-    const allowed = 'allowed is a function that returns true or false, and no promise';
+    const allowed = 'allowed is a function that returns true or false, not a promise';
     expect(decorate(async () => true)).toThrow(allowed);
     expect(decorate(function* () {})).toThrow(allowed);
     expect(decorate(true)).toThrow(allowed);

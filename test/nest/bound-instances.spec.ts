@@ -160,7 +160,7 @@ describe('an instance that Nest did not make from a class', () => {
 });
 
 describe('bindLocks()', () => {
-  it('refuses what is no instance, no lock service and no name', () => {
+  it('refuses what is neither an instance, a lock service nor a name', () => {
     const locks = createTestLocks();
     const stock = new Stock(new Catalogue());
     expect(() => bindLocks(7 as never, locks)).toThrow(/bindLocks\(\): the instance is 7; allowed is an object/);

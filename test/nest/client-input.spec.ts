@@ -177,7 +177,7 @@ const json = { 'content-type': 'application/json' };
 
 afterEach(closeApps);
 
-describe.each(PLATFORMS)('a value that makes no key on %s', (platform) => {
+describe.each(PLATFORMS)('a value that cannot form a key on %s', (platform) => {
   let app: TestApp;
   beforeEach(async () => {
     app = await startApp({ platform, controllers: [GoodsController], providers: [GoodsService] });
@@ -201,7 +201,7 @@ describe.each(PLATFORMS)('a value that makes no key on %s', (platform) => {
     ['/property', { method: 'POST', headers: json, body: '{"id":null}' }, "The body's property 'id' is null."],
     ['/many', {}, "The query parameter 'ids' is missing."],
     ['/many?ids=1&ids=', {}, "The query parameter 'ids' has an element that is empty."],
-    ['/number/seven', {}, "The path parameter 'id' is no number."],
+    ['/number/seven', {}, "The path parameter 'id' is not a number."],
     ['/events', {}, "The query parameter 'id' is missing."],
   ])('is a 400 that names what the client sent: %s %j', async (path, init, message) => {
     const { status, headers, body } = await app.call(path, init);

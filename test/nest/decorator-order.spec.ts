@@ -93,7 +93,7 @@ const warningsOf = ({ logged }: TestApp): string[] => logged.filter((line) => li
 afterEach(closeApps);
 
 describe('a decorator above @Locked', () => {
-  it('is no finding if it keeps the method, stands below, or a scope stands above it', async () => {
+  it('is not reported if it keeps the method, stands below, or a scope stands above it', async () => {
     const app = await start([Right]);
     expect(warningsOf(app)).toEqual([]);
   });
@@ -116,7 +116,7 @@ describe('a decorator above @Locked', () => {
     expect(warningsOf(app)[0]).toMatch(/Jobs\.report/);
   });
 
-  it('is no finding for a handler, whose lock is held until the response', async () => {
+  it('is not reported for a handler, whose lock is held until the response', async () => {
     const lockModules = () => [RedisLockModule.forRoot({ store: memory() })];
     const app = await startApp({ lockModules, controllers: [WrappedHandlers] });
     expect(warningsOf(app)).toEqual([]);
@@ -140,7 +140,7 @@ describe('a decorator above @Locked', () => {
     for (const name of WRONG) expect((error as Error).message).toContain(`Wrong.${name}: `);
   });
 
-  it('is no warning if transactions are scopes, and still an error on demand', async () => {
+  it('is not a warning if transactions are scopes, and is still an error on demand', async () => {
     Reflect.set(globalThis, TRANSACTIONS_ARE_SCOPES, true);
     try {
       expect(warningsOf(await start([Wrong]))).toEqual([]);

@@ -199,7 +199,7 @@ describe('an unavailable Redis', () => {
     expect(body).toEqual({ ...unavailable, code: 'LOCK_REPLICATION' });
   });
 
-  it('is a 503 also if the key holds another type', async () => {
+  it('is a 503 even if the key holds another type', async () => {
     const app = await start('express');
     await rawRedis().hset(keyOf(app.prefix, 'goods:1'), 'field', 'value');
     const { status, body } = await app.call('/grab/1');

@@ -114,7 +114,7 @@ describe('a gateway', () => {
     await holder.release();
   });
 
-  it('names the property of a message that makes no key', async () => {
+  it('names the property of a message that cannot form a key', async () => {
     const exception = next('exception');
     socket.emit('buy', {});
     const message = "The payload's property 'id' is missing.";

@@ -239,7 +239,7 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
     expect(app.logged.join('\n')).toContain('goods|1');
   });
 
-  it('names an argument that makes no key', async () => {
+  it('names an argument that cannot form a key', async () => {
     const app = await start(server, platform);
     const { errors } = await ask(app, 'mutation { buy { id } }');
     const message = "The argument 'id' is missing.";

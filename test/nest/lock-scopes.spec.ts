@@ -333,7 +333,7 @@ describe('@LockScope on a method of a provider', () => {
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 
-  it('releases its locks if its Observable has no subscriber any more', async () => {
+  it('releases its locks if its Observable no longer has a subscriber', async () => {
     const subscription = shop.watch(1).subscribe();
     await app.log.until('granted goods:1');
     subscription.unsubscribe();

@@ -236,19 +236,19 @@ describe('a @Locked method that declares no promise', () => {
     expect(lines[0]).toMatch(/Declare it async, with Promise<…> as its return type/);
   });
 
-  it('fails the start also if it is inherited, or a factory makes the instance', async () => {
+  it('fails the start even if it is inherited, or a factory makes the instance', async () => {
     class Inheriting extends Synchronous {}
     await expect(start({ providers: [Inheriting] })).rejects.toThrow('Synchronous.isAllowed');
     const byFactory = { provide: 'stock', useFactory: () => new Synchronous() };
     await expect(start({ providers: [byFactory] })).rejects.toThrow('Synchronous.isAllowed');
   });
 
-  it('is no error if the emitted type says nothing or has then() or subscribe()', async () => {
+  it('is not an error if the emitted type says nothing or has then() or subscribe()', async () => {
     const app = await start({ providers: [Asynchronous] });
     expect(await app.nest.get(Asynchronous).thenable(7)).toBe(7);
   });
 
-  it('is no error for handlers, jobs, listeners, guards and pipes, which Nest awaits', async () => {
+  it('is not an error for handlers, jobs, listeners, guards and pipes, which Nest awaits', async () => {
     const app = await start({
       imports: [EventEmitterModule.forRoot()],
       controllers: [Handlers],

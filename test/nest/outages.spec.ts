@@ -100,7 +100,7 @@ describe('a handler without Redis', () => {
     expect((await app.call('/stream/2')).text).toBe('no lock for 2');
   });
 
-  it('keeps its own errors with onUnavailable, and a busy lock is no outage', async () => {
+  it('keeps its own errors with onUnavailable, and a busy lock is not an outage', async () => {
     await start('express');
     expect((await app.call('/failing/1')).status).toBe(503);
     const holder = await app.locks.acquire('price:1');

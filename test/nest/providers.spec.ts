@@ -188,7 +188,7 @@ describe('a locked method of a provider', () => {
       (await app.room.next()).leave();
       expect((await Promise.all(calls)).map(({ text }) => text)).toEqual(['1', '1']);
       expect(app.room.most).toBe(1);
-      // One grant per request, also if both the handler and the service are locked.
+      // One grant per request, even if both the handler and the service are locked.
       expect(app.log.count('requested goods:1')).toBe(2);
     },
   );

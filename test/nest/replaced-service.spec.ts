@@ -165,7 +165,7 @@ describe('withMemoryLocks()', () => {
     expect(longestMs).toBe(0);
   });
 
-  it('refuses what is no builder and no clock', () => {
+  it('refuses what is neither a builder nor a clock', () => {
     expect(() => withMemoryLocks({} as never)).toThrow(
       /withMemoryLocks\(\): the builder is a plain object; allowed is/,
     );

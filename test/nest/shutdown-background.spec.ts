@@ -115,7 +115,7 @@ describe('work that nobody waits for, in a shutdown', () => {
     await end();
   });
 
-  it.each(['above', 'below'])('stops to wait at once (@Cron %s @Locked)', async (job) => {
+  it.each(['above', 'below'])('stops waiting at once (@Cron %s @Locked)', async (job) => {
     const { app, jobs, end } = await closingApp(async ({ nest, locks, log }) => {
       await locks.acquire(job);
       void nest.get(SchedulerRegistry).getCronJob(job).fireOnTick();
@@ -143,7 +143,7 @@ describe('work that nobody waits for, in a shutdown', () => {
 });
 
 describe('before a shutdown', () => {
-  it('calls background work as ever', async () => {
+  it('calls background work as usual', async () => {
     const app = await start();
     expect(await app.nest.get(Jobs).poll()).toBe('polled');
   });

@@ -183,7 +183,7 @@ describe('two versions', () => {
     expect(String(await outcome(goods.buy(1)))).toMatch(named);
   });
 
-  it('work apart in two applications, also if only one of them is loaded', async () => {
+  it('work independently in two applications, even if only one of them is loaded', async () => {
     const apart = [await start([rootOf(ours)]), await start([rootOf(newer)])];
     expect(await apart[0].get(ours.LockService).using('goods:1', () => 1)).toBe(1);
     expect(await apart[1].get(newer.LockService).using('goods:1', () => 2)).toBe(2);

@@ -132,7 +132,7 @@ describe('a method that cannot lead', () => {
     );
   });
 
-  it('is refused at start if its resource makes no key, and no leader runs', async () => {
+  it('is refused at start if its resource cannot form a key, and no leader runs', async () => {
     const calls: string[] = [];
     @Injectable()
     class Jobs {

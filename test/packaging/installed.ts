@@ -29,7 +29,7 @@ function namesOfFile(file: string, program: ts.Program): string[] {
   const checker = program.getTypeChecker();
   const source = program.getSourceFile(file);
   const module = source && checker.getSymbolAtLocation(source);
-  if (!module) throw new Error(`${file} is no module`);
+  if (!module) throw new Error(`${file} is not a module`);
   return checker
     .getExportsOfModule(module)
     .map((symbol) => {

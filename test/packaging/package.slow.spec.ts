@@ -117,7 +117,7 @@ describe('the tarball', () => {
   it('imports only what it declares', async () => {
     const installed = await consumer('nest12-esm').installed();
     const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as Record<string, object>;
-    // Clients of node-redis are typed by their methods. The peer only names the versions.
+    // The types of node-redis clients name only their methods. The peer only names the versions.
     const { redis: _, ...peers } = manifest.peerDependencies as Record<string, string>;
     const declared = Object.keys({ ...manifest.dependencies, ...peers }).toSorted();
     const files = (await filesOf(installed)).map(({ path }) => path).filter((path) => /\.(js|d\.ts)$/.test(path));

@@ -40,7 +40,7 @@ export async function startBrowser(): Promise<Browser | undefined> {
   return launch({
     executablePath: binary,
     headless: true,
-    // A browser ends with its pipe, also if the test run is killed.
+    // A browser ends with its pipe, even if the test run is killed.
     pipe: true,
     timeout: 120_000,
     args: [...args, '--disable-dev-shm-usage'],

@@ -80,7 +80,7 @@ export class FaultyStore implements LockStore {
     this.holding.add(what);
   }
 
-  /** Delivers what was held back, and holds nothing back any more. */
+  /** Delivers what was held back, and holds nothing more back. */
   deliver(what: Returned): void {
     this.holding.delete(what);
     const due = this.heldBack.filter(({ of }) => of === what);
@@ -88,7 +88,7 @@ export class FaultyStore implements LockStore {
     for (const { deliver } of due) deliver();
   }
 
-  /** Loses what was held back, and holds nothing back any more. */
+  /** Loses what was held back, and holds nothing more back. */
   drop(what: Returned): void {
     this.holding.delete(what);
     this.heldBack = this.heldBack.filter(({ of }) => of !== what);
@@ -99,7 +99,7 @@ export class FaultyStore implements LockStore {
     this.delaying.add(verb);
   }
 
-  /** Runs the delayed requests of a verb, and delays none any more. */
+  /** Runs the delayed requests of a verb, and delays no further ones. */
   arrive(verb: Verb): void {
     this.delaying.delete(verb);
     const due = this.inFlight.filter(({ of }) => of === verb);

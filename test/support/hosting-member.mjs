@@ -23,5 +23,5 @@ for (let round = 0; round < rounds; round += 1) {
 await runtime.close();
 redis.disconnect();
 if (parentPort === null) process.send('done', () => process.disconnect());
-// oxlint-disable-next-line unicorn/require-post-message-target-origin -- this is no window
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- this is not a window
 else parentPort.postMessage('done');

@@ -15,7 +15,7 @@ import type { InstanceOptions } from './redis-locks.js';
 export interface LockProcessOptions extends InstanceOptions {
   /** With these it locks on a quorum of them, and `redis` keeps the data. */
   readonly nodes?: readonly string[];
-  /** Whether it locks by a client of node-redis. `redis` is then a URL. Default: by ioredis. */
+  /** Whether it locks by a node-redis client. `redis` is then a URL. Default: by ioredis. */
   readonly byNodeRedis?: boolean;
 }
 
@@ -27,7 +27,7 @@ const client = byNodeRedis ? createClient({ url: given.redis }) : undefined;
 // A client that is closed or not connected yet rejects requests.
 client?.connect().catch(() => undefined);
 const redis = client === undefined ? given.redis : fromNodeRedis(client);
-// A busy machine is no outage.
+// A busy machine is not an outage.
 const patient = { unavailableAfterMs: Infinity, ...given, redis };
 const store = nodes === undefined ? undefined : quorum(nodes);
 const runtime = LockRuntime.start({ ...patient, store }, undefined, { requestTimeoutMs });

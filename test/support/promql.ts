@@ -68,7 +68,7 @@ class Parser {
   parse(): Query {
     const { kind, labels } = this.binary(0);
     if (this.next !== undefined) throw this.error(`unexpected ${this.next}`);
-    if (kind === 'range') throw this.error('a range is no result');
+    if (kind === 'range') throw this.error('a range is not a result');
     return { metrics: this.metrics, matchers: this.matchers, labels };
   }
 
@@ -193,7 +193,7 @@ class Parser {
     }
     if (!this.accept('[')) return { kind: 'vector', labels };
     const duration = this.take();
-    if (!DURATION.test(duration)) throw this.error(`${duration} is no duration`);
+    if (!DURATION.test(duration)) throw this.error(`${duration} is not a duration`);
     this.expect(']');
     return { kind: 'range', labels };
   }
@@ -201,8 +201,8 @@ class Parser {
   private matcher(metric: string, labels: ReadonlySet<string>): Matcher {
     const [label, operator, quoted] = [this.take(), this.take(), this.take()];
     if (!labels.has(label)) throw this.error(`${metric} has no label ${label}`);
-    if (!MATCHING.includes(operator)) throw this.error(`${operator} is no matcher`);
-    if (!quoted.startsWith('"')) throw this.error(`${quoted} is no text`);
+    if (!MATCHING.includes(operator)) throw this.error(`${operator} is not a matcher`);
+    if (!quoted.startsWith('"')) throw this.error(`${quoted} is not a string`);
     return { label, operator, value: JSON.parse(quoted) as string };
   }
 

@@ -35,7 +35,8 @@ export class RedisLocks {
 
   /**
    * Starts one more module instance with the prefix of this test. A caller waits for others up to 100 s. It waits
-   * for Redis without a limit, so that a busy machine is no outage. A request has 5 s. Locks may be taken in any order.
+   * for Redis without a limit, so that a busy machine is not an outage. A request has 5 s. Locks may be taken in any
+   * order.
    */
   start({ passing, requestTimeoutMs = 5_000, checks, ...options }: InstanceOptions): LockService {
     const patience = { waitMs: 100_000, unavailableAfterMs: Infinity, checks: inAnyOrder(checks) };

@@ -19,7 +19,7 @@ const failing = (): never => {
 describe('the end of a module instance', () => {
   it.each<[string, Partial<LockStore>]>([
     ['close', { close: () => Promise.reject(new Error('it fails')) }],
-    ['stop to report', { listen: () => failing }],
+    ['stop reporting', { listen: () => failing }],
   ])('closes its connections if the store fails to %s', async (_what, replaced) => {
     const clients: (ServerClient | ClusterClient)[] = [];
     const runtime = LockRuntime.start({ store: withClient(clients, replaced), checks: { server: 'off' } });

@@ -1,4 +1,4 @@
-// The floor and this library on a client of node-redis, which pipelines the commands of a tick by itself.
+// The floor and this library on a node-redis client, which pipelines the commands of a tick by itself.
 import { connectNodeRedis, fromNodeRedis } from '../library.mjs';
 import { openRuntime, ours } from './ours.mjs';
 import { COMPARE_AND_DELETE, DIGEST, pairOf, raw, SET_OPTIONS } from './raw.mjs';

@@ -46,7 +46,7 @@ export async function run(plan) {
       id: '15b',
       title: `ioredis and node-redis, ${TASKS} distinct keys`,
       method:
-        'Clients of ioredis have automatic pipelining. node-redis writes the commands of a tick together by itself.',
+        'The ioredis clients have automatic pipelining. node-redis writes the commands of a tick together by itself.',
       columns: parallelColumns,
       tail: 'a cycle',
       rows: rowsOf(clientEntries, keys),

@@ -22,7 +22,7 @@ it('postpones a job whose lock is busy, and other jobs go on', async () => {
     await eventually('it is completed', async () => (await queue.getJobState(id)) === 'completed');
     const job = await queue.getJob(id);
     assert.equal(job?.returnvalue, 'order 1: pay');
-    // Postponing is no attempt.
+    // Postponing does not count as an attempt.
     assert.equal(job?.attemptsMade, 1);
     assert.ok(job.attemptsStarted > 1);
   } finally {

@@ -74,7 +74,7 @@ async function read(response) {
   const isJson = response.headers.get('content-type')?.includes('json');
   if (response.ok && isJson) return response.json();
   if (response.type === 'opaqueredirect' || [401, 403].includes(response.status) || response.ok) {
-    throw new Refused('You are not signed in any more, or you may not see the locks. Reload the page.');
+    throw new Refused('You are no longer signed in, or you may not see the locks. Reload the page.');
   }
   if (response.status === 429) throw new Refused('The application refuses more requests for now (429).');
   throw new Error(`The application replied with the status ${response.status}.`);
@@ -213,7 +213,7 @@ async function release(lock) {
     body: JSON.stringify({ resource: lock.resource, token: lock.token, shared: lock.mode === 'shared' }),
   });
   if (response.ok) return;
-  if (response.type === 'opaqueredirect') throw new NotReleased('You are not signed in any more. Reload the page.');
+  if (response.type === 'opaqueredirect') throw new NotReleased('You are no longer signed in. Reload the page.');
   const { error, message } = await response.json().catch(() => ({}));
   const why = String(error ?? message ?? `The application replied with the status ${response.status}.`);
   throw response.status < 500 || response.status === 501 ? new NotReleased(why) : new Error(why);

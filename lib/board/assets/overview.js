@@ -37,7 +37,7 @@ export const lostHash = (id) => instances.get(id)?.lost && `${id}.${instances.ge
 /** Returns what the page calls an instance. */
 export const instanceName = ({ identity, id }) => identity ?? `instance ${id}`;
 
-/** An instance that was replaced sends no replies any more. */
+/** An instance that was replaced no longer sends replies. */
 function forgetOld() {
   for (const [id, { seenAt }] of instances) if (performance.now() - seenAt > RECENT_MS) instances.delete(id);
 }

@@ -23,7 +23,7 @@ export async function release(context: CommandContext, args: ReleaseArguments): 
   const { admin, terminal } = context;
   const { resource, ifToken, yes } = args;
   if (!yes && !terminal.isInteractive) {
-    throw usageError('release asks for a confirmation, and the input is no terminal. Give --yes to release anyway.');
+    throw usageError('release asks for confirmation, but the input is not a terminal. Pass --yes to skip it.');
   }
   const view = await admin.inspect(resource);
   const why = reasonAgainst(view, ifToken, admin.keyOf(resource));

@@ -140,7 +140,7 @@ export class Acquirer {
     const { maxKeys = 1 } = this.store.capabilities;
     const groups = inLockOrder(targets, maxKeys);
     const missing = new Map(groups.flat().map((target) => [target.key, target]));
-    // They become nested holds, which are no requests, unless they fail.
+    // They become nested holds, which do not count as requests, unless they fail.
     const kept = scopeAround() === undefined ? NONE : new Set([...missing.keys()].filter((key) => this.outerHold(key)));
     const others = kept.size === 0 ? [...missing.values()] : [...missing.values()].filter(({ key }) => !kept.has(key));
     this.checkOrder(others, options);
@@ -198,7 +198,7 @@ export class Acquirer {
 
   /** Like `acquire`, for a caller that runs in a lock scope and that no hold of the lock is around. */
   private async acquireInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<Lock> {
-    // It becomes a nested hold, which is no request, unless the request before it fails.
+    // It becomes a nested hold, which does not count as a request, unless the request before it fails.
     const isBehind = this.outerHold(target.key) !== undefined || scope.awaits(this.leases, target.key);
     if (!isBehind) this.events.requested(target, call.options);
     try {
@@ -327,7 +327,7 @@ export class Acquirer {
     if (grant.mode !== 'exclusive' && grant.mode !== options.mode) {
       throw upgradeError(resource, grant.mode, options.mode);
     }
-    // Only a lock that a scope keeps may have no use any more.
+    // A scope may keep a lock after its last use has ended.
     if (options.reentrant || !grant.isInUse) return this.hold(grant, options, scope);
     const holder = isKept ? "the caller's lock scope, in which another use has not ended" : 'the caller';
     throw new LockReentryError(`${resource} is already held by ${holder}, and \`reentrant\` is false.`, { resource });

@@ -55,7 +55,7 @@ export function hasMethods(value: unknown, names: readonly string[]): value is o
   return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
 }
 
-/** Returns true for a client of node-redis as it is. Stores take what `fromNodeRedis` returns for it. */
+/** Returns true for a bare node-redis client. Stores take what `fromNodeRedis` returns for it. */
 export function isNodeRedis(value: unknown): boolean {
   return hasMethods(value, ['sendCommand']) && !hasMethods(value, ['evalsha']);
 }
@@ -107,7 +107,7 @@ export function checkValue(place: string, what: string, value: unknown, { allowe
 /**
  * Returns a plain copy of options whose names and values are checked later.
  *
- * @throws LockConfigError if they are no object, or cannot be read.
+ * @throws LockConfigError if the options are not an object, or cannot be read.
  */
 export function copyOptions<T extends object>(place: string, given: T): T {
   const names = namesOf(place, given);
@@ -119,7 +119,7 @@ export function copyOptions<T extends object>(place: string, given: T): T {
   return Object.fromEntries(entries) as T;
 }
 
-/** Returns whether a value can be options: an object that is no list, no Map, no Date and the like. Never throws. */
+/** Returns whether a value can be options: a plain object, not an array, a Map, a Date and the like. Never throws. */
 export function isOptionsObject(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   try {
@@ -130,7 +130,7 @@ export function isOptionsObject(value: unknown): value is object {
   }
 }
 
-/** @throws LockConfigError if the options are no object, or cannot be read. */
+/** @throws LockConfigError if the options are not an object, or cannot be read. */
 function namesOf<T extends object>(place: string, given: T): (keyof T & string)[] {
   if (!isOptionsObject(given)) {
     throw new LockConfigError(`${place}: the options are ${formatValue(given)}; allowed is a plain object.`);

@@ -98,7 +98,7 @@ class SignalListener {
     if (this.callbacks.delete(callback) && this.callbacks.size === 0) this.end();
   }
 
-  /** Calls all of them, also if one throws. Throws the first error. */
+  /** Calls all callbacks, even if one throws. Throws the first error. */
   private callAll(): void {
     const due = [...this.callbacks];
     this.callbacks.clear();
@@ -120,7 +120,7 @@ class SignalListener {
     try {
       this.signal.removeEventListener('abort', this.onAborted);
     } catch {
-      // The callbacks are gone, so the listener has no effect any more.
+      // The callbacks are gone, so the listener no longer has an effect.
     }
   }
 }

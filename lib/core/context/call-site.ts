@@ -67,7 +67,7 @@ export function callerInProgram(): CallSite | undefined {
 
 /**
  * Returns the place of the function that has called `callee`, as the engine knows it and as source maps show it.
- * Undefined if that is no function of the program. Never throws.
+ * Undefined if that is not a function of the program. Never throws.
  */
 export function callerOf(callee: Callee): CallSite | undefined {
   const [raw] = rawFrames(1, callee);

@@ -101,7 +101,7 @@ export function joinApplication(application: object, name: string): void {
     throw new LockConfigError(
       `The application imports the RedisLockModule '${name}' of two copies of nestjs-redis-lock ${VERSION}: ` +
         `${other.path} and ${THIS_COPY.path}. To each of them, a lock that the other holds is held by others, ` +
-        `also inside the work that holds it. Allowed is the module of one copy. ` +
+        `even inside the work that holds it. Import the module of one copy only. ` +
         `Decorators and LockService of the other copy then use it. ${ONE_COPY}`,
     );
   }
@@ -114,7 +114,7 @@ const ONE_COPY = '`npm ls nestjs-redis-lock` shows what installs a second copy, 
 export function otherVersion(other: Pick<Copy, 'version' | 'path'>): LockConfigError {
   return new LockConfigError(
     `Two versions of nestjs-redis-lock cannot work together in one application: ${describe(other)}, ` +
-      `and ${describe(THIS_COPY)}. Allowed is one version for the module, the decorators and LockService. ${ONE_COPY}`,
+      `and ${describe(THIS_COPY)}. Use one version for the module, the decorators and LockService. ${ONE_COPY}`,
   );
 }
 

@@ -57,7 +57,7 @@ export class LeakedHandles {
   private places = 0;
   private since = -Infinity;
 
-  /** @param onLeaked called with a hold that nobody can release any more, if its lock is still held. */
+  /** @param onLeaked called with a hold that nobody can release, if its lock is still held. */
   constructor(
     onLeaked: (hold: HandleHold) => void,
     private readonly clock: Pick<Clock, 'now'>,

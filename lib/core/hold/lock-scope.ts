@@ -55,9 +55,9 @@ const OPTION_RULES = { onLost: oneOf('throw', 'ignore') };
 const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHold>());
 
 /**
- * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, also if its own use
- * ends before, by `using`, `@Locked`, `release()` or `await using`. The locks are renewed meanwhile, and released at
- * the end, also if `fn` fails. This is strict two-phase locking. Put it around a transaction, so that other holders
+ * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, even if its own use
+ * (`using`, `@Locked`, `release()` or `await using`) ends earlier. The locks are renewed meanwhile, and released at
+ * the end, even if `fn` fails. This is strict two-phase locking. Put it around a transaction, so that other holders
  * read what the transaction has committed.
  *
  * The scope keeps the locks of every `LockService` of the process. Inside, acquiring a lock that the scope keeps
@@ -79,7 +79,7 @@ const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHol
  * @returns the result of `fn`. An error of `fn` is thrown unchanged.
  * @throws {LockLostError} if a lock was lost before the scope ended, unless `onLost` is `ignore`. Its `cause` is the
  * error of `fn`, if there is one.
- * @throws {LockConfigError} if `fn` is no function, or an option is not allowed.
+ * @throws {LockConfigError} if `fn` is not a function, or an option is not allowed.
  *
  * @publicApi
  */

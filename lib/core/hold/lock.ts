@@ -24,7 +24,7 @@ export interface HoldUse {
   readonly runsWork?: boolean;
   /** Whether the end of the work waits for the reply to the release. Default: true. */
   readonly awaitRelease?: boolean;
-  /** Finds the handle if it is collected after its first renewal and without a release. Default: nothing does. */
+  /** Finds the handle if it is collected after its first renewal and without a release. Optional. */
   readonly leaks?: Pick<LeakedHandles, 'track'> | undefined;
   /** The place that has acquired the lock. Default: it is not known. */
   readonly place?: string | undefined;
@@ -260,7 +260,7 @@ export class Lock implements Hold {
     return this.hold;
   }
 
-  /** Calls a listener when the signal aborts, or at once if it has. This is no use of the signal. @internal */
+  /** Calls a listener when the signal aborts, or at once if it has. Not a use of the signal. @internal */
   onAbort(listener: (reason: unknown) => void): void {
     const { ownSignal } = this;
     if (ownSignal.aborted) return listener(ownSignal.reason);

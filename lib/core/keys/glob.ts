@@ -19,7 +19,7 @@ export function literalStart(glob: string): string {
 
 /**
  * Returns whether a text matches a glob as Redis has them: `*`, `?`, `[abc]`, `[a-z]`, `[^abc]`, and a backslash before
- * a character that stands for itself. `?` is one character, also if it takes several bytes. Returns undefined if a
+ * a character that stands for itself. `?` is one character, even if it takes several bytes. Returns undefined if a
  * bracket is never closed.
  */
 export function compileGlob(glob: string): ((text: string) => boolean) | undefined {

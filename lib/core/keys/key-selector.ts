@@ -14,7 +14,7 @@ export interface KeySelector {
 /**
  * Returns the selector of a glob over resources, such as `goods:*`. Without a glob it selects all keys of the module.
  *
- * @throws LockConfigError if the glob is none, or if the module has a `key` function, which cannot be inverted.
+ * @throws LockConfigError if the glob is invalid, or if the module has a `key` function, which cannot be inverted.
  */
 export type KeySelectorFactory = (match: string | undefined) => KeySelector;
 
@@ -71,7 +71,7 @@ function makes(resource: string, key: string, keyOf: KeyFactory): boolean {
   try {
     return keyOf(resource) === key;
   } catch {
-    // A text that is no resource.
+    // The text is not a resource.
     return false;
   }
 }

@@ -28,7 +28,7 @@ export interface KeyTemplate {
 
 /**
  * Returns the resource for the arguments of one call, or a list of resources if a placeholder is spread. Throws
- * `LockKeyError` if a value makes no safe key.
+ * `LockKeyError` if a value cannot form a safe key.
  */
 export type RenderResource = (args: readonly unknown[]) => string | readonly string[];
 
@@ -147,7 +147,7 @@ function parsePlaceholder(text: string, position: number, fail: Fail): Placehold
   const written = spread ? text.slice(SPREAD.length) : text;
   if (!PATH.test(written)) {
     fail(
-      `has '<${shortened(text)}>' at position ${position}, which is no path. Write a parameter's name or index, ` +
+      `has '<${shortened(text)}>' at position ${position}, which is not a path. Write a parameter's name or index, ` +
         `then properties after dots, without spaces: <id>, <0>, <user.id>, <items.0.id>, <...ids>.`,
     );
   }

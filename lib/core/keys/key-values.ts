@@ -28,7 +28,7 @@ const SEPARATOR = /[:{}]/;
  *
  * @param describe returns the place of the value, to begin a sentence with. Called for errors only.
  * @param placeholder the placeholder that takes the value, for {@link LockKeyError.placeholder}.
- * @throws {LockKeyError} if the value is no {@link KeyValue}. Names its kind, never the value.
+ * @throws {LockKeyError} if the value is not a {@link KeyValue}. The message names its kind, never the value.
  */
 export function encodeValue(value: unknown, describe: () => string, placeholder?: LockKeyPlaceholder): string {
   if (typeof value === 'string' && value !== '') return encodeText(value);
@@ -43,8 +43,8 @@ export function encodeValue(value: unknown, describe: () => string, placeholder?
  * Returns a resource from a tagged template: `` resource`goods:${id}` `` encodes its values like `<id>` in
  * `@Locked('goods:<id>')`, so both name the same lock.
  *
- * @throws {LockKeyError} if a value is no string, number, bigint or boolean, is empty or is not finite. Also if two
- * values have no `:` and no brace between them, because different values could give the same resource.
+ * @throws {LockKeyError} if a value is not a string, number, bigint or boolean, is empty or is not finite. Also thrown
+ * if two values have neither `:` nor a brace between them, because different values could give the same resource.
  *
  * @publicApi
  */

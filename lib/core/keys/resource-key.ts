@@ -14,7 +14,7 @@ export interface KeyOptions {
   readonly key?: ((resource: string) => string) | undefined;
 }
 
-/** Returns the Redis key of a resource. Throws {@link LockKeyError} if the resource makes no safe key. */
+/** Returns the Redis key of a resource. Throws {@link LockKeyError} if the resource cannot form a safe key. */
 export type KeyFactory = (resource: string) => string;
 
 /** What a namespace is, for errors. */
@@ -72,8 +72,8 @@ export function createKeyFactory({ prefix, hashTag: tagged, key }: KeyOptions): 
 }
 
 /**
- * Refuses a resource that makes no safe key: no string, an empty string, more than 1,024 bytes, `|`, control
- * characters, unpaired surrogates, or braces other than one balanced, non-empty pair.
+ * Refuses a resource that cannot form a safe key. It must be a non-empty string of at most 1,024 bytes without `|`,
+ * control characters and unpaired surrogates. Braces must be one balanced, non-empty pair.
  *
  * @throws {LockKeyError} that names the problem and how to write the resource instead.
  */

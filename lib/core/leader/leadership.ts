@@ -71,8 +71,8 @@ export class Leadership {
   }
 
   /**
-   * Whether this candidate leads. False from the local deadline of the lock on, also if the event has not reached
-   * `signal` yet. Sends no request.
+   * Whether this candidate leads. False from the local deadline of the lock on, even if `signal` has not aborted yet.
+   * Sends no request.
    */
   get isLeader(): boolean {
     return this.term?.isLeading === true;

@@ -133,8 +133,8 @@ export class OrderWatch {
   }
 
   /**
-   * Records several locks that are acquired one after the other. Steps against the order of the families' names, which
-   * hash tags or keys of the program's own can make, are no mistake of the program, and are not recorded.
+   * Records several locks that are acquired one after the other. Steps against the order of the families' names are not
+   * recorded: hash tags or a custom `key` function can cause them, so they are not mistakes of the program.
    *
    * @throws LockOrderError if that closes a circle and the policy of the request is `error`.
    */

@@ -328,7 +328,7 @@ export interface LockStore {
    * key when it is called. A request that arrives twice must not end the hold of the next owner.
    *
    * Returns false if nobody holds the key, if the hold has ended by itself meanwhile, or if `ifToken` is not its token.
-   * Throws `LockUnavailableError` if the store sent no usable reply, also if an earlier run of the request may have
+   * Throws `LockUnavailableError` if the store sent no usable reply, even if an earlier run of the request may have
    * ended the hold. Throws `LockConfigError` if an instance of another wire version holds the key. The engine refuses
    * `forceRelease()` if the store has no such method.
    */

@@ -31,7 +31,8 @@ type Names = ReadonlyMap<string, number | undefined>;
  *
  * @param target the prototype, or the class itself for a static method, as a method decorator gets it.
  * @param method the function that `propertyKey` has now. Another decorator may have wrapped it.
- * @returns a function that renders the resource of one call. It throws `LockKeyError` for values that make no safe key.
+ * @returns a function that renders the resource of one call. It throws `LockKeyError` for values that cannot form a
+ * safe key.
  * @throws {LockKeyError} if the template has a mistake, if a name cannot be bound, or if Nest's decorators give one
  * name to two parameters.
  */

@@ -31,7 +31,7 @@ export function functionParameters(source: string): ParameterList | undefined {
   if (expression?.type === 'FunctionExpression' || expression?.type === 'ArrowFunctionExpression') {
     return parametersOf(expression.params);
   }
-  // The source of a method is no expression of its own.
+  // The source of a method is not an expression by itself.
   const [method] = expression === undefined ? methodsOf(parseClass(`class {${source}\n}`)) : [];
   return method && parametersOf(method.value.params);
 }

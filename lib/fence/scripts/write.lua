@@ -1,4 +1,4 @@
---[[ Admits the token that opened the fence last, and no other.
+--[[ Admits only the token that opened the fence last.
   The caller appends its write to this script. Nobody can open the fence between the check and the write.
   keys.fence
   args.token

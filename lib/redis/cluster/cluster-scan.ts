@@ -97,7 +97,7 @@ function toView(nodes: string): NodeView {
 }
 
 function problemOf(flags: string, ranges: readonly string[]): string | undefined {
-  if (!flags.split(',').includes('master')) return 'it is no master any more';
+  if (!flags.split(',').includes('master')) return 'it is no longer a master';
   return ranges.some((range) => range.startsWith('[')) ? 'it is moving a slot' : undefined;
 }
 

@@ -46,7 +46,7 @@ export class ChannelSubscription {
     return this.state === 'idle' || this.state === 'moved';
   }
 
-  /** Enters a state. No probe and no retry is awaited any more. */
+  /** Enters a state, and cancels the probe and the retry of the last one. */
   enter(state: SubscriptionState): void {
     this.cancelTimers();
     this.state = state;

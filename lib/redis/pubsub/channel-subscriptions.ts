@@ -95,7 +95,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     for (const subscription of this.byChannel.values()) this.drop(subscription);
   }
 
-  /** Unsubscribes the channels that are not used any more. @internal Public for tests. */
+  /** Unsubscribes the channels that are no longer used. @internal Public for tests. */
   sweep(): void {
     this.sweepTimer = undefined;
     const { clock, lingerMs } = this.deps;

@@ -89,7 +89,7 @@ async function replyOf(
   return reply;
 }
 
-/** Returns the error of one node if it says that the key is no lock, otherwise the error of all nodes. */
+/** Returns the error of one node if it says that the key is not a lock, otherwise the error of all nodes. */
 function mainError(error: LockUnavailableError): Error {
   const { cause } = error;
   const each: readonly unknown[] = cause instanceof AggregateError ? cause.errors : [];

@@ -44,16 +44,15 @@ export function openNodes(
 ): readonly QuorumNode[] {
   const { clock, requestTimeoutMs } = context;
   const fences = new FenceKeys(context.prefix);
-  if (!Array.isArray(given)) throw refused('nodes have to be an array of URLs, options of ioredis or clients');
+  if (!Array.isArray(given)) throw refused('nodes must be an array of URLs, ioredis options or clients');
   const { length } = given;
   const why = 'a majority has to survive the loss of a node, and an even number survives no more losses than one less';
   if (length < 3 || length % 2 === 0)
     throw refused(`there are ${length} nodes; allowed is an odd number from 3 up: ${why}`);
   for (const [i, address] of given.entries()) {
-    if (isNodeRedis(address))
-      throw refused(`node ${i + 1} is a client of node-redis; allowed is fromNodeRedis(client)`);
+    if (isNodeRedis(address)) throw refused(`node ${i + 1} is a node-redis client; allowed is fromNodeRedis(client)`);
     if (!isAddress(address))
-      throw refused(`node ${i + 1} is no URL, no options of ioredis and no client (a Cluster is none)`);
+      throw refused(`node ${i + 1} is neither a URL, ioredis options nor a client of one server`);
   }
   const clients = given.map((address) => context.open(address) as ServerClient);
   const names = clients.map((client, i) => nameOf(client) ?? `node ${i + 1}`);

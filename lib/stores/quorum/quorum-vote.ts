@@ -40,7 +40,7 @@ export class Vote {
     return this.count('yes') >= this.majority;
   }
 
-  /** A majority cannot say yes any more, because too many nodes said no or did not reply. */
+  /** A majority can no longer say yes, because too many nodes said no or did not reply. */
   get cannotCarry(): boolean {
     return this.nodes - this.count('no') - this.count('no-reply') < this.majority;
   }
@@ -55,7 +55,7 @@ export class Vote {
     return this.nodes - this.count(undefined) - this.count('no-reply') >= this.majority;
   }
 
-  /** A majority cannot reply any more. */
+  /** A majority can no longer reply. */
   get unreachable(): boolean {
     return this.nodes - this.count('no-reply') < this.majority;
   }

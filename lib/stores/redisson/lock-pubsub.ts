@@ -144,7 +144,7 @@ export class LockPubSub {
     if (hasIgnored) this.publishReleased(subscription);
   }
 
-  /** The owner does not wait for the key any more. */
+  /** The owner no longer waits for the key. */
   stopWaiting(key: string, owner: string): void {
     this.subscriptions.get(this.channelOf(key))?.waiting.delete(owner);
   }

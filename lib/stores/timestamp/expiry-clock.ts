@@ -104,19 +104,19 @@ export class ExpiryClock {
     return Math.max(0, value * this.unitMs - this.clock.wallTime());
   }
 
-  /** Returns whether a key's value may be taken over: now > value. A value that is no time never expires. */
+  /** Returns whether a key's value may be taken over: now > value. A value that is not a timestamp never expires. */
   isExpired(held: string): boolean {
     const value = this.read(held);
     return value !== undefined && this.now() > value;
   }
 
-  /** Returns in how many milliseconds {@link isExpired} becomes true. Undefined for a value that is no time. */
+  /** Returns in how many milliseconds {@link isExpired} becomes true. Undefined for a value that is not a timestamp. */
   expiresInMs(held: string): number | undefined {
     const value = this.read(held);
     return value === undefined ? undefined : this.restMs({ value: Math.floor(value) + 1 });
   }
 
-  /** Returns the time in a value, or undefined if it is none. Some clients write a fraction. */
+  /** Returns the timestamp in a value, or undefined if the value is not one. Some clients write a fraction. */
   read(held: string): number | undefined {
     if (!/^\d+(?:\.\d*)?$/.test(held)) return undefined;
     const value = Number(held);

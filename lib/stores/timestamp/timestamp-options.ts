@@ -75,6 +75,6 @@ const RULES: OptionRules<TimestampOptions> = {
 export function resolveTimestampOptions(given: TimestampOptions): ResolvedTimestampOptions {
   const known = checkOptions('timestamp()', given, RULES);
   const { unit, scripts, retryCount, retryDelayMs } = { ...DEFAULTS, ...known };
-  // The first request is no retry.
+  // The first request is not a retry.
   return { unit, scripts, retry: { pauseMs: retryDelayMs, limit: retryCount + 1 } };
 }

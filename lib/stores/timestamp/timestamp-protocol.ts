@@ -41,8 +41,8 @@ export interface TimestampProtocol {
   take(request: TakeRequest): Promise<TakeReply>;
   /** Writes new expiries. Returns a reply or an error for each, in the same order, and does not reject. */
   renew(renewals: readonly Renewal[]): Promise<readonly (ExtendReply | Error)[]>;
-  /** Deletes the lock. Returns false if it was not ours any more. */
+  /** Deletes the lock. Returns false if it was no longer ours. */
   end(lease: HeldLease): Promise<boolean>;
-  /** Keeps the lock until the expiry, without a holder. Returns false if it was not ours any more. */
+  /** Keeps the lock until the expiry, without a holder. Returns false if it was no longer ours. */
   keep(lease: HeldLease, expiry: Expiry): Promise<boolean>;
 }

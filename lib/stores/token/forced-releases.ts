@@ -47,7 +47,7 @@ export class ForcedReleases {
   }
 
   /**
-   * Rejects with `LockUnavailableError`, also if the lock may have been released. Rejects with `LockConfigError` if an
+   * Rejects with `LockUnavailableError`, even if the lock may have been released. Rejects with `LockConfigError` if an
    * instance of another wire version holds it.
    */
   async release(request: ForceReleaseRequest): Promise<boolean> {
@@ -67,13 +67,13 @@ export class ForcedReleases {
     }
   }
 
-  /** Stops to repeat notices. */
+  /** Stops repeating notices. */
   close(): void {
     this.isClosed = true;
     this.pauses.endAll();
   }
 
-  /** Waits until the former holders are notified, or no notice is repeated any more: 3 s at most. */
+  /** Waits until the former holders are notified, or notices are no longer repeated: 3 s at most. */
   async notified(): Promise<void> {
     await Promise.all(this.notices);
   }

@@ -62,7 +62,7 @@ const FEWEST_BEFORE_DROP = 128;
 
 /** Names that are kept until a moment of their own. */
 export class RecentNames {
-  /** The moment from which each name is not kept any more. */
+  /** The moment from which each name is no longer kept. */
   private readonly keptUntil = new Map<string, number>();
   /** How many names there may be before those that are over are dropped. */
   private limit = FEWEST_BEFORE_DROP;

@@ -168,7 +168,7 @@ describe('list', () => {
     expect(await cli('inspect goods:300 --key-prefix app:')).toMatchObject({ code: 4 });
   });
 
-  it('refuses a glob that is none', async () => {
+  it('refuses an invalid glob', async () => {
     expect(await cli('list --match [a')).toMatchObject({ code: 2, out: '' });
   });
 });
@@ -208,7 +208,7 @@ describe('inspect', () => {
     expect(await cli('inspect goods:300 --json')).toEqual({ code: 4, out: 'null\n', err: '' });
   });
 
-  it('has exit code 2 for a resource that makes no key', async () => {
+  it('has exit code 2 for a resource that cannot form a key', async () => {
     const { code, err } = await cli('inspect a|b');
     expect(code).toBe(2);
     expect(err).toContain("error: Resource 'a|b' holds '|'");
@@ -306,10 +306,10 @@ describe('a Redis that cannot be used', () => {
     expect(err).not.toContain('s3cret');
   });
 
-  it('is no cluster', async () => {
+  it('is not a cluster', async () => {
     const { code, err } = await cli(`list --redis redis-cluster://127.0.0.1:${server.port} --timeout 2000`);
     expect(code).toBe(3);
-    expect(err).toContain('This server is no cluster: use redis://.');
+    expect(err).toContain('This server is not a cluster: use redis://.');
   });
 
   it('closes the connection, as one that expects TLS does', async () => {

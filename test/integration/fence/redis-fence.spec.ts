@@ -101,8 +101,8 @@ describe('a fence in Redis', () => {
   });
 
   it.each<[what: string, put: (key: string) => Promise<unknown>, found: string]>([
-    ['a text', (key) => redis.set(key, 'garbage'), 'a text that is no token'],
-    ['a number with a sign', (key) => redis.set(key, '-5'), 'a text that is no token'],
+    ['a text', (key) => redis.set(key, 'garbage'), 'a string that is not a token'],
+    ['a number with a sign', (key) => redis.set(key, '-5'), 'a string that is not a token'],
     ['another type', (key) => redis.rpush(key, 'a', 'b'), 'a value of another type'],
   ])('throws if its key holds %s, and leaves the key as it is', async (_what, put, found) => {
     const key = `${order}|opened`;

@@ -51,7 +51,7 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
     return client;
   };
 
-  it('are handed off by message, also after all connections were cut', async () => {
+  it('are handed off by message, even after all connections were cut', async () => {
     const instances = [];
     for (const { client } of [await connect(), await connect()]) {
       instances.push(running.start({ ...PATIENT, redis: client, fairness: 'strict' }));
@@ -155,7 +155,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
   it.each([
     ['a Sentinel', () => redis.createSentinel({ name: 'mymaster', sentinelRootNodes: [{ host: 'a', port: 26_379 }] })],
     ['a pool', () => redis.createClientPool()],
-    ['a client of ioredis', () => new Redis({ lazyConnect: true })],
+    ['an ioredis client', () => new Redis({ lazyConnect: true })],
     ['no client', () => ({})],
   ])('refuses %s', (_, make) => {
     expect(() => fromNodeRedis(make() as NodeRedisClient)).toThrow(LockConfigError);
@@ -170,7 +170,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
     const client = redis.createClient({}) as unknown as RedisClient;
     expect(() => running.start({ ...PATIENT, redis: client })).toThrow('fromNodeRedis(client)');
     expect(() => running.start({ store: quorum([client, server.url, server.url]) })).toThrow(
-      'node 1 is a client of node-redis; allowed is fromNodeRedis(client)',
+      'node 1 is a node-redis client; allowed is fromNodeRedis(client)',
     );
     expect(() => new RedisFence(client, 'order:300')).toThrow('fromNodeRedis(client)');
   });
@@ -276,7 +276,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
 });
 
 describe.each(NODE_REDIS)('a quorum by $name', (library) => {
-  it('locks on a majority, also after a node has died', async () => {
+  it('locks on a majority, even after a node has died', async () => {
     const others = await Promise.all([startRedis({ local: true }), startRedis({ local: true })]);
     try {
       const nodes = await Promise.all([server, ...others].map(({ url }) => library.connect(url)));

@@ -163,7 +163,7 @@ it('one node of a quorum that is back is named', async () => {
 
 it('a single server that is given as a cluster: the log says what to change', async () => {
   const locks = running.start({ redis: { nodes: [servers[0].url] }, requestTimeoutMs: 20_000, unavailableAfterMs: 0 });
-  const advice = 'this server is no cluster: give `redis` its URL, without nodes';
+  const advice = 'this server is not a cluster: give `redis` its URL, without nodes';
   await eventually('it is logged', () => running.warnings.length > 0);
   expect(running.warnings).toEqual([expect.stringContaining(`Failed to refresh slots cache: ${advice}`)]);
   await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toThrow(advice);

@@ -41,12 +41,12 @@ async function lockAsReadWrite(mode: 'read' | 'write'): Promise<void> {
   await admin.multi().hset(NAME, 'mode', mode).hincrby(NAME, field, 1).pexpire(NAME, 30_000).exec();
 }
 
-describe.each([false, true])('a key that is no RLock, fencing: %s', (fencing) => {
+describe.each([false, true])('a key that is not an RLock, fencing: %s', (fencing) => {
   it.each<[string, RegExp, () => Promise<unknown>]>([
     ['ReadWriteLock, read', /another type.*ReadWriteLock of Redisson/, () => lockAsReadWrite('read')],
     ['ReadWriteLock, write', /another type.*ReadWriteLock of Redisson/, () => lockAsReadWrite('write')],
-    ['map', /another type.*no lock of Redisson/, () => admin.hset(NAME, { name: 'ann', city: 'Ulm' })],
-    ['map with one field', /another type.*no lock of Redisson/, () => admin.hset(NAME, 'name', 'ann')],
+    ['map', /another type.*not a lock of Redisson/, () => admin.hset(NAME, { name: 'ann', city: 'Ulm' })],
+    ['map with one field', /another type.*not a lock of Redisson/, () => admin.hset(NAME, 'name', 'ann')],
     ['semaphore', /another type/, () => admin.set(NAME, 3)],
     ['list', /another type/, () => admin.lpush(NAME, 'x')],
   ])('is refused by its kind and stays as it is: %s', async (_kind, message, write) => {
@@ -62,7 +62,7 @@ describe.each([false, true])('a key that is no RLock, fencing: %s', (fencing) =>
     expect(await admin.dump(NAME)).toBe(before);
   });
 
-  it('is no hindrance to release the lock of a thread by force, and its waiters get the message', async () => {
+  it('does not prevent a release of a lock by force, and its waiters get the message', async () => {
     const [subscriber, messages] = [admin.duplicate(), [] as string[]];
     await subscriber.subscribe(`redisson_lock__channel:{${NAME}}`);
     subscriber.on('message', (_channel, message) => messages.push(message));

@@ -9,7 +9,7 @@ interface Referee {
 }
 
 /**
- * A client of the articles, one command a step, in milliseconds. It may rest for any time between two steps, also while
+ * A client of the articles, one command a step, in milliseconds. It may rest for any time between two steps, even while
  * its lease ends. It deletes its lock only before its expiry, and only if its next step comes in time.
  */
 export class OldClient {

@@ -42,7 +42,7 @@ describe('a user that may not SUBSCRIBE', () => {
     expect(here.warnings).toEqual([expect.stringContaining('Waiting for locks costs more requests')]);
   });
 
-  it('is warned at its first wait, also without a hold that lasts', async () => {
+  it('is warned at its first wait, even if the lock is held only briefly', async () => {
     const locks = here.instance({ redis });
     const first = await here.holder();
     const waiting = locks.acquire('goods:300');

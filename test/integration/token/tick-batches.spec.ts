@@ -291,7 +291,7 @@ describe('the requests of one tick', () => {
     await eventually('all are sent', () => renewals().length >= 5);
     await eventually('both losses are known', () => deleted.signal.aborted && taken.signal.aborted);
     expect(renewals()).toHaveLength(5);
-    // An error is no loss: the store may reply the next time.
+    // An error is not a loss: the store may reply the next time.
     expect(listed.signal.aborted).toBe(false);
     for (const lock of [...held.slice(3), ...readers]) lock.assertHeld();
     const leases = await Promise.all(held.slice(3).map(({ key }) => here.admin.pttl(key)));

@@ -167,7 +167,7 @@ describe.each(Object.values(SERVERS))('a transaction in $title that waits for a 
   );
 
   it(
-    'under READ COMMITTED reads new rows, also if it read before',
+    'under READ COMMITTED reads new rows, even if it read before',
     onServer(kind, async () => {
       const end = await commit(async () => {
         await begin('READ COMMITTED');

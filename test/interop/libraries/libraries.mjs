@@ -1,6 +1,6 @@
 // The libraries that users move from, each used as its users do. Each entry returns a function that tries to lock a key
 // once. It returns null if the lock is held, otherwise the lock with its `release()`, which returns false or throws an
-// error if the library reports that the lock was not its own any more.
+// error if the library reports that the lock was no longer its own.
 import 'reflect-metadata';
 import { createRequire } from 'node:module';
 import * as common from '@nestjs/common';

@@ -132,7 +132,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     const token = lock.fencingToken;
     expect(await release(app, headers, { resource: 'goods:300', token: (token ?? 0) + 1 })).toMatchObject({
       status: 409,
-      body: { error: expect.stringContaining('not held any more') },
+      body: { error: expect.stringContaining('no longer held') },
     });
     expect(await app.isLocked('goods:300')).toBe(true);
     expect(await release(app, headers, { resource: 'goods:300', token })).toMatchObject({ status: 200 });
@@ -340,7 +340,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(await state('page=2')).toMatchObject({ held: 120, found: 120, page: 2, pages: 3 });
     expect((await state('page=2')).locks).toHaveLength(20);
     expect((await state('search=GOODS:01')).found).toBe(10);
-    // What is no such value counts as missing.
+    // An invalid value counts as missing.
     expect(await state('page=-1&sort=x&search=a&search=b&after[x]=1')).toMatchObject({ found: 120, page: 0 });
   });
 
@@ -374,7 +374,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect((await app.call('/php-locks')).text).toContain('data-name="php"');
   });
 
-  it('is no part of the API that @nestjs/swagger describes', async () => {
+  it('is not part of the API that @nestjs/swagger describes', async () => {
     const app = await startBoard({}, { platform });
     const { paths } = SwaggerModule.createDocument(app.nest, new DocumentBuilder().build());
     expect(Object.keys(paths)).toEqual([]);

@@ -93,7 +93,7 @@ describe.each(PLATFORMS)('the board in a browser, on %s', (platform) => {
       const viewer = await view(app);
       await viewer.until(LIVE);
       app.nest.get(Admins, { strict: false }).passwords.clear();
-      await viewer.until(`document.querySelector('#trouble').innerText.includes('not signed in any more')`);
+      await viewer.until(`document.querySelector('#trouble').innerText.includes('no longer signed in')`);
     }),
   );
 });

@@ -111,7 +111,7 @@ export function keyOf(prefix: string, resource: string): string {
 
 export async function startApp(setUp: AppSetUp): Promise<TestApp> {
   const { platform = 'express', locks, lockModules, prefix = uniquePrefix(), prepare, ...metadata } = setUp;
-  // On a busy machine a slow Redis is no outage.
+  // On a busy machine a slow Redis is not an outage.
   const options = { redis: redisUrl(), clock: clockOfApps(), prefix, unavailableAfterMs: Infinity, ...locks };
   const imports = lockModules?.(prefix) ?? [lockModule(options)];
   @Module({

@@ -454,7 +454,7 @@ describe('a controller', () => {
     await untilFree('file:306');
   });
 
-  it('lets its lock go when nobody wants the file any more', async () => {
+  it('releases its lock when the file is no longer read', async () => {
     const hangUp = new AbortController();
     const response = await fetch(`${address}/goods/307/file`, { signal: hangUp.signal });
     expect(response.status).toBe(200);

@@ -151,7 +151,7 @@ export function nodeRedisClients(client: RedisClientType, cluster: RedisClusterT
   const replicas = fromNodeRedis(createCluster({ rootNodes: [{ url: 'redis://redis' }], useReplicas: true }));
   // @ts-expect-error: it does not say over which connection a request was sent
   const sentinel = fromNodeRedis(createSentinel({ name: 'mymaster', sentinelRootNodes: sentinels }));
-  // @ts-expect-error: the clients of ioredis need no adapter
+  // @ts-expect-error: ioredis clients need no adapter
   const other = fromNodeRedis({} as Redis);
   const all = [fromNodeRedis(client), fromNodeRedis(cluster), created, replicas, sentinel, other];
   return [{ store: quorum(all) }, ...all.map((redis) => ({ redis }))];
@@ -172,7 +172,7 @@ export async function service(locks: LockService): Promise<unknown[]> {
   const tokens: number[] = await locks.using(['order:1', 'order:2'], { waitMs: 1 }, (all) =>
     all.locks.map(({ fencingToken }) => fencingToken),
   );
-  // @ts-expect-error: several are no Lock
+  // @ts-expect-error: several are not a Lock
   const one: Lock = await locks.acquire(['order:1']);
   await using both = await locks.acquire(['order:1', 'order:2']);
   return [lock, answer, other, wrong, disposable, several, tokens, one, both];

@@ -23,7 +23,7 @@ const LONG_LEASE_MS = 20_000;
 
 /**
  * Switches one defence of the library off, in the process of a control run only. Each replaces a part of a script or a
- * method before the library is loaded. A part that does not exist any more is an error: a control run would keep its
+ * method before the library is loaded. A part that no longer exists is an error: a control run would keep its
  * defence unnoticed.
  */
 const ablations = {

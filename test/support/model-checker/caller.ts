@@ -3,7 +3,7 @@ import type { WaitOptions } from '../../../lib/core/acquire/acquire-options.js';
 
 /** The part of an AbortSignal that a line uses, with a state that can be restored. */
 export interface CallerSignal {
-  /** Aborts the signal. Undefined if the caller does not wait any more. */
+  /** Aborts the signal. Undefined if the caller no longer waits. */
   leave: (() => void) | undefined;
 }
 

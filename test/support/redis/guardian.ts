@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 
 /**
  * The parent process of a local server, which reports its pid by file descriptor 3. Its stdin is a pipe from this
- * process. The guardian kills the server once the pipe ends, also after SIGKILL. A shell starts in a tenth of the time
+ * process. The guardian kills the server once the pipe ends, even after SIGKILL. A shell starts in a tenth of the time
  * that Node needs.
  */
 const SCRIPT = `

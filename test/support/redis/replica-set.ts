@@ -52,7 +52,7 @@ export class ReplicaSet {
     return set;
   }
 
-  /** For `redis` of the module, and for clients of ioredis. */
+  /** For `redis` of the module, and for ioredis clients. */
   get address(): SentinelAddress {
     return { sentinels: this.sentinels.map(({ port }) => ({ host: '127.0.0.1', port })), name: NAME };
   }

@@ -61,7 +61,7 @@ export class StoppedServers implements ClockedServers {
 
   /**
    * Returns a manual clock that moves the servers along. Each test should have its own, without timers of others. It
-   * begins at the latest time that the servers have had, also after a test that has set it back.
+   * begins at the latest time that the servers have had, even after a test that has set it back.
    */
   clock(): ServerManualClock {
     this.setWallTime(this.latest);

@@ -86,7 +86,7 @@ describe('the rows of the board', () => {
     expect(rowOf(after, 'a').callers).toEqual(rowOf(before, 'a').callers);
   });
 
-  it('end a read that nobody needs any more', async () => {
+  it('end a read that nobody needs', async () => {
     let isOver = false;
     let ended = false;
     async function* endless() {

@@ -94,7 +94,7 @@ describe('the host name of a request', () => {
 });
 
 describe('the session of a browser', () => {
-  it('is kept, unless it is no token', () => {
+  it('is kept, unless it is not a token', () => {
     expect(sessionOf({ headers: { cookie: OWN.cookie } }).token).toBe(token);
     expect(sessionOf({ headers: { cookie: 'nestjs-redis-lock-board=<script>' } }).token).toMatch(/^[\w-]{32}$/);
     expect(cookie).toMatch(/; HttpOnly; SameSite=Lax$/);

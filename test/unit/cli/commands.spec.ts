@@ -95,7 +95,7 @@ describe('list', () => {
     expect(found).toEqual(['b', 'a']);
   });
 
-  it('names the options if there are no locks, and is no error', async () => {
+  it('names the options if there are no locks, and is not an error', async () => {
     const { context, terminal } = new Scene(PIPE(), [[]]);
     expect(await list(context, 'goods:*')).toBe(0);
     expect(terminal.stdout.text).toBe('');
@@ -181,7 +181,7 @@ describe('release', () => {
     const { context, released } = new Scene(PIPE(), [new Error('it was inspected')]);
     const refused = release(context, goods());
     await expect(refused).rejects.toMatchObject({ exitCode: 2 });
-    await expect(refused).rejects.toThrow('Give --yes to release anyway.');
+    await expect(refused).rejects.toThrow('Pass --yes to skip it.');
     expect(released).toEqual([]);
   });
 

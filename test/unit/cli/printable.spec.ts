@@ -12,7 +12,7 @@ const HOSTILE: readonly (readonly [name: string, text: string, shown: string])[]
   ['a bidi isolate', '\u2066x\u2069', String.raw`\u{2066}x\u{2069}`],
   ['a character without width', 'a\u200bb', String.raw`a\u{200b}b`],
   ['a separator of lines', 'a\u2028b', String.raw`a\u{2028}b`],
-  ['a space that is none', 'a\u00a0b', String.raw`a\u{a0}b`],
+  ['a no-break space', 'a\u00a0b', String.raw`a\u{a0}b`],
   ['half a character', 'a\ud800b', String.raw`a\u{d800}b`],
   ['an unassigned character', 'a\u{e0080}b', String.raw`a\u{e0080}b`],
   ['a backslash', String.raw`a\u{a}b`, String.raw`a\\u{a}b`],

@@ -42,7 +42,7 @@ it('kindOf() never returns a text, which may be personal data', () => {
   ]);
 });
 
-it('formatName() quotes what is no name', () => {
+it('formatName() quotes what is not a name', () => {
   expect([formatName('ttlMs'), formatName('redis://:secret@host'), formatName('x'.repeat(61))]).toEqual([
     'ttlMs',
     '"redis://***@host"',

@@ -114,7 +114,7 @@ describe('withLockScope', () => {
     expect([typeof use, kept]).toEqual(['function', wrapped]);
   });
 
-  it.each([undefined, null, 3, {}, { optionsFactory: 3 }])('refuses what is no adapter: %p', (adapter) => {
+  it.each([undefined, null, 3, {}, { optionsFactory: 3 }])('refuses what is not an adapter: %p', (adapter) => {
     expect(() => withLockScope(adapter as unknown as Adapter)).toThrow(LockConfigError);
     expect(() => withLockScope(adapter as unknown as Adapter)).toThrow(
       'allowed is an adapter for @nestjs-cls/transactional',

@@ -5,7 +5,7 @@ local function lastToken()
     return redis.error_reply('NOTAFENCE a value of another type')
   end
   if type(last) == 'string' and not string.find(last, '^%d+$') then
-    return redis.error_reply('NOTAFENCE a text that is no token')
+    return redis.error_reply('NOTAFENCE a string that is not a token')
   end
   return last
 end

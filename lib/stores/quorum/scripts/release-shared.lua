@@ -3,7 +3,7 @@
   keys.lock    all sharers
   args.owner   the owner, or the owner and the only round that is meant
   args.closedForMs  how long the share stays, 0: remove it now
-  returns 1: released | 0: the owner did not share the lock any more ]]
+  returns 1: released | 0: the owner no longer shared the lock ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/is-shared.lua
 --- @include ./includes/remove-sharer.lua

@@ -1,6 +1,6 @@
 --[[ Acquires a lock of Redisson for the caller if it is free, and increments its fencing token if it has one.
   If the caller holds the lock already, its full lease is restored, and its hold count and token stay as they are.
-  A key that is no such lock is an error, and stays as it is.
+  A key of another kind is an error and stays as it is.
   After the deadline nothing changes: a delayed request must not lock for a caller that has given up.
   keys.lock      hash of hold counts by owner
   keys.token?    the token granted last

@@ -11,7 +11,7 @@ import { extendCall, type ScriptNames } from '../token-scripts.js';
 import { isFromReplica, replicasOf, tooFewReplicas, waitRefused } from './replica-errors.js';
 import { scripts } from '../scripts.js';
 
-/** `lost`: the lock is not the owner's (any more). An error: it may be the owner's, but too few replicas have it. */
+/** `lost`: the owner does not, or no longer, have the lock. An error: it may have it, but too few replicas do. */
 export type Confirmed = 'renewed' | 'lost' | LockUnavailableError;
 
 /** Waits until replicas have locks. */

@@ -17,7 +17,7 @@ type Tokened = Hold & { readonly token: number };
 
 /**
  * Compares grants in the order of their replies. It may differ from the order of the grants, if two are granted at
- * nearly the same time. A grant that was not trusted any more when its reply arrived does not count.
+ * nearly the same time. A grant that was no longer trusted when its reply arrived does not count.
  */
 export function fallenTokensOf(holds: readonly Hold[], events: readonly Event[], tokens: TokenKind): FallenToken[] {
   const trusted = holds.filter(

@@ -80,7 +80,7 @@ describe('copies of the package', () => {
     expect(() => joinApplication(application, 'default')).toThrow(otherVersion(newer.THIS_COPY).message);
     expect(otherVersion({ version: '9.9.9', path: '/other' }).message).toBe(
       'Two versions of nestjs-redis-lock cannot work together in one application: 9.9.9 in /other, and ' +
-        `${VERSION} in ${THIS_COPY.path}. Allowed is one version for the module, the decorators and LockService. ` +
+        `${VERSION} in ${THIS_COPY.path}. Use one version for the module, the decorators and LockService. ` +
         '`npm ls nestjs-redis-lock` shows what installs a second copy, and `npm dedupe` often removes it.',
     );
   });

@@ -113,14 +113,14 @@ describe('a template', () => {
     ['goods:<a<b>', /'<' at position 6/],
     ['a:<b>:c>', /'>' at position 7 without/],
     ['goods:<>', /empty '<>' at position 6/],
-    ['goods:< id >', /'< id >' at position 6, which is no path/],
-    ['goods:<a..b>', /no path/],
-    ['goods:<.a>', /no path/],
-    ['goods:<a.>', /no path/],
-    ['goods:<items[0]>', /no path.*<items\.0\.id>/],
-    ['goods:<01>', /no path/],
-    ['goods:<-1>', /no path/],
-    ['goods:<{id}>', /no path/],
+    ['goods:< id >', /'< id >' at position 6, which is not a path/],
+    ['goods:<a..b>', /not a path/],
+    ['goods:<.a>', /not a path/],
+    ['goods:<a.>', /not a path/],
+    ['goods:<items[0]>', /not a path.*<items\.0\.id>/],
+    ['goods:<01>', /not a path/],
+    ['goods:<-1>', /not a path/],
+    ['goods:<{id}>', /not a path/],
     ['goods|<id>', /'\|' at position 5/],
     ['my goods', /" " at position 2: no whitespace/],
     ['goods\n', /"\\n" at position 5/],
@@ -163,7 +163,7 @@ describe('a spread placeholder', () => {
     expect(renderAll(template, { a: 0, b: 1 }, ...args)).toEqual(expected);
   });
 
-  it('takes a value that is no array as an array of one', () => {
+  it('takes a value that is not an array as an array of one', () => {
     expect(renderAll('goods:<...a>', { a: 0 }, '7')).toEqual(['goods:7']);
   });
 
@@ -197,7 +197,7 @@ describe('a spread placeholder', () => {
   });
 
   it.each(['<...>', '<... a>', '<..a>', '<....a>', '<a...b>', '<a...>', '<......a>'])('%s is refused', (text) => {
-    expect(() => parseTemplate(`goods:${text}`, where)).toThrow('which is no path');
+    expect(() => parseTemplate(`goods:${text}`, where)).toThrow('which is not a path');
   });
 });
 

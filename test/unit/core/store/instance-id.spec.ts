@@ -43,7 +43,7 @@ describe('an identity', () => {
     ['that is cut', `a_2-${'x'.repeat(16)}`],
     ['of the value of another system', 'secret of another system'],
     ['that is empty', ''],
-  ])('%s is none', (_what, id) => {
+  ])('%s is not an identity', (_what, id) => {
     expect(identityOf(id)).toBeUndefined();
   });
 });

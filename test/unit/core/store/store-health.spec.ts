@@ -77,7 +77,7 @@ describe('an outage of one server', () => {
     expect(health.outage('goods:300')).toBeUndefined();
   });
 
-  it('is none if the server has refused the connection by an error reply', () => {
+  it('does not begin if the server has refused the connection by an error reply', () => {
     health.onUnreachable(Object.assign(new Error('WRONGPASS invalid password'), { name: 'ReplyError' }));
     expect([health.isAnySilent, health.outage('goods:300')]).toEqual([true, undefined]);
   });
@@ -327,7 +327,7 @@ describe('refused requests', () => {
     expect([warnings.length, infos.length]).toEqual([2, 1]);
   });
 
-  it('without a reply are no refusal, and a store that throws is one', () => {
+  it('without a reply are not a refusal, and a store that throws is one', () => {
     health.onFailed('acquire', 'a1', new LockUnavailableError('no reply'));
     expect(warnings).toEqual([]);
     health.onFailed('acquire', 'a1', new TypeError('x is undefined'));

@@ -98,7 +98,7 @@ describe('bindTemplate', () => {
     expect(calls.toSorted()).toEqual(['g:3:7', 'g:5', 'g:7', 'g:u:x', 'report']);
   });
 
-  it('binds by index, also without names', () => {
+  it('binds by index, even without names', () => {
     const calls: string[] = [];
     class Goods {
       @Bound('g:<1>:<0.id>', calls, { id: 4 }, 'a')

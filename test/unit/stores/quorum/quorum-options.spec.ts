@@ -21,8 +21,8 @@ describe('quorum()', () => {
     ['has one node', [[a]], /1 nodes.*odd number from 3 up/],
     ['has an even number of nodes', [[a, b, c, d]], /4 nodes.*no more losses/],
     ['is given no array', [a as never], /array/],
-    ['has a node that is a number', [[a, b, 3 as never]], /node 3 is no URL/],
-    ['has a node that is no URL', [[a, 'localhost:6379', c]], /node 2 is no URL/],
+    ['has a node that is a number', [[a, b, 3 as never]], /node 3 is neither a URL/],
+    ['has a node that is not a URL', [[a, 'localhost:6379', c]], /node 2 is neither a URL/],
     ['has a node twice', [[a, b, a]], /nodes 1 and 3 are the same, 10\.0\.0\.1:6379/],
     ['has two databases of one node', [[a, b, `${b}/7`]], /nodes 2 and 3 are the same/],
     [

@@ -67,7 +67,7 @@ describe('the state of a lock on a quorum', () => {
 describe('the holders of a lock on a quorum', () => {
   it.each<[string, number, Replies, readonly string[] | undefined]>([
     ['are known by a majority', 3, [[writer('ann')], [writer('ann')]], ['ann:1']],
-    ['are none if a majority has none', 3, [[], []], []],
+    ['are empty if a majority has none', 3, [[], []], []],
     ['are open without a majority', 3, [[writer('ann')]], undefined],
     ['are open while a node may add one', 3, [[ann, bob], [ann]], undefined],
     [

@@ -1,4 +1,4 @@
---- Raises the fence to `last`: no token up to it is granted any more.
+--- Raises the fence to `last`: tokens up to it are no longer granted.
 local function raiseFence(last)
   local before = redis.call('GET', keys.fence)
   if not before or tonumber(before) < tonumber(last) then

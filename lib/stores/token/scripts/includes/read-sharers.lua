@@ -15,7 +15,7 @@ local function readSharers(mode)
   if isShared and otherWire(first[1]) then
     return { count = 0, excluded = true, other = first[1] }
   end
-  -- Also without sharers, so that a user who may not send this is refused before it shares a lock.
+  -- Runs even without sharers, so that an ACL that forbids it refuses the request before the lock is shared.
   redis.call('ZREMRANGEBYSCORE', keys.queue, -shareTime(), '(0')
   if not isShared then
     return { count = 0 }

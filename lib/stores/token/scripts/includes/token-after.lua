@@ -1,7 +1,7 @@
 --[[ Returns the next token after the last one, of up to `tokens` that are reserved, and how many there are.
   Tokens are the microseconds of the server time since the last token, so that no token is ahead of the clock. If the
-  clock has not moved on, or was set back, the next token is the successor of the last one. There is one token without a
-  last token, or with one that is no safe integer: earlier microseconds may have been given out before a flush.
+  clock has not moved on, or was set back, the next token is the successor of the last one. If there is no last token,
+  or it is not a safe integer, only one token is reserved: a flush may have removed the record of earlier ones.
   @param last what the fence held before `now` was written to it ]]
 local function tokenAfter(last, tokens, now)
   last = tonumber(last)

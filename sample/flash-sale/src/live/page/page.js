@@ -156,7 +156,7 @@ function show(state) {
   announce(state);
 }
 
-/** Shows that Redis has no sale any more, for example after it was started again. */
+/** Shows that Redis no longer has a sale, for example after it was started again. */
 function showNone() {
   known = { id: 0, next: 0 };
   showOver(true);
