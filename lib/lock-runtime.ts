@@ -261,10 +261,10 @@ function createStore(factory: StoreFactory, context: StoreContext): LockStore {
 function checkStore(store: LockStore, options: ResolvedOptions): void {
   const { capabilities } = store;
   if (options.replicas !== undefined && !capabilities.replicas) {
-    throw new LockConfigError('replicas: this store does not wait for them; allowed is the store token().');
+    throw new LockConfigError('replicas: this store does not wait for them; use the store token().');
   }
   if (!modesOf(capabilities).includes('exclusive')) {
-    throw new LockConfigError('store: it has no exclusive mode; allowed is a store that has.');
+    throw new LockConfigError('store: it has no exclusive mode; use a store that has one.');
   }
   checkLeases(store, options);
 }
@@ -280,5 +280,5 @@ function checkLeases(store: LockStore, { ttlMs }: Pick<ResolvedOptions, 'ttlMs'>
   if (refusal !== undefined) throw new LockConfigError(`${where}${refusal.message}`);
   if (ttlMs >= resolutionMs && ttlMs % resolutionMs === 0) return;
   const allowed = `a multiple of ${resolutionMs}, the resolution of the store`;
-  throw new LockConfigError(`${where}ttlMs is ${ttlMs}; allowed is ${allowed}.`);
+  throw new LockConfigError(`${where}ttlMs is ${ttlMs}; expected ${allowed}.`);
 }

@@ -94,7 +94,7 @@ export function checkAsyncOptions<T extends object>(given: T): T {
   if (known.useFactory !== undefined || known.useClass !== undefined || known.useExisting !== undefined) {
     return known as T;
   }
-  throw new LockConfigError(`${place}: there is no source of options; allowed is useFactory, useClass or useExisting.`);
+  throw new LockConfigError(`${place}: there is no source of options; use useFactory, useClass or useExisting.`);
 }
 
 export const {

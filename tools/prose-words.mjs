@@ -69,6 +69,7 @@ export const PHRASES = [
   [/\b(?:make|makes|made|making) no (?:\w+ )?key\b/i, 'cannot form a key'],
   [/\bclients? of (?:ioredis|node-redis)\b/i, 'an ioredis client, a node-redis client'],
   [/\b(?:Kept|Not kept|Counted|Not counted|Missing|Meant) (?:is|are)\b/, 'begin with the subject'],
+  [/(?:; a|\bA)llowed (?:is|are)\b/, '; expected …'],
   [/\bis told\b/i, 'is notified, gets, learns'],
 ];
 

@@ -143,7 +143,7 @@ export function checkAsyncOptions<R>(
   const rules = { ...EXTRAS_RULES, useFactory: aFunction, inject: list };
   const known = checkOptions<RedisLockBoardAsyncOptions<R>>(place, given, rules);
   if (known.useFactory === undefined) {
-    throw new LockConfigError(`${place}: there is no source of options; allowed is useFactory.`);
+    throw new LockConfigError(`${place}: there is no source of options; use useFactory.`);
   }
   checkProtection(place, known);
   return known;
@@ -151,12 +151,12 @@ export function checkAsyncOptions<R>(
 
 function checkProtection(place: string, { guards = [], unprotected = false }: RedisLockBoardModuleExtras): void {
   if (guards.length > 0 && unprotected) {
-    throw new LockConfigError(`${place}: unprotected is true and there are guards; allowed is one of both.`);
+    throw new LockConfigError(`${place}: unprotected and guards are both set; use only one of them.`);
   }
   if (guards.length === 0 && !unprotected) {
     throw new LockConfigError(
       `${place}: guards is missing or empty, so that everyone could see the locks; ` +
-        'allowed is at least one guard, or unprotected: true if something else protects the page.',
+        'give at least one guard, or unprotected: true if something else protects the page.',
     );
   }
 }

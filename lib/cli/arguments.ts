@@ -139,5 +139,5 @@ function globalOptions(values: Values): GlobalOptions {
 }
 
 function wrong(what: string, allowed: string | undefined): CliError {
-  return usageError(`${what}. Allowed is ${allowed}. Try nestjs-redis-lock --help.`);
+  return usageError(`${what}. Expected ${allowed}. Try nestjs-redis-lock --help.`);
 }

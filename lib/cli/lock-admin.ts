@@ -49,7 +49,7 @@ export class LockAdmin {
   /** @throws CliError if Redis cannot be used. LockConfigError if the prefix cannot form a safe key. */
   static async open(settings: AdminSettings, clock: Clock = new SystemClock()): Promise<LockAdmin> {
     const { target, prefix, timeoutMs } = settings;
-    // A prefix that is not allowed is found before the connection.
+    // An invalid prefix is found before the connection.
     createKeyFactory(settings);
     const opened = await connectTo(target, timeoutMs, clock);
     const store = new TokenStore({

@@ -180,7 +180,7 @@ const ALLOWED = [
 function urlError(text: string): CliError {
   return usageError(
     `The URL of Redis is "${maskPassword(text)}".`,
-    `Allowed is ${ALLOWED}, or the path of a socket. Special characters are percent-encoded.`,
+    `Expected ${ALLOWED}, or the path of a socket. Special characters are percent-encoded.`,
   );
 }
 

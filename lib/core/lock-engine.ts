@@ -274,7 +274,7 @@ export class LockEngine {
     const { store } = this;
     if (store.list !== undefined) return store.list(request);
     const { name = 'this store' } = store.capabilities;
-    throw new LockConfigError(`list(): ${name} cannot list its locks; allowed is a store with \`list\`.`);
+    throw new LockConfigError(`list(): ${name} cannot list its locks; use a store with \`list\`.`);
   }
 
   /** Sends a cheap request to each server of the store. Does not reject. */

@@ -10,7 +10,7 @@ import { formatValue } from '../core/format-value.js';
 export function checkToken(token: number, resource: string): void {
   if (Number.isSafeInteger(token) && token >= 0) return;
   const allowed = 'a whole number from 0 to 2^53 - 1, as lock.fencingToken is';
-  throw new LockConfigError(`The fencing token is ${formatValue(token)}; allowed is ${allowed}.`, { resource });
+  throw new LockConfigError(`The fencing token is ${formatValue(token)}; expected ${allowed}.`, { resource });
 }
 
 /** Returns the error for an `open` with a lower token than the last one. */

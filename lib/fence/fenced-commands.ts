@@ -126,7 +126,7 @@ export function checkScript(script: FencedScript): FencedScript {
   return { lua, keys, args };
 }
 
-const ALLOWED = 'allowed is a list of commands, or { lua, keys, args }';
+const ALLOWED = 'expected a list of commands, or { lua, keys, args }';
 
 const isValue = (value: unknown): boolean =>
   typeof value === 'string' || (typeof value === 'number' && !Number.isNaN(value));
@@ -150,16 +150,16 @@ function checkCommand(command: FencedCommand): FencedCommand {
   const [name, key, ...args] = command;
   if (!(COMMANDS as readonly string[]).includes(name)) {
     throw new LockConfigError(
-      `A fence does not take the command ${formatValue(name)}; allowed is ${COMMANDS.join(', ')}, ` +
+      `A fence does not support the command ${formatValue(name)}; expected ${COMMANDS.join(', ')}, ` +
         'or a script: { lua, keys, args }.',
     );
   }
   if (typeof key !== 'string') {
-    throw new LockConfigError(`The key of ${name} is ${formatValue(key)}; allowed is a string.`);
+    throw new LockConfigError(`The key of ${name} is ${formatValue(key)}; expected a string.`);
   }
   if (WITHOUT_ARGUMENTS.includes(name) && args.length > 0) {
     throw new LockConfigError(
-      `${name} has ${args.length + 1} keys behind a fence; allowed is one. Repeat the command.`,
+      `${name} has ${args.length + 1} keys behind a fence; expected one. Repeat the command for each key.`,
     );
   }
   if (args.length > MAX_ARGUMENTS) throw tooMany(`arguments of ${name}`, args.length, MAX_ARGUMENTS);
@@ -167,5 +167,5 @@ function checkCommand(command: FencedCommand): FencedCommand {
 }
 
 function tooMany(what: string, given: number, most: number): LockConfigError {
-  return new LockConfigError(`A write behind a fence has ${given} ${what}; allowed is up to ${most}.`);
+  return new LockConfigError(`A write behind a fence has ${given} ${what}; expected at most ${most}.`);
 }

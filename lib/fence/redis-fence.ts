@@ -143,7 +143,7 @@ export class RedisFence {
     if (!message.startsWith('NOTAFENCE ')) return error;
     const found = message.slice('NOTAFENCE '.length);
     const allowed = 'a token that open() wrote. Delete the key, or name the fence differently';
-    return new LockConfigError(`The key ${key} of a fence holds ${found}; allowed is ${allowed}.`, { resource });
+    return new LockConfigError(`The key ${key} of a fence holds ${found}; expected ${allowed}.`, { resource });
   }
 }
 

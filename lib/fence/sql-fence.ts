@@ -135,7 +135,7 @@ function tokenIn(rows: unknown): number | null | undefined {
 
 function noRows(resource: string, given: unknown): LockConfigError {
   const allowed = 'the rows of the statement, an array of objects with `token`';
-  return new LockConfigError(`\`run\` returned ${formatValue(given)}; allowed is ${allowed}.`, { resource });
+  return new LockConfigError(`\`run\` returned ${formatValue(given)}; expected ${allowed}.`, { resource });
 }
 
 /** Continues at once if the client is synchronous, because a promise would end its transaction. */

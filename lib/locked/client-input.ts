@@ -150,13 +150,13 @@ function problemOfValue(value: unknown): string | undefined {
   if (value === undefined) return 'is missing';
   if (value === null) return 'is null';
   if (value === '') return 'is empty';
-  if (isList(value)) return 'is an array; allowed is one value';
-  return isObject(value) ? 'is an object; allowed is a string, a number or a boolean' : undefined;
+  if (isList(value)) return 'is an array; expected one value';
+  return isObject(value) ? 'is an object; expected a string, a number or a boolean' : undefined;
 }
 
 function problemOfList(list: readonly unknown[]): string | undefined {
   if (list.length === 0) return 'is an empty array';
-  if (list.length > MAX_RESOURCES) return `has ${list.length} elements; allowed is 1 to ${MAX_RESOURCES}`;
+  if (list.length > MAX_RESOURCES) return `has ${list.length} elements; expected 1 to ${MAX_RESOURCES}`;
   const problem = list.map(problemOfValue).find((each) => each !== undefined);
   return problem === undefined ? undefined : `has an element that ${problem}`;
 }

@@ -159,6 +159,6 @@ function checkEqual(option: string, other: Value, given: Value): void {
   if (other === undefined || given === undefined || other === given) return;
   throw new LockConfigError(
     `${option} is ${String(given)}, and ${String(other)} in another RedisLockModule of this application. ` +
-      'A client gets one response for one error; allowed is the same value, or to set it in one of them.',
+      'A client gets one response for one error; use the same value, or set it in one of them.',
   );
 }

@@ -48,12 +48,12 @@ export function checkLeaderMethods(service: LockService, modules: ModulesContain
 
 function describeMissingService({ token }: LeaderMethod): string {
   const name = typeof token === 'string' ? token : 'LockService';
-  return `its module sees no ${name}; allowed is a module that imports RedisLockModule, or one that is global.`;
+  return `its module does not see ${name}; import RedisLockModule in that module, or make it global.`;
 }
 
 function findProblem({ provider, method }: FoundLeader, service: LockService): string | undefined {
   if (provider.isTransient || !provider.isDependencyTreeStatic())
-    return 'its class is request-scoped or transient; allowed is a singleton.';
+    return 'its class is request-scoped or transient; expected a singleton.';
   try {
     service.checkLead(method.resource, { ttlMs: method.ttlMs });
     return undefined;

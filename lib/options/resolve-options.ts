@@ -108,14 +108,14 @@ export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
  */
 export function checkMode<T extends GivenOptions<Pick<LockOptions, 'mode' | 'permits'>>>(known: T, place: string): T {
   if (known.mode === undefined || known.permits === undefined) return known;
-  throw new LockConfigError(`${place}: there are mode and permits; allowed is one of both.`);
+  throw new LockConfigError(`${place}: mode and permits are both set; use only one of them.`);
 }
 
 // The keys of a `key` function have no prefix, so the namespace would keep nothing apart.
 function checkNamespace({ namespace, key }: Pick<RedisLockModuleOptions, 'namespace' | 'key'>): void {
   if (namespace === undefined || key === undefined) return;
   throw new LockConfigError(
-    'namespace: there is a `key` function, too, which makes whole keys; allowed is one of both. ' +
+    'namespace: there is also a `key` function, which makes whole keys; use only one of them. ' +
       'Put the namespace into the keys of the function.',
   );
 }
@@ -127,5 +127,5 @@ export function checkHoldTimes(
 ): void {
   if (minHoldMs <= maxHoldMs) return;
   const where = place === undefined ? '' : `${place}: `;
-  throw new LockConfigError(`${where}minHoldMs is ${minHoldMs}; allowed is up to maxHoldMs, which is ${maxHoldMs}.`);
+  throw new LockConfigError(`${where}minHoldMs is ${minHoldMs}; expected at most maxHoldMs, which is ${maxHoldMs}.`);
 }

@@ -154,7 +154,7 @@ export class LockMetrics {
     if (register.getSingleMetric(full) !== undefined) {
       for (const made of this.names) register.removeSingleMetric(made);
       throw new LockConfigError(
-        `collectLockMetrics(): the register has ${full} already; allowed is one collection for a register and prefix.`,
+        `collectLockMetrics(): the register already has ${full}; use one collection for each register and prefix.`,
       );
     }
     this.names.push(full);

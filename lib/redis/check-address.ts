@@ -22,7 +22,7 @@ export function maskPassword(text: string): string {
 export function checkUrl(url: string, place = 'redis'): void {
   // ioredis takes a text that begins with a slash for the path of a socket.
   if (url.startsWith('/') || URL.canParse(url.includes('://') ? url : `redis://${url}`)) return;
-  throw new LockConfigError(`${place} is "${maskPassword(url)}"; allowed is ${ALLOWED_URL}.`);
+  throw new LockConfigError(`${place} is "${maskPassword(url)}"; expected ${ALLOWED_URL}.`);
 }
 
 /**
@@ -34,26 +34,26 @@ export function checkAddress(address: Address, place = 'redis'): void {
   if (typeof path === 'string') return;
   if (isNone(host) && isNone(port)) refuseForeignOptions(address, place);
   if (!isNone(host) && typeof host !== 'string') {
-    throw new LockConfigError(`${place}: host is ${format(host)}; allowed is a string.`);
+    throw new LockConfigError(`${place}: host is ${format(host)}; expected a string.`);
   }
   if (isNone(port) || isPort(port)) return;
-  throw new LockConfigError(`${place}: port is ${format(port)}; allowed is a whole number from 0 to 65535.`);
+  throw new LockConfigError(`${place}: port is ${format(port)}; expected a whole number from 0 to 65535.`);
 }
 
 function refuseForeignOptions(given: object, place: string): void {
   const foreign = FOREIGN_OPTIONS.find((option) => !isNone((given as Record<string, unknown>)[option]));
   if (foreign === undefined) return;
   const allowed = 'host and port, or a redis:// URL in place of the object';
-  throw new LockConfigError(`${place}: ioredis has no option ${foreign}; allowed are ${allowed}.`);
+  throw new LockConfigError(`${place}: ioredis has no option ${foreign}; expected ${allowed}.`);
 }
 
 /** @throws LockConfigError that names the Sentinel or the group without a usable value. */
 export function checkSentinels(sentinels: unknown, group: unknown): void {
   if (!Array.isArray(sentinels) || sentinels.length === 0) {
-    throw new LockConfigError('redis: sentinels has no address; allowed is an array like [{ host, port }].');
+    throw new LockConfigError('redis: sentinels has no address; expected an array like [{ host, port }].');
   }
   if (typeof group !== 'string' || group === '') {
-    throw new LockConfigError(`redis: name is ${format(group)}; allowed is the name of the master at its Sentinels.`);
+    throw new LockConfigError(`redis: name is ${format(group)}; expected the name of the master at its Sentinels.`);
   }
   for (const [i, sentinel] of sentinels.entries()) checkEntry(sentinel, `redis: sentinels[${i}]`);
 }
@@ -70,7 +70,7 @@ export function checkNodes(nodes: readonly unknown[]): void {
 
 function checkEntry(entry: unknown, place: string): void {
   if (typeof entry === 'object' && entry !== null) return checkAddress(entry, place);
-  throw new LockConfigError(`${place} is ${format(entry)}; allowed is an object with host and port.`);
+  throw new LockConfigError(`${place} is ${format(entry)}; expected an object with host and port.`);
 }
 
 // Options that were read from a client contain null.

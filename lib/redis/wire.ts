@@ -38,6 +38,6 @@ export function otherWireWarning(version: number): string {
 /** Returns the error for a release by force of what another wire version holds. */
 export function otherWireForced(version: number): LockConfigError {
   const what = `forceRelease(): an instance with wire version ${version} holds the lock`;
-  const allowed = `allowed is a lock of wire version ${WIRE_VERSION}. Use the release of the holder`;
+  const allowed = `expected wire version ${WIRE_VERSION}. Use the same release as the holder`;
   return new LockConfigError(`${what}; ${allowed}.`);
 }

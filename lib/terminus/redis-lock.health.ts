@@ -89,7 +89,7 @@ export class RedisLockHealthIndicator {
     } catch (cause) {
       const allowed = 'the name of a RedisLockModule of this application';
       throw new LockConfigError(
-        `isHealthy(): there is no module instance ${JSON.stringify(name)}; allowed is ${allowed}.`,
+        `isHealthy(): there is no module instance ${JSON.stringify(name)}; expected ${allowed}.`,
         {
           cause,
         },

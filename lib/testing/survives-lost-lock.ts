@@ -107,8 +107,8 @@ export async function survivesLostLock(
   const known = checkOptions(place, options, RULES);
   const services = known.locks === undefined ? testServices() : [known.locks].flat();
   if (services.length === 0)
-    throw new Error(`${place}: nestjs-redis-lock/testing has started no lock service; allowed is one in \`locks\`.`);
-  if (isRunning) throw new Error(`${place} runs already; allowed is one at a time, because it watches all awaits.`);
+    throw new Error(`${place}: nestjs-redis-lock/testing has not started a lock service; give one in \`locks\`.`);
+  if (isRunning) throw new Error(`${place} is already running; run one at a time, because it watches all awaits.`);
   isRunning = true;
   try {
     return await new LostLockCheck(work, invariant, known, services).run();
@@ -241,7 +241,7 @@ class LostLockCheck {
     }
     if (error instanceof LateError) run.problem = error;
     else if (!isGranted) {
-      const message = `The second holder was not granted ${run.resources.join(', ')}; allowed is one that needs it.`;
+      const message = `The second holder was not granted ${run.resources.join(', ')}; give one that acquires it.`;
       run.problem = new Error(message, { cause: error });
     }
   }

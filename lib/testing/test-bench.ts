@@ -127,7 +127,7 @@ export class TestBench {
     for (const keyOf of [this.keyOf, ...Array.from(this.instances, (instance) => instance.keyOf)]) {
       if (await occupation.take(keyOf(resource))) continue;
       await occupation.release();
-      throw new Error(`occupy(): somebody holds ${resource}; allowed is a lock that is free. ${this.described()}`);
+      throw new Error(`occupy(): ${resource} is already held; expected a free lock. ${this.described()}`);
     }
     this.occupations.add(occupation);
     this.record({ type: 'occupied', resource });

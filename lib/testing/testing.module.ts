@@ -92,7 +92,9 @@ function starterOf(place: string, { bench, clock, store }: Pick<TestingOptions, 
   checkValue(place, 'bench', bench, benchRule);
   const beside = clock === undefined ? store && 'store' : 'clock';
   if (beside === undefined) return (options, name) => startOnBench(bench, options, name);
-  throw new LockConfigError(`${place}: there are bench and ${beside}; allowed is one of both, as a bench has its own.`);
+  throw new LockConfigError(
+    `${place}: bench and ${beside} are both set; use only one of them, because a bench has its own ${beside}.`,
+  );
 }
 
 /** The part of Nest's `TestingModuleBuilder` that {@link withMemoryLocks} uses. */

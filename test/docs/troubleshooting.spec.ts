@@ -95,9 +95,7 @@ describe('an application that does not start', () => {
       }
     }
     const options: TestingModuleOptions = { store: redisson(), redis: testRedisUrl() };
-    expect((await failureOf(() => startWith(Permits, options))).message).toMatch(
-      shownAs('… does not lock with permits'),
-    );
+    expect((await failureOf(() => startWith(Permits, options))).message).toMatch(shownAs('… does not support permits'));
     expect((await failureOf(() => startWith(Shared, options))).message).toMatch(shownAs('… shared'));
   });
 

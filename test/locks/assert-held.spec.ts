@@ -24,7 +24,7 @@ describe('assertHeld()', () => {
   it('throws outside of the lock, and under another one', async () => {
     expect(() => locks.assertHeld('goods:300')).toThrow(LockNotHeldError);
     await locks.using('goods:301', async () => {
-      expect(() => locks.assertHeld('goods:300')).toThrow('goods:300 is not held here; allowed is a call inside');
+      expect(() => locks.assertHeld('goods:300')).toThrow('goods:300 is not held here; call this inside');
     });
     expect(() => locks.assertHeld('goods:300')).toThrow(expect.objectContaining({ code: 'LOCK_NOT_HELD' }));
   });

@@ -93,7 +93,7 @@ describe('events', () => {
     await locks.using('goods:300', { label: `a\nb\u202e${'x'.repeat(500)}` }, () => undefined);
     expect(new Set(seen.map(([, { label }]) => label))).toEqual(new Set([`a?b?${'x'.repeat(124)}`]));
     await expect(locks.acquire('goods:300', { label: 7 as never })).rejects.toThrow(
-      'the options of a lock: label is 7; allowed is a string.',
+      'the options of a lock: label is 7; expected a string.',
     );
   });
 

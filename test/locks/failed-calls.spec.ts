@@ -39,7 +39,7 @@ describe('a call that fails on its way in leaves nobody in line', () => {
   ])('for a signal %s', async (_what, signal) => {
     const error = await expectNobodyLeft((locks) => locks.acquire('goods:300', { signal: signal as AbortSignal }));
     expect(error).toBeInstanceOf(LockConfigError);
-    expect((error as Error).message).toMatch(/signal is an? .*; allowed is an AbortSignal: an object with a boolean/);
+    expect((error as Error).message).toMatch(/signal is an? .*; expected an AbortSignal: an object with a boolean/);
   });
 
   it.each(['goods:300', ['goods:300', 'goods:301'], ['goods:300', 'orders:1']])(

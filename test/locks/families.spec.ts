@@ -187,19 +187,19 @@ describe('families', () => {
     }
     const shop = withLocks(new Shop(), locks);
     expect(await shop.buy(1)).toBe('bought 1');
-    await expect(shop.order(1)).rejects.toThrow('minHoldMs is 20000; allowed is up to maxHoldMs, which is 10000');
+    await expect(shop.order(1)).rejects.toThrow('minHoldMs is 20000; expected at most maxHoldMs, which is 10000');
   });
 
   const wrong: [what: string, families: unknown, message: string][] = [
     ['no object', ['goods'], 'families is'],
-    ['a resource', { 'goods:300': {} }, 'there is the family "goods:300"; allowed is the first segment of resources'],
-    ['an empty name', { '': {} }, 'allowed is the first segment of resources'],
-    ['no options', { goods: 10_000 }, 'families of RedisLockModule: goods is 10000; allowed is an object like'],
+    ['a resource', { 'goods:300': {} }, 'there is the family "goods:300"; expected the first segment of resources'],
+    ['an empty name', { '': {} }, 'expected the first segment of resources'],
+    ['no options', { goods: 10_000 }, 'families of RedisLockModule: goods is 10000; expected an object like'],
     ['an unknown option', { goods: { ttl: 1 } }, 'families of RedisLockModule: goods: there is no option ttl'],
-    ['a wrong value', { goods: { ttlMs: 1 } }, 'families of RedisLockModule: goods: ttlMs is 1; allowed is'],
+    ['a wrong value', { goods: { ttlMs: 1 } }, 'families of RedisLockModule: goods: ttlMs is 1; expected'],
     ['an option of one call', { goods: { permits: 2 } }, 'there is no option permits'],
     ['a wrong onBusy', { goods: { onBusy: 'wait' } }, '"throw", "skip" or a function'],
-    ['times that do not fit', { goods: { minHoldMs: 5, maxHoldMs: 4 } }, 'goods: minHoldMs is 5; allowed is up to'],
+    ['times that do not fit', { goods: { minHoldMs: 5, maxHoldMs: 4 } }, 'goods: minHoldMs is 5; expected at most'],
   ];
 
   it.each(wrong)('are refused at start for %s', (_what, families, message) => {

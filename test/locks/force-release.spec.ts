@@ -246,13 +246,13 @@ describe('forceRelease()', () => {
   it('refuses what cannot work', async () => {
     const { clock, locks, store } = faultyLocks();
     await expect(locks.forceRelease('goods:300', { ifToken: 0 })).rejects.toThrow(
-      new LockConfigError('forceRelease(): ifToken is 0; allowed is a fencing token, a whole number from 1 up.'),
+      new LockConfigError('forceRelease(): ifToken is 0; expected a fencing token, a whole number from 1 up.'),
     );
     await expect(locks.forceRelease('goods:300', { token: 5 } as object)).rejects.toThrow('there is no option token');
     await expect(locks.forceRelease('')).rejects.toBeInstanceOf(LockKeyError);
     store.less.fencing = false;
     await expect(locks.forceRelease('goods:300', { ifToken: 5 })).rejects.toThrow(
-      'forceRelease(): memory() gives no fencing tokens; allowed is a call without ifToken.',
+      'forceRelease(): memory() gives no fencing tokens; call it without ifToken.',
     );
     store.delay('forceRelease');
     const late = outcome(locks.forceRelease('goods:300'));
@@ -260,7 +260,7 @@ describe('forceRelease()', () => {
     expect(late.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', resource: 'goods:300' });
     const cannot = createTestLocks({ clock, store: Object.assign(store, { forceRelease: undefined }) });
     await expect(cannot.forceRelease('goods:300')).rejects.toThrow(
-      'forceRelease(): memory() cannot end the hold of another; allowed is a store that can, such as token().',
+      'forceRelease(): memory() cannot end the hold of another; use a store that can, such as token().',
     );
   });
 

@@ -62,7 +62,7 @@ describe('a lock that ends in a transaction', () => {
 
   it('needs a function', () => {
     expect(() => start({ inTransaction: true as never })).toThrow(
-      'inTransaction is true; allowed is a function that returns a boolean',
+      'inTransaction is true; expected a function that returns a boolean',
     );
   });
 });

@@ -425,7 +425,7 @@ describe('lead()', () => {
   it('refuses options that cannot work', () => {
     const { locks, store } = faultyLocks();
     expect(() => locks.lead('report', { ttlMs: 1 })).toThrow(
-      new LockConfigError('lead(): ttlMs is 1; allowed is a number of milliseconds from 50 to 31536000000.'),
+      new LockConfigError('lead(): ttlMs is 1; expected a number of milliseconds from 50 to 31536000000.'),
     );
     expect(() => locks.lead('report', { waitMs: 5 } as LeadOptions)).toThrow(/there is no option waitMs/);
     expect(() => locks.lead('', {})).toThrow(LockKeyError);

@@ -128,7 +128,7 @@ describe('local()', () => {
       ['Goods.count', undefined, 'stock'],
     ]);
     await expect(goods.fail(4)).rejects.toThrow(
-      'Goods.fail: the result of the label function is a Promise; allowed is a string.',
+      'Goods.fail: the result of the label function is a Promise; expected a string.',
     );
   });
 
@@ -139,7 +139,7 @@ describe('local()', () => {
         async buy(_id: number) {}
       }
       return Goods;
-    }).toThrow('@Locked of Goods.buy: label is 7; allowed is a string or a function.');
+    }).toThrow('@Locked of Goods.buy: label is 7; expected a string or a function.');
     expect(() => createTestLocks({ label: 'every call' } as never)).toThrow('there is no option label');
   });
 });

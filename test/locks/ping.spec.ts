@@ -61,7 +61,7 @@ describe('the list of a store', () => {
       .next()
       .catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockConfigError);
-    expect((error as Error).message).toBe('list(): memory() cannot list its locks; allowed is a store with `list`.');
+    expect((error as Error).message).toBe('list(): memory() cannot list its locks; use a store with `list`.');
   });
 
   it('is there in memory, also with a lock delay', async () => {

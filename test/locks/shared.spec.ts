@@ -166,7 +166,7 @@ describe('permits', () => {
   });
 
   it.each([0, 1.5, -1, Infinity, 2_000_000])('must be a whole number: not %s', async (permits) => {
-    await expect(faultyLocks().locks.acquire('goods:300', { permits })).rejects.toThrow(/permits is .*; allowed is/);
+    await expect(faultyLocks().locks.acquire('goods:300', { permits })).rejects.toThrow(/permits is .*; expected/);
   });
 
   it('cannot be combined with mode', async () => {
@@ -186,7 +186,7 @@ describe('a store without the mode', () => {
   it('gets no request, and the error names the store', async () => {
     const { locks, without } = locksOn({ name: 'plain()', modes: ['exclusive'] });
     await expect(without.acquire('goods:300', shared)).rejects.toThrow(
-      new LockConfigError('mode: plain() does not lock shared; allowed is exclusive.', { resource: 'goods:300' }),
+      new LockConfigError('mode: plain() does not support shared; use exclusive.', { resource: 'goods:300' }),
     );
     expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
   });
@@ -194,7 +194,7 @@ describe('a store without the mode', () => {
   it('is exclusive if it declares no modes', async () => {
     const { without } = locksOn({ name: undefined, modes: undefined });
     await expect(without.acquire('goods:300', { permits: 2 })).rejects.toThrow(
-      'permits: this store does not lock with permits; allowed is exclusive.',
+      'permits: this store does not support permits; use exclusive.',
     );
     expect(await without.tryAcquire('goods:300')).not.toBeNull();
   });

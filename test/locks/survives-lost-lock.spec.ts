@@ -194,14 +194,14 @@ describe('survivesLostLock()', () => {
     await expect(check(using, isRight, { files: /nowhere/ })).rejects.toThrow(/No await of the call/);
     const stuck = (): Promise<void> => locks.using('sum', () => new Promise(() => undefined));
     await expect(check(stuck, isRight, { timeoutMs: 50 })).rejects.toThrow('the call has not settled within 50 ms');
-    await expect(check(using, isRight, { locks: [] })).rejects.toThrow(/allowed is a LockService/);
+    await expect(check(using, isRight, { locks: [] })).rejects.toThrow(/expected a LockService/);
     await expect(check(using, isRight, { unknown: 1 })).rejects.toThrow(/there is no option unknown/);
   });
 
   it('runs once at a time, and leaves promises as they were', async () => {
     const before = Object.getOwnPropertyDescriptor(Promise.prototype, 'constructor');
     const check = survivesLostLock(() => locks.using('sum', (lock) => addOne(lock)), isRight, { setup, locks });
-    await expect(survivesLostLock(() => undefined, isRight, { locks })).rejects.toThrow(/runs already/);
+    await expect(survivesLostLock(() => undefined, isRight, { locks })).rejects.toThrow(/is already running/);
     await check;
     expect(Object.getOwnPropertyDescriptor(Promise.prototype, 'constructor')).toEqual(before);
     expect(Promise.resolve(1).constructor).toBe(Promise);

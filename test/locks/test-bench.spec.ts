@@ -143,11 +143,11 @@ describe('createTestBench()', () => {
       await bench.occupy('goods:1');
       await bench.locks.using('goods:300', async () => {
         await expect(bench.occupy('goods:300')).rejects.toThrow(
-          'occupy(): somebody holds goods:300; allowed is a lock that is free. Calls hold goods:300, and the bench ' +
+          'occupy(): goods:300 is already held; expected a free lock. Calls hold goods:300, and the bench ' +
             'occupies goods:1.',
         );
       });
-      await expect(bench.occupy('goods:1')).rejects.toThrow('somebody holds goods:1');
+      await expect(bench.occupy('goods:1')).rejects.toThrow('goods:1 is already held');
       await (await bench.occupy('goods:300')).release();
     });
 
@@ -284,12 +284,12 @@ describe('createTestBench()', () => {
 
   it('refuses options that cannot work', async () => {
     expect(() => createTestBench({ ttlMs: 1 })).toThrow(LockConfigError);
-    expect(() => createTestBench({ clock: {} as ManualClock })).toThrow('allowed is a ManualClock');
+    expect(() => createTestBench({ clock: {} as ManualClock })).toThrow('expected a ManualClock');
     await expect(bench.occupy('goods:300', { forMs: -1 })).rejects.toThrow(LockConfigError);
     await expect(bench.occupy('')).rejects.toMatchObject({ code: 'LOCK_KEY' });
-    expect(() => createTestLocks({ bench: {} as TestBench })).toThrow('allowed is the result of createTestBench()');
-    expect(() => createTestLocks({ bench, clock: new ManualClock() })).toThrow('there are bench and clock');
-    expect(() => createTestLocks({ bench, store: memory() })).toThrow('there are bench and store');
+    expect(() => createTestLocks({ bench: {} as TestBench })).toThrow('expected the result of createTestBench()');
+    expect(() => createTestLocks({ bench, clock: new ManualClock() })).toThrow('bench and clock are both set');
+    expect(() => createTestLocks({ bench, store: memory() })).toThrow('bench and store are both set');
   });
 
   describe('of an application', () => {

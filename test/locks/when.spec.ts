@@ -119,7 +119,7 @@ describe('when', () => {
     given = result();
     const error = await shop.sell().catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockConfigError);
-    expect(String(error)).toMatch(/Shop\.sell: the result of the when function is .*; allowed is true or false/);
+    expect(String(error)).toMatch(/Shop\.sell: the result of the when function is .*; expected true or false/);
   });
 
   it('throws what it throws, and neither onBusy nor onUnavailable applies', async () => {
@@ -148,7 +148,7 @@ describe('when', () => {
       }
       return Wrong;
     };
-    const allowed = 'allowed is a function that returns true or false, not a promise';
+    const allowed = 'expected a function that returns true or false, not a promise';
     expect(decorate(async () => true)).toThrow(allowed);
     expect(decorate(function* () {})).toThrow(allowed);
     expect(decorate(true)).toThrow(allowed);

@@ -163,8 +163,8 @@ describe('bindLocks()', () => {
   it('refuses what is neither an instance, a lock service nor a name', () => {
     const locks = createTestLocks();
     const stock = new Stock(new Catalogue());
-    expect(() => bindLocks(7 as never, locks)).toThrow(/bindLocks\(\): the instance is 7; allowed is an object/);
-    expect(() => bindLocks(stock, {} as never)).toThrow(/the lock service is a plain object; allowed is a LockService/);
+    expect(() => bindLocks(7 as never, locks)).toThrow(/bindLocks\(\): the instance is 7; expected an object/);
+    expect(() => bindLocks(stock, {} as never)).toThrow(/the lock service is a plain object; expected a LockService/);
     expect(() => bindLocks(stock, locks, '')).toThrow(/bindLocks\(\): name is ""/);
   });
 });

@@ -186,8 +186,8 @@ describe.each(PLATFORMS)('a value that cannot form a key on %s', (platform) => {
   it.each<[string, RequestInit, string]>([
     ['/query', {}, "The query parameter 'id' is missing."],
     ['/query?id=', {}, "The query parameter 'id' is empty."],
-    ['/query?id=1&id=2', {}, "The query parameter 'id' is an array; allowed is one value."],
-    ['/whole-query?id=1&id=2', {}, "The query parameter 'id' is an array; allowed is one value."],
+    ['/query?id=1&id=2', {}, "The query parameter 'id' is an array; expected one value."],
+    ['/whole-query?id=1&id=2', {}, "The query parameter 'id' is an array; expected one value."],
     ['/whole-query', {}, "The query parameter 'id' is missing."],
     ['/path/1', {}, "The path parameter 'size' is missing."],
     ['/header', {}, "The header 'X-Tenant' is missing."],
@@ -196,7 +196,7 @@ describe.each(PLATFORMS)('a value that cannot form a key on %s', (platform) => {
     [
       '/body',
       { method: 'POST', headers: json, body: '{"shop":{"name":{}}}' },
-      "The body's property 'shop.name' is an object; allowed is a string, a number or a boolean.",
+      "The body's property 'shop.name' is an object; expected a string, a number or a boolean.",
     ],
     ['/property', { method: 'POST', headers: json, body: '{"id":null}' }, "The body's property 'id' is null."],
     ['/many', {}, "The query parameter 'ids' is missing."],
@@ -263,7 +263,7 @@ it('names the property of a message of a gateway', async () => {
   await once(socket as never, 'connect');
   const exception = once(socket as never, 'exception');
   socket.emit('buy', { id: ['1', '2'] });
-  const message = "The payload's property 'id' is an array; allowed is one value.";
+  const message = "The payload's property 'id' is an array; expected one value.";
   expect(await exception).toEqual([{ status: 'error', code: 'LOCK_KEY', message }]);
   expect(app.logged).toEqual([]);
   socket.disconnect();

@@ -187,7 +187,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     'an option value that is not allowed',
     LockConfigError,
-    /^@Locked of GoodsService\.buy: ttlMs is 1; allowed is/,
+    /^@Locked of GoodsService\.buy: ttlMs is 1; expected/,
     () => {
       class GoodsService {
         @Locked('goods', { ttlMs: 1 })
@@ -211,7 +211,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     'an unknown onBusy',
     LockConfigError,
-    /^@Locked of GoodsService\.buy: onBusy is "wait"; allowed is "throw", "skip" or a function/,
+    /^@Locked of GoodsService\.buy: onBusy is "wait"; expected "throw", "skip" or a function/,
     () => {
       class GoodsService {
         @Locked('goods', { onBusy: 'wait' as 'skip' })
@@ -223,7 +223,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     'an unknown onUnavailable',
     LockConfigError,
-    /^@Locked of GoodsService\.buy: onUnavailable is "run"; allowed is "throw", "skip" or a function/,
+    /^@Locked of GoodsService\.buy: onUnavailable is "run"; expected "throw", "skip" or a function/,
     () => {
       class GoodsService {
         @Locked('goods', { onUnavailable: 'run' as 'skip' })
@@ -288,7 +288,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     '@LockScope: an option that is not allowed',
     LockConfigError,
-    /onLost is .*no.*; allowed is/,
+    /onLost is .*no.*; expected/,
     () => {
       class GoodsService {
         @LockScope({ onLost: 'no' as never })

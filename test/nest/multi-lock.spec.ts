@@ -208,7 +208,7 @@ describe.each(PLATFORMS)('several locks on %s', (platform) => {
     ['a list in a list', 'cart', { ids: [[1]] }, 'is an array'],
     ['an element that cannot form a key', 'cart', { ids: [1, null] }, 'is null'],
     ['too many', 'cart', { ids: Array.from({ length: 1_001 }, (_, i) => i) }, 'has 1001 elements'],
-    ['a list that is not spread', 'shops', { ids: [1], shops: ['a'] }, "'shops' is an array; allowed is one value"],
+    ['a list that is not spread', 'shops', { ids: [1], shops: ['a'] }, "'shops' is an array; expected one value"],
   ])('%s is a 400, and nothing is locked', async (_, path, body, message) => {
     const response = await post(`/${path}`, body);
     expect([response.status, response.body.message]).toEqual([400, expect.stringContaining(message)]);

@@ -104,7 +104,7 @@ describe('an application on a Redis that evicts locks', () => {
 
   it('is refused any other value', async () => {
     const failed = create({ checks: { server: 'never' as never } });
-    await expect(failed).rejects.toThrow('server is "never"; allowed is "warn" or "error" or "off"');
+    await expect(failed).rejects.toThrow('server is "never"; expected "warn" or "error" or "off"');
   });
 });
 

@@ -158,15 +158,15 @@ describe('the metrics of Prometheus', () => {
   it('refuse a register that has them, and options that are not allowed', () => {
     collect();
     expect(() => collectLockMetrics({ register })).toThrow(
-      'collectLockMetrics(): the register has redis_lock_acquire_duration_seconds already; ' +
-        'allowed is one collection for a register and prefix.',
+      'collectLockMetrics(): the register already has redis_lock_acquire_duration_seconds; ' +
+        'use one collection for each register and prefix.',
     );
     const refused = (options: object) => () => collectLockMetrics({ register: new Registry(), ...options });
-    expect(refused({ prefix: '1-' })).toThrow('prefix is "1-"; allowed is the start of a metric name');
-    expect(refused({ buckets: [1, 1] })).toThrow('buckets is an array; allowed is a list of rising numbers of seconds');
-    expect(refused({ buckets: [1, Infinity] })).toThrow('allowed is a list of rising numbers of seconds');
-    expect(refused({ register: {} })).toThrow('register is a plain object; allowed is a Registry of prom-client');
-    expect(refused({ familyOf: 'goods' })).toThrow('familyOf is "goods"; allowed is a function');
-    expect(refused({ maxFamilies: 0 })).toThrow('maxFamilies is 0; allowed is a whole number from 1 to 100000');
+    expect(refused({ prefix: '1-' })).toThrow('prefix is "1-"; expected the start of a metric name');
+    expect(refused({ buckets: [1, 1] })).toThrow('buckets is an array; expected a list of rising numbers of seconds');
+    expect(refused({ buckets: [1, Infinity] })).toThrow('expected a list of rising numbers of seconds');
+    expect(refused({ register: {} })).toThrow('register is a plain object; expected a Registry of prom-client');
+    expect(refused({ familyOf: 'goods' })).toThrow('familyOf is "goods"; expected a function');
+    expect(refused({ maxFamilies: 0 })).toThrow('maxFamilies is 0; expected a whole number from 1 to 100000');
   });
 });

@@ -166,11 +166,9 @@ describe('withMemoryLocks()', () => {
   });
 
   it('refuses what is neither a builder nor a clock', () => {
-    expect(() => withMemoryLocks({} as never)).toThrow(
-      /withMemoryLocks\(\): the builder is a plain object; allowed is/,
-    );
+    expect(() => withMemoryLocks({} as never)).toThrow(/withMemoryLocks\(\): the builder is a plain object; expected/);
     const builder = Test.createTestingModule({});
-    expect(() => withMemoryLocks(builder, { clock: 7 as never })).toThrow(/clock is 7; allowed is a Clock/);
+    expect(() => withMemoryLocks(builder, { clock: 7 as never })).toThrow(/clock is 7; expected a Clock/);
     expect(() => withMemoryLocks(builder, { time: 7 } as never)).toThrow(/there is no option time/);
   });
 });

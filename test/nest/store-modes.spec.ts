@@ -105,7 +105,7 @@ describe('an application does not start', () => {
     const error = await startErrorOf(startApp({ locks, providers: [CatalogueService] }));
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toBe(
-      `@Locked of CatalogueService.read: mode: ${name} does not lock shared; allowed is exclusive.\n` +
+      `@Locked of CatalogueService.read: mode: ${name} does not support shared; use exclusive.\n` +
         'Leave the option out, or lock by a module instance whose store can do it, such as token().',
     );
   });
@@ -115,7 +115,7 @@ describe('an application does not start', () => {
     const setUp = { locks, providers: [CatalogueService], controllers: [SupplierController] };
     const error = await startErrorOf(startApp(setUp));
     expect((error as Error).message).toMatch(
-      /^@Locked of SupplierController.order: permits: quorum\(\) does not lock with permits; allowed is exclusive or shared\.\n/,
+      /^@Locked of SupplierController.order: permits: quorum\(\) does not support permits; use exclusive or shared\.\n/,
     );
   });
 
@@ -159,7 +159,7 @@ describe('an application starts', () => {
     const app = await startApp({ locks: { ...START, store: redisson() }, providers: [Plain] });
     expect(await app.nest.get(Plain).replace('books')).toBe('books');
     await expect(app.locks.acquire('catalogue:books', { permits: 2 })).rejects.toThrow(
-      'permits: redisson() does not lock with permits; allowed is exclusive.',
+      'permits: redisson() does not support permits; use exclusive.',
     );
   });
 

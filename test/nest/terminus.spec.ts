@@ -182,8 +182,8 @@ describe('the health indicator', () => {
   });
 
   it.each([
-    [{ name: 'unknown' }, /there is no module instance "unknown"; allowed is the name of a RedisLockModule/],
-    [{ timeout: 0 }, /isHealthy\(\): timeout is 0; allowed is a number of milliseconds/],
+    [{ name: 'unknown' }, /there is no module instance "unknown"; expected the name of a RedisLockModule/],
+    [{ timeout: 0 }, /isHealthy\(\): timeout is 0; expected a number of milliseconds/],
     [{ timeoutMs: 5 } as HealthOptions, /isHealthy\(\): there is no option timeoutMs/],
   ])('refuses %j', async (options, message) => {
     await start({ store: memory() });

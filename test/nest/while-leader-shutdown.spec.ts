@@ -127,8 +127,8 @@ describe('a method that cannot lead', () => {
     class OtherModule {}
     const module = await Test.createTestingModule({ imports: [LocksModule, OtherModule] }).compile();
     await expect(module.init()).rejects.toThrow(
-      '@WhileLeader of Factored.run: its module sees no LockService; allowed is a module that imports ' +
-        'RedisLockModule, or one that is global.',
+      '@WhileLeader of Factored.run: its module does not see LockService; import RedisLockModule ' +
+        'in that module, or make it global.',
     );
   });
 

@@ -151,7 +151,7 @@ describe('@WhileLeader', () => {
       providers: [Scoped],
     }).compile();
     await expect(module.init()).rejects.toThrow(
-      '@WhileLeader of Scoped.run: its class is request-scoped or transient; allowed is a singleton.',
+      '@WhileLeader of Scoped.run: its class is request-scoped or transient; expected a singleton.',
     );
   });
 });
@@ -167,11 +167,11 @@ describe('the decoration', () => {
 
   it('refuses what cannot work', () => {
     expect(decorate('report:<id>')).toThrow(
-      '@WhileLeader of Jobs.run: the resource is "report:<id>"; allowed is a resource without placeholders, such as report.',
+      '@WhileLeader of Jobs.run: the resource is "report:<id>"; expected a resource without placeholders, such as report.',
     );
-    expect(decorate('')).toThrow('allowed is a resource without placeholders');
-    expect(decorate(() => 'report')).toThrow('allowed is a resource without placeholders');
-    expect(decorate('report', { ttlMs: 1 })).toThrow('@WhileLeader of Jobs.run: ttlMs is 1; allowed is');
+    expect(decorate('')).toThrow('expected a resource without placeholders');
+    expect(decorate(() => 'report')).toThrow('expected a resource without placeholders');
+    expect(decorate('report', { ttlMs: 1 })).toThrow('@WhileLeader of Jobs.run: ttlMs is 1; expected');
     expect(decorate('report', { waitMs: 1 })).toThrow('there is no option waitMs');
     expect(() => {
       class Twice {
@@ -180,7 +180,7 @@ describe('the decoration', () => {
         run(): void {}
       }
       return Twice;
-    }).toThrow('Twice.run: there is a second @WhileLeader; one is allowed.');
+    }).toThrow('Twice.run: there is a second @WhileLeader; a method may have one.');
     expect(() => {
       class Static {
         @WhileLeader('report')

@@ -141,7 +141,7 @@ function errorOfCall(error: LockUnavailableError, resource: string, elapsedMs: n
 
 function permitsMismatch(permits: number, { resource, mode }: RejectedCall): LockConfigError {
   const message = `${resource} is held with one of ${permits} permits, and one of ${mode} was requested`;
-  return new LockConfigError(`${message}; allowed is the same number for all callers.`, { resource });
+  return new LockConfigError(`${message}; expected the same number for all callers.`, { resource });
 }
 
 function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapsedMs: number): LockTimeoutError {
@@ -224,8 +224,8 @@ export function outageError(
  */
 export function upgradeError(resource: string, held: LockMode, wanted: LockMode): LockReentryError {
   const modes = `${format(held)}, which does not cover ${format(wanted)}`;
-  const allowed = 'to release it first, or to acquire the other mode from the start';
-  return new LockReentryError(`${resource} is already held by the caller, ${modes}; allowed is ${allowed}.`, {
+  const advice = 'release it first, or acquire the other mode from the start';
+  return new LockReentryError(`${resource} is already held by the caller, ${modes}; ${advice}.`, {
     resource,
   });
 }
@@ -238,8 +238,8 @@ export function unsupportedMode(resource: string, mode: LockMode, capabilities: 
 /** Returns what a store cannot do, and which modes it allows. */
 export function describeUnsupportedMode(capabilities: StoreCapabilities, mode: LockMode): string {
   const { name = 'this store' } = capabilities;
-  const [option, wanted] = typeof mode === 'number' ? ['permits', 'with permits'] : ['mode', mode];
-  return `${option}: ${name} does not lock ${wanted}; allowed is ${modesOf(capabilities).join(' or ')}`;
+  const [option, wanted] = typeof mode === 'number' ? ['permits', 'permits'] : ['mode', mode];
+  return `${option}: ${name} does not support ${wanted}; use ${modesOf(capabilities).join(' or ')}`;
 }
 
 /** Returns the error for a lease that is shorter than the store allows. Undefined if it is not. */
@@ -250,7 +250,7 @@ export function tooShortLease(
 ): LockConfigError | undefined {
   if (shortestLease === undefined || leaseMs >= shortestLease.ms) return undefined;
   const { ms, reason } = shortestLease;
-  const message = `the lease is ${leaseMs} ms; allowed by ttlMs and maxHoldMs is ${ms} or more: ${reason}.`;
+  const message = `the lease is ${leaseMs} ms; ttlMs and maxHoldMs must allow ${ms} or more: ${reason}.`;
   return new LockConfigError(message, resource === undefined ? {} : { resource });
 }
 
@@ -261,9 +261,9 @@ export function describeUnsupportedForce(
 ): string | undefined {
   const { name = 'this store', fencing } = capabilities;
   if (forceRelease === undefined)
-    return `forceRelease(): ${name} cannot end the hold of another; allowed is a store that can, such as token().`;
+    return `forceRelease(): ${name} cannot end the hold of another; use a store that can, such as token().`;
   if (ifToken === undefined || fencing) return undefined;
-  return `forceRelease(): ${name} gives no fencing tokens; allowed is a call without ifToken.`;
+  return `forceRelease(): ${name} gives no fencing tokens; call it without ifToken.`;
 }
 
 function format(mode: LockMode): string {

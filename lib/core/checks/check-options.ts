@@ -3,7 +3,7 @@ import { formatName, formatValue } from '../format-value.js';
 
 /** What an option may be. */
 export interface OptionRule {
-  /** Completes "allowed is …" in the error. */
+  /** Completes "expected …" in the error. */
   readonly allowed: string;
   readonly fits: (value: unknown) => boolean;
   /** The rules of the options in it, if the value is an object. */
@@ -101,7 +101,7 @@ export function checkValue(place: string, what: string, value: unknown, { allowe
   } catch {
     // An object whose properties cannot be read is not allowed.
   }
-  if (!isAllowed) throw new LockConfigError(`${place}: ${what} is ${formatValue(value)}; allowed is ${allowed}.`);
+  if (!isAllowed) throw new LockConfigError(`${place}: ${what} is ${formatValue(value)}; expected ${allowed}.`);
 }
 
 /**
@@ -133,7 +133,7 @@ export function isOptionsObject(value: unknown): value is object {
 /** @throws LockConfigError if the options are not an object, or cannot be read. */
 function namesOf<T extends object>(place: string, given: T): (keyof T & string)[] {
   if (!isOptionsObject(given)) {
-    throw new LockConfigError(`${place}: the options are ${formatValue(given)}; allowed is a plain object.`);
+    throw new LockConfigError(`${place}: the options are ${formatValue(given)}; expected a plain object.`);
   }
   try {
     return Object.keys(given) as (keyof T & string)[];
@@ -151,7 +151,7 @@ function read<T extends object>(place: string, given: T, option: keyof T & strin
 }
 
 function unreadable(what: string, cause: unknown): LockConfigError {
-  return new LockConfigError(`${what} cannot be read (${messageOf(cause)}); allowed is a plain object.`, { cause });
+  return new LockConfigError(`${what} cannot be read (${messageOf(cause)}); expected a plain object.`, { cause });
 }
 
 function unknownOption(place: string, option: string, known: readonly string[], path: string): LockConfigError {

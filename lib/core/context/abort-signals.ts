@@ -1,6 +1,6 @@
 import { LockConfigError, messageOf } from '../errors.js';
 
-/** Completes "allowed is …". Classes differ between realms and polyfills, so signals are known by their shape. */
+/** Completes "expected …". Classes differ between realms and polyfills, so signals are known by their shape. */
 export const ABORT_SIGNAL_SHAPE =
   'an AbortSignal: an object with a boolean `aborted`, addEventListener() and removeEventListener()';
 
@@ -73,7 +73,7 @@ function listenTo(signal: AbortSignal): SignalListener {
     signal.addEventListener('abort', listener.onAborted, { once: true });
   } catch (cause) {
     throw new LockConfigError(
-      `signal: its addEventListener() failed (${messageOf(cause)}); allowed is ${ABORT_SIGNAL_SHAPE}.`,
+      `signal: its addEventListener() failed (${messageOf(cause)}); expected ${ABORT_SIGNAL_SHAPE}.`,
       { cause },
     );
   }

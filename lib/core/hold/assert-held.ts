@@ -19,14 +19,14 @@ export function assertHeldAround(
   lock.assertHeld();
   if (mode === 'shared' || lock.grant.mode === 'exclusive') return lock;
   throw new LockNotHeldError(
-    `${resource} is held with others, and this code needs it alone; allowed is an exclusive hold, or mode: 'shared'.`,
+    `${resource} is held with others, and this code needs it alone; use an exclusive hold, or mode: 'shared'.`,
     { resource },
   );
 }
 
 function notHeld(resource: string): LockNotHeldError {
   return new LockNotHeldError(
-    `${resource} is not held here; allowed is a call inside using(), a @Locked method or a lock scope that has it. ` +
+    `${resource} is not held here; call this inside using(), a @Locked method or a lock scope that has it. ` +
       'A lock of acquire() has an assertHeld() of its own.',
     { resource },
   );

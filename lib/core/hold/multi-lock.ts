@@ -34,7 +34,7 @@ export class MultiLock implements Hold {
     const lock = this.byResource.get(resource);
     if (lock !== undefined) return lock;
     throw new LockKeyError(
-      `${formatValue(resource)} is not among these locks; allowed is ${shortened(this.resources.join(', '))}.`,
+      `${formatValue(resource)} is not among these locks; expected ${shortened(this.resources.join(', '))}.`,
       { resource },
     );
   }

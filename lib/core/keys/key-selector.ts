@@ -27,7 +27,7 @@ export function createKeySelectorFactory(options: KeyOptions): KeySelectorFactor
     const matches = compileGlob(match);
     if (matches === undefined) {
       const allowed = 'a glob whose brackets are closed. Write \\[ for a bracket that stands for itself';
-      throw new LockConfigError(`list(): match is ${formatValue(match)}; allowed is ${allowed}.`);
+      throw new LockConfigError(`list(): match is ${formatValue(match)}; expected ${allowed}.`);
     }
     return {
       pattern: patternOf(prefix, match),
@@ -42,7 +42,7 @@ export function createKeySelectorFactory(options: KeyOptions): KeySelectorFactor
 function refuseKeyFunction(): never {
   throw new LockConfigError(
     'list(): the module has a `key` function, and the resource of a key cannot be computed back; ' +
-      'allowed is a module with `prefix` and `hashTag`.',
+      'use `prefix` and `hashTag` instead.',
   );
 }
 

@@ -38,6 +38,6 @@ export function readList(
   const problem =
     length === 0
       ? 'is an empty array: there is nothing to lock'
-      : `has ${length} items; allowed is 1 to ${MAX_RESOURCES}`;
+      : `has ${length} items; expected 1 to ${MAX_RESOURCES}`;
   throw new LockKeyError(`${describe()} ${problem}.`, { placeholder });
 }

@@ -30,7 +30,9 @@ export class IoredisCluster implements ClusterClient {
     const { keyPrefix = '', redisOptions, natMap } = (cluster as { readonly options?: Options }).options ?? {};
     const nodePrefix = redisOptions?.keyPrefix ?? '';
     if (nodePrefix !== '' && nodePrefix !== keyPrefix) {
-      throw new LockConfigError('redis: keyPrefix and redisOptions.keyPrefix of a Cluster are two; allowed is one.');
+      throw new LockConfigError(
+        'redis: keyPrefix and redisOptions.keyPrefix of a Cluster differ; use only one of them.',
+      );
     }
     this.keyPrefix = keyPrefix;
     this.addedPrefix = nodePrefix === '' ? keyPrefix : '';

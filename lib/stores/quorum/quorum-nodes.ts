@@ -48,9 +48,9 @@ export function openNodes(
   const { length } = given;
   const why = 'a majority has to survive the loss of a node, and an even number survives no more losses than one less';
   if (length < 3 || length % 2 === 0)
-    throw refused(`there are ${length} nodes; allowed is an odd number from 3 up: ${why}`);
+    throw refused(`there are ${length} nodes; expected an odd number from 3 up: ${why}`);
   for (const [i, address] of given.entries()) {
-    if (isNodeRedis(address)) throw refused(`node ${i + 1} is a node-redis client; allowed is fromNodeRedis(client)`);
+    if (isNodeRedis(address)) throw refused(`node ${i + 1} is a node-redis client; use fromNodeRedis(client)`);
     if (!isAddress(address))
       throw refused(`node ${i + 1} is neither a URL, ioredis options nor a client of one server`);
   }

@@ -87,9 +87,7 @@ class RedissonStore implements LockStore {
     this.serverOf = this.topology.serverOf?.bind(this.topology);
     if (fencing && this.topology.prefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';
-      throw new LockConfigError(
-        `redisson: fencing and a client with keyPrefix exclude each other; allowed is ${advice}.`,
-      );
+      throw new LockConfigError(`redisson: fencing does not work with the keyPrefix of a client; use ${advice}.`);
     }
     this.capabilities = {
       name: 'redisson()',

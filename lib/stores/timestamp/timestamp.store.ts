@@ -302,6 +302,6 @@ class TimestampStore implements LockStore {
 function oneServer(client: ServerClient | ClusterClient): ServerClient {
   if (!isCluster(client)) return client;
   throw new LockConfigError(
-    'redis is a Cluster, which store timestamp() cannot use; allowed is one Redis, or token() or redisson().',
+    'redis is a Cluster, which timestamp() does not support; use one Redis, or token() or redisson().',
   );
 }

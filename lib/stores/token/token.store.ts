@@ -272,6 +272,6 @@ function replicaAcks(
   const connection = topology.nodeOf('')?.connection.client.open('replicas');
   if (connection !== undefined) return new ReplicaAcks(connection, topology, demand, clock, requestTimeoutMs, log);
   throw new LockConfigError(
-    'replicas: it takes a second connection; allowed is a URL, options, or an ioredis client or Cluster.',
+    'replicas: they need a second connection; redis must be a URL, options, or an ioredis client or Cluster.',
   );
 }

@@ -109,15 +109,15 @@ describe('a fence for SQL', () => {
   );
 
   it.each<[what: string, make: () => unknown, message: RegExp]>([
-    ['5 as table', () => new SqlFence('postgres', { table: 5 as never }), /^SqlFence: table is 5; allowed is a name/],
-    ['null as options', () => new SqlFence('postgres', null as never), /^SqlFence: the options are null; allowed is/],
+    ['5 as table', () => new SqlFence('postgres', { table: 5 as never }), /^SqlFence: table is 5; expected a name/],
+    ['null as options', () => new SqlFence('postgres', null as never), /^SqlFence: the options are null; expected/],
     ['an unknown option', () => new SqlFence('mysql', { constructor: 1 } as never), /no option constructor; .* table/],
     [
       'an object as dialect',
       () => new SqlFence(Object.create(null)),
       /^SqlFence: dialect is an object without a class/,
     ],
-    ['a number as `run`', () => new SqlFence('mysql').open(5 as never, 'x', 5), /`run` is 5; allowed is a function/],
+    ['a number as `run`', () => new SqlFence('mysql').open(5 as never, 'x', 5), /`run` is 5; expected a function/],
   ])('throws a LockConfigError for %s', (_what, make, message) => {
     expect(make).toThrow(message);
     expect(make).toThrow(expect.objectContaining({ code: 'LOCK_CONFIG' }));

@@ -170,7 +170,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
     const client = redis.createClient({}) as unknown as RedisClient;
     expect(() => running.start({ ...PATIENT, redis: client })).toThrow('fromNodeRedis(client)');
     expect(() => running.start({ store: quorum([client, server.url, server.url]) })).toThrow(
-      'node 1 is a node-redis client; allowed is fromNodeRedis(client)',
+      'node 1 is a node-redis client; use fromNodeRedis(client)',
     );
     expect(() => new RedisFence(client, 'order:300')).toThrow('fromNodeRedis(client)');
   });

@@ -236,10 +236,10 @@ describe('the fencing token', () => {
 
   it('is enabled by the only option', () => {
     expect(() => redisson({ fancing: true } as object)).toThrow('there is no option fancing');
-    expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is 1; allowed is true or false');
+    expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is 1; expected true or false');
     for (const mistaken of [true, null, 'fencing']) {
       expect(() => redisson(mistaken as never)).toThrow(
-        /redisson\(\): the options are (?:true|null|"fencing"); allowed is a plain object/,
+        /redisson\(\): the options are (?:true|null|"fencing"); expected a plain object/,
       );
     }
   });

@@ -189,9 +189,9 @@ describe('a list that would not be whole', () => {
 describe('a list that is not allowed', () => {
   const refused: readonly [string, RedisLockModuleOptions, object, RegExp][] = [
     ['a key function', { key: (resource) => resource }, {}, /`key` function/],
-    ['an empty glob', {}, { match: '' }, /list\(\): match is ""; allowed is a glob over resources/],
+    ['an empty glob', {}, { match: '' }, /list\(\): match is ""; expected a glob over resources/],
     ['a glob without end', {}, { match: 'goods:[' }, /brackets are closed/],
-    ['a count of 0', {}, { count: 0 }, /list\(\): count is 0; allowed is a whole number from 1 to 100000/],
+    ['a count of 0', {}, { count: 0 }, /list\(\): count is 0; expected a whole number from 1 to 100000/],
     ['an unknown option', {}, { limit: 3 }, /list\(\): there is no option limit/],
   ];
 

@@ -233,7 +233,7 @@ describe('replicas: { min: 1 }', () => {
   );
 
   it('refuses a store without replication and a client it cannot duplicate', () => {
-    expect(() => instance({ store: memory() })).toThrow(/replicas: .* allowed is the store token\(\)/);
+    expect(() => instance({ store: memory() })).toThrow(/replicas: .* use the store token\(\)/);
     const client = new Redis(master.url, { lazyConnect: true });
     const call = client.call.bind(client);
     const methods = {

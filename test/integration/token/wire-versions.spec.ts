@@ -142,7 +142,7 @@ describe('an instance that meets the next wire version', () => {
   });
 
   it('refuses to release it by force', async () => {
-    const message = /wire version 2 holds the lock; allowed is a lock of wire version 1/;
+    const message = /wire version 2 holds the lock; expected wire version 1/;
     await here.admin.set(here.key, `${NEXT} 17`, 'PX', 60_000);
     await expect(locks.forceRelease('goods:300')).rejects.toThrow(message);
     await expect(locks.forceRelease('goods:300', { ifToken: 17 })).rejects.toThrow(message);

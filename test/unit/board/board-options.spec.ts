@@ -31,24 +31,24 @@ describe('the options of the board', () => {
       const error = refusal(options);
       expect(error).toBeInstanceOf(LockConfigError);
       expect((error as Error).message).toMatch(
-        /guards is missing or empty.*allowed is at least one guard, or unprotected: true/,
+        /guards is missing or empty.*give at least one guard, or unprotected: true/,
       );
       expect(asyncRefusal({ ...options, useFactory: () => ({}) })).toBeInstanceOf(LockConfigError);
     },
   );
 
   it.each([
-    [{ guards: [AdminGuard], unprotected: true }, /unprotected is true and there are guards/],
-    [{ guards: [undefined] }, /guards is an array; allowed is a list of guards/],
-    [{ guards: [AdminGuard], route: ':id' }, /route is ":id"; allowed is a path of letters/],
+    [{ guards: [AdminGuard], unprotected: true }, /unprotected and guards are both set/],
+    [{ guards: [undefined] }, /guards is an array; expected a list of guards/],
+    [{ guards: [AdminGuard], route: ':id' }, /route is ":id"; expected a path of letters/],
     [{ guards: [AdminGuard], route: 'locks?x' }, /route/],
     [{ guards: [AdminGuard], name: '' }, /name is ""/],
-    [{ guards: [AdminGuard], allowRelease: 'yes' }, /allowRelease is "yes"; allowed is true or false/],
-    [{ unprotected: true, hosts: 'example.com' }, /hosts is "example.com"; allowed is a list of host names/],
-    [{ unprotected: true, hosts: ['example.com:80'] }, /hosts is an array; allowed is a list of host names/],
+    [{ guards: [AdminGuard], allowRelease: 'yes' }, /allowRelease is "yes"; expected true or false/],
+    [{ unprotected: true, hosts: 'example.com' }, /hosts is "example.com"; expected a list of host names/],
+    [{ unprotected: true, hosts: ['example.com:80'] }, /hosts is an array; expected a list of host names/],
     [{ unprotected: true, hosts: ['*'] }, /hosts/],
-    [{ guards: [AdminGuard], who: 'me' }, /who is "me"; allowed is a function/],
-    [{ guards: [AdminGuard], imports: 1 }, /imports is 1; allowed is a list/],
+    [{ guards: [AdminGuard], who: 'me' }, /who is "me"; expected a function/],
+    [{ guards: [AdminGuard], imports: 1 }, /imports is 1; expected a list/],
     [{ guards: [AdminGuard], path: 'locks' }, /there is no option path; there are route, guards/],
   ])('refuses %j', (options, message) => {
     expect(refusal(options)).toBeInstanceOf(LockConfigError);

@@ -146,7 +146,7 @@ describe('a wrong URL', () => {
     'redis-sentinel://u:se,cret@a:x/locks',
     '/run/redis.sock?password=secret',
   ])('%j is refused without its password', (url) => {
-    expect(refusal(url)).toContain('Allowed is redis://user:password@host:6379/0, rediss:// for TLS');
+    expect(refusal(url)).toContain('Expected redis://user:password@host:6379/0, rediss:// for TLS');
     expect(refusal(url)).not.toContain('cret');
   });
 

@@ -40,7 +40,7 @@ describe('an error', () => {
     const openAdmin = (): Promise<never> => Promise.reject(new Error('it was opened'));
     const code = await run(['redis://:s3cret@a'], { version: '1.2.3', env: {}, terminal, openAdmin });
     expect(code).toBe(2);
-    expect(terminal.stderr.text).toMatch(/^error: unknown command 'redis:\/\/\*\*\*@a'\. Allowed is list, /);
+    expect(terminal.stderr.text).toMatch(/^error: unknown command 'redis:\/\/\*\*\*@a'\. Expected list, /);
   });
 
   it('of the arguments is shown without hostile characters', async () => {
@@ -58,7 +58,7 @@ describe('an error', () => {
   ])('of the URL %s is shown without its password, and with the whole example', async (url, shown) => {
     const { code, err } = await failedBy(new Error('it was opened'), { REDIS_URL: url });
     expect(code).toBe(2);
-    expect(err).toContain(`error: The URL of Redis is "${shown}". Allowed is redis://user:password@host:6379/0, `);
+    expect(err).toContain(`error: The URL of Redis is "${shown}". Expected redis://user:password@host:6379/0, `);
   });
 
   it('of a defect is shown without passwords in its stack', async () => {

@@ -37,7 +37,7 @@ describe('options', () => {
     ['fairness', 0, '"throughput" or "strict"'],
     ['fairness', null, '"throughput" or "strict"'],
     ['http', true, 'like { filter: true, retryAfterMs: 1000 }'],
-    ['http', { filter: 'no' }, 'the options of RedisLockModule: http.filter is "no"; allowed is true or false'],
+    ['http', { filter: 'no' }, 'the options of RedisLockModule: http.filter is "no"; expected true or false'],
     ['http', { retryAfterMs: -1 }, 'from 0'],
     ['http', { retryAfterMs: Infinity }, 'from 0'],
     ['http', { httpStatus: {} }, 'no option http.httpStatus; there are http.filter, http.status, http.retryAfterMs'],
@@ -53,7 +53,7 @@ describe('options', () => {
     ['http', { status: { LOCK_TIMEOUT: '409' } }, 'a whole number'],
     ['checks', 'fail', '"warn", "error", "off" or like { server: \'error\' }'],
     ['checks', null, '"warn", "error", "off"'],
-    ['checks', { server: 'fail' }, 'checks.server is "fail"; allowed is "warn" or "error" or "off"'],
+    ['checks', { server: 'fail' }, 'checks.server is "fail"; expected "warn" or "error" or "off"'],
     [
       'checks',
       { preflight: 'error' },
@@ -62,9 +62,9 @@ describe('options', () => {
     ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', {}, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', { timeoutMs: 50 }, '{ min: 1, timeoutMs: 50 }'],
-    ['replicas', { min: 0 }, 'replicas.min is 0; allowed is a whole number from 1 up'],
+    ['replicas', { min: 0 }, 'replicas.min is 0; expected a whole number from 1 up'],
     ['replicas', { min: Infinity }, 'from 1 up'],
-    ['replicas', { min: 1, timeoutMs: 0 }, 'replicas.timeoutMs is 0; allowed is a whole number from 1 to 500'],
+    ['replicas', { min: 1, timeoutMs: 0 }, 'replicas.timeoutMs is 0; expected a whole number from 1 to 500'],
     ['replicas', { min: 1, wait: 50 }, 'no option replicas.wait; there are replicas.min, replicas.timeoutMs'],
   ];
 
@@ -89,9 +89,7 @@ describe('options', () => {
 
   it('refuse a namespace beside a key function', () => {
     const start = () => resolveOptions({ namespace: 'shop', key: (resource) => resource });
-    expect(start).toThrow(
-      /^namespace: there is a `key` function, too, which makes whole keys; allowed is one of both\./,
-    );
+    expect(start).toThrow(/^namespace: there is also a `key` function, which makes whole keys; use only one of them\./);
   });
 
   it('refuse an unknown option, with the known ones in the error', () => {
@@ -113,13 +111,13 @@ describe('options', () => {
   });
 
   it('are checked against each other', () => {
-    expect(() => resolveOptions({ minHoldMs: 500, maxHoldMs: 400 })).toThrow('up to maxHoldMs, which is 400');
+    expect(() => resolveOptions({ minHoldMs: 500, maxHoldMs: 400 })).toThrow('at most maxHoldMs, which is 400');
   });
 
   it('have a default replicas.timeoutMs of 50, at most 500', () => {
     expect(resolveOptions({ replicas: { min: 2 } }).replicas).toEqual({ min: 2, timeoutMs: 50 });
     const slow = () => resolveOptions({ replicas: { min: 1, timeoutMs: 501 } });
-    expect(slow).toThrow('replicas.timeoutMs is 501; allowed is a whole number from 1 to 500');
+    expect(slow).toThrow('replicas.timeoutMs is 501; expected a whole number from 1 to 500');
   });
 
   it('have the default for an undefined value', () => {

@@ -117,7 +117,7 @@ describe('withLockScope', () => {
   it.each([undefined, null, 3, {}, { optionsFactory: 3 }])('refuses what is not an adapter: %p', (adapter) => {
     expect(() => withLockScope(adapter as unknown as Adapter)).toThrow(LockConfigError);
     expect(() => withLockScope(adapter as unknown as Adapter)).toThrow(
-      'allowed is an adapter for @nestjs-cls/transactional',
+      'expected an adapter for @nestjs-cls/transactional',
     );
   });
 
@@ -128,7 +128,7 @@ describe('withLockScope', () => {
     );
     const wrong = { onLost: 'rollback' } as unknown as { onLost: 'throw' };
     expect(() => withLockScope(new Adapter(), wrong)).toThrow(
-      'withLockScope(): onLost is "rollback"; allowed is "throw" or "ignore".',
+      'withLockScope(): onLost is "rollback"; expected "throw" or "ignore".',
     );
   });
 });

@@ -25,14 +25,14 @@ const check = (given: unknown) => () => checkOptions('client()', given as Option
 
 describe('checkOptions', () => {
   it.each<[given: unknown, message: string]>([
-    [{ unit: 'm' }, 'client(): unit is "m"; allowed is "s" or "ms".'],
-    [{ unit: null }, 'client(): unit is null; allowed is "s" or "ms".'],
-    [{ unit: new Map() }, 'client(): unit is an object of class Map; allowed is "s" or "ms".'],
-    [{ url: 'http://joe:secret@host' }, 'client(): url is "http://***@host"; allowed is a redis:// URL.'],
+    [{ unit: 'm' }, 'client(): unit is "m"; expected "s" or "ms".'],
+    [{ unit: null }, 'client(): unit is null; expected "s" or "ms".'],
+    [{ unit: new Map() }, 'client(): unit is an object of class Map; expected "s" or "ms".'],
+    [{ url: 'http://joe:secret@host' }, 'client(): url is "http://***@host"; expected a redis:// URL.'],
     [{ lease: 1 }, 'client(): there is no option lease; there are unit, url.'],
     [{ constructor: 1 }, 'client(): there is no option constructor; there are unit, url.'],
-    [null, 'client(): the options are null; allowed is a plain object.'],
-    ['unit', 'client(): the options are "unit"; allowed is a plain object.'],
+    [null, 'client(): the options are null; expected a plain object.'],
+    ['unit', 'client(): the options are "unit"; expected a plain object.'],
   ])('refuses %j and names what is allowed', (given, message) => {
     expect(check(given)).toThrow(new LockConfigError(message));
     expect(check(given)).toThrow(LockConfigError);

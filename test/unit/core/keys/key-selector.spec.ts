@@ -96,7 +96,7 @@ describe('a selector', () => {
 
   it('refuses a glob whose bracket has no end', () => {
     expect(() => createKeySelectorFactory(OPTIONS[0])('goods:[1')).toThrow(
-      'list(): match is "goods:[1"; allowed is a glob whose brackets are closed. ' +
+      'list(): match is "goods:[1"; expected a glob whose brackets are closed. ' +
         'Write \\[ for a bracket that stands for itself.',
     );
   });

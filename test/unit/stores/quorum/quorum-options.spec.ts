@@ -35,12 +35,12 @@ describe('quorum()', () => {
     [
       'has a nodeTimeoutMs of 0',
       [[a, b, c], { nodeTimeoutMs: 0 }],
-      /nodeTimeoutMs is 0; allowed is a number of milliseconds from 1 to 500/,
+      /nodeTimeoutMs is 0; expected a number of milliseconds from 1 to 500/,
     ],
     [
       'has a nodeTimeoutMs over 500',
       [[a, b, c], { nodeTimeoutMs: 501 }],
-      /nodeTimeoutMs is 501; allowed is a number of milliseconds from 1 to 500/,
+      /nodeTimeoutMs is 501; expected a number of milliseconds from 1 to 500/,
     ],
   ])('throws at start if it %s', (_, given, reason) => {
     const error = start(...given);

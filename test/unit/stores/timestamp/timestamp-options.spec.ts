@@ -6,11 +6,11 @@ import { HeldLease, HeldLeases } from '../../../../lib/stores/timestamp/held-lea
 
 describe('the options of timestamp()', () => {
   it.each([
-    [{ unit: 'm' }, 'unit is "m"; allowed is "s" or "ms"'],
-    [{ scripts: 1 }, 'scripts is 1; allowed is true or false'],
-    [{ retryCount: -1 }, 'retryCount is -1; allowed is a whole number'],
+    [{ unit: 'm' }, 'unit is "m"; expected "s" or "ms"'],
+    [{ scripts: 1 }, 'scripts is 1; expected true or false'],
+    [{ retryCount: -1 }, 'retryCount is -1; expected a whole number'],
     [{ retryCount: 1.5 }, 'retryCount is 1.5'],
-    [{ retryDelayMs: 0 }, 'retryDelayMs is 0; allowed is a number of milliseconds from 1'],
+    [{ retryDelayMs: 0 }, 'retryDelayMs is 0; expected a number of milliseconds from 1'],
     [{ lease: 10 }, 'there is no option lease; there are unit, scripts, retryCount, retryDelayMs'],
   ])('throw if they are %j', (options, message) => {
     const make = () => timestamp(options as TimestampOptions);
@@ -24,9 +24,7 @@ describe('the options of timestamp()', () => {
 
   it('throw at start if ttlMs is not a multiple of the unit', async () => {
     const start = (options: TimestampOptions, ttlMs: number) => LockRuntime.start({ store: timestamp(options), ttlMs });
-    expect(() => start({}, 1_500)).toThrow(
-      'ttlMs is 1500; allowed is a multiple of 1000, the resolution of the store.',
-    );
+    expect(() => start({}, 1_500)).toThrow('ttlMs is 1500; expected a multiple of 1000, the resolution of the store.');
     expect(() => start({}, 500)).toThrow(LockConfigError);
     await start({ unit: 'ms' }, 1_500).close();
     await start({}, 2_000).close();
@@ -38,7 +36,7 @@ describe('a lease that is too short for plain commands', () => {
 
   it('is refused at start', async () => {
     const start = (ttlMs: number) => LockRuntime.start({ store, ttlMs });
-    expect(() => start(999)).toThrow('the lease is 999 ms; allowed by ttlMs and maxHoldMs is 1000 or more: ');
+    expect(() => start(999)).toThrow('the lease is 999 ms; ttlMs and maxHoldMs must allow 1000 or more: ');
     expect(() => start(999)).toThrow(LockConfigError);
     await start(1_000).close();
   });
