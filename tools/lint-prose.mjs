@@ -104,10 +104,6 @@ const READ = {
 const acrossLines = (pattern) => new RegExp(pattern.source.replaceAll(' ', '\\s+'), `g${pattern.flags}`);
 const compiled = (words) => words.map(([pattern, instead]) => ({ pattern: acrossLines(pattern), instead }));
 const PATTERNS = compiled([...WORDS, ...PHRASES, SEMICOLON]);
-const WORD_PATTERNS = compiled([...WORDS, SEMICOLON]);
-/** Files that are being rewritten, and not searched for phrases yet. */
-const isRewritten = (path) =>
-  /^(?:docs|README\.md|SECURITY\.md|lib\/core\/lock-engine\.ts|lib\/core\/acquire\/acquire-loop\.ts)/.test(path);
 /** Strings of code may be names of commands or fixtures, so they are searched for phrases only. */
 const TEXT_PATTERNS = compiled(PHRASES);
 
@@ -149,9 +145,7 @@ function conflictMarkers(text) {
 function lint(path, text) {
   if (GENERATED_HEADER.test(text)) return [];
   const { prose, texts } = READ[extname(path)](path, text);
-  const words = isRewritten(path)
-    ? wordsIn(prose, WORD_PATTERNS)
-    : [...wordsIn(prose, PATTERNS), ...wordsIn(texts, TEXT_PATTERNS)];
+  const words = [...wordsIn(prose, PATTERNS), ...wordsIn(texts, TEXT_PATTERNS)];
   const found = [...longLines(path, text), ...conflictMarkers(text), ...words];
   return found.toSorted((a, b) => a.line - b.line).map(({ line, message }) => `${path}:${line}: ${message}`);
 }

@@ -1,4 +1,4 @@
-/** Headings of the API reference that stand below every name. They are no results of their own. */
+/** Headings of the API reference that stand below every name. They are not results of their own. */
 const PART =
   /<h([2-6])[^>]*>(?:Accessors|Call Signature|Constructors?|Default|Extended by|Extends|Get Signature|Implementation of|Implements|Index Signature|Inherited from|Methods|Overrides|Parameters|Properties|Returns|Set Signature|Throws|Type Parameters)\b[^]*?<\/h\1>/g;
 

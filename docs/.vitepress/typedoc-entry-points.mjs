@@ -16,7 +16,7 @@ export function load(app) {
     for (const module of project.children ?? []) {
       const file = project.getSymbolIdFromReflection(module)?.fileName;
       const specifier = specifiers.get(String(file));
-      if (specifier === undefined) throw new Error(`${module.name} (${file}) is no entry point of the package.`);
+      if (specifier === undefined) throw new Error(`${module.name} (${file}) is not an entry point of the package.`);
       module.name = specifier;
     }
   });

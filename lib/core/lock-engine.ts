@@ -348,7 +348,7 @@ export class LockEngine {
 
   /**
    * Waits for all calls that have been made so far, and for the end of their holds. Later calls are served meanwhile.
-   * After `graceMs` milliseconds it does what {@link close} does, also if the wait was over before.
+   * After `graceMs` milliseconds it does what {@link close} does, even if the wait was over earlier.
    */
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();
