@@ -3,7 +3,7 @@ import { Locked, LockService, RedisLockModule, resource } from 'nestjs-redis-loc
 
 @Injectable()
 export class StockService {
-  private readonly stock = new Map<number, number>();
+  private readonly stock = new Map<number, number>(); // stands for a database
   constructor(private readonly locks: LockService) {}
 
   @Locked('goods:<id>') // locks goods:300 under the Redis key {lock_goods}:300
@@ -27,9 +27,9 @@ export class StockService {
 export class GoodsController {
   constructor(private readonly stock: StockService) {}
 
-  @Post(':id/buy')
-  @Locked('cart:<id>', { waitMs: 0 }) // replies 423 Locked with Retry-After if the lock is held
-  buy(@Param('id', ParseIntPipe) id: number) {
+  @Post(':id/buyers/:user')
+  @Locked('checkout:<user>', { waitMs: 0 }) // a second click gets 423 Locked with Retry-After
+  buy(@Param('id', ParseIntPipe) id: number, @Param('user') _user: string) {
     return this.stock.buy(id);
   }
 }

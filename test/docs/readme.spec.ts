@@ -48,7 +48,7 @@ describe('the README', () => {
     await app.listen(0, '127.0.0.1');
     try {
       expect(await app.get(StockService).restock(300, 1)).toBeGreaterThan(1e15);
-      const buy = async () => (await fetch(`${await app.getUrl()}/goods/300/buy`, { method: 'POST' })).text();
+      const buy = async () => (await fetch(`${await app.getUrl()}/goods/300/buyers/7`, { method: 'POST' })).text();
       expect(await buy()).toBe('true');
       expect(await buy()).toBe('false');
     } finally {
