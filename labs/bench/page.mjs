@@ -1,5 +1,5 @@
 // The generated parts of docs/performance.md and of the README.
-import { machineLine, ms, number, table } from './format.mjs';
+import { ms, number, table } from './format.mjs';
 import { isJudged } from './tables.mjs';
 
 const OURS = 'nestjs-redis-lock';
@@ -69,22 +69,14 @@ export function headline({ scenarios, machine, date }) {
 }
 
 /** Returns the comparison with other libraries. */
-export function section({ scenarios, ...rest }) {
+export function section({ scenarios }) {
   return [
     libraries(scenarios),
     'Each figure is the median of several rounds. The polling libraries poll every 5 ms here. With their default ' +
       `settings they wait longer. ${reached(scenarios)} [All results](${RESULTS}/results.md) have the targets, p99, ` +
       'other modes, clients and versions, and the method. Compare figures of one run only.',
     `![The same figures as a bar chart](${RESULTS}/chart.svg)`,
-    ...subscribers(scenarios),
-    measuredOn(rest),
   ].join('\n\n');
-}
-
-/** The machine, wrapped by the formatter as a list. */
-function measuredOn(rest) {
-  const items = machineLine(rest).replace(/\.$/, '').split('; ');
-  return ['Measured on:', '', ...items.map((item) => `- ${item}`)].join('\n');
 }
 
 /** Returns how many targets were reached. */
@@ -99,15 +91,15 @@ function libraries(scenarios) {
   const columns = [
     ['µs per cycle, uncontended', '1', ({ figures }) => number(figures.us.median, 0)],
     ['cycles/s, 100 keys', '2', ({ figures }) => number(figures.perSecond.median, 0)],
-    ['ms per handoff, 50 tasks', '3', contended],
-    ['ms per handoff, 4 processes × 10', '4', contended],
+    ['ms · commands per handoff, 50 tasks', '3', contended],
+    ['ms · commands per handoff, 4 processes × 10', '4', contended],
     ['longest wait, ms', '4', ({ longest, stuck }) => `${stuck > 0 ? '> ' : ''}${ms(longest)}`],
     ['commands/s, 100 waiters', '5', ({ figures }) => number(figures.perSecond.median, 0)],
     ['release → grant, ms', '6', ({ figures }) => number(figures.ms.median, 2)],
   ];
   const strict = of('4b').filter(({ kind }) => kind === 'ours');
   const names = [...of('1'), ...strict]
-    .filter(({ kind, variantOf }) => kind !== 'before' && variantOf === undefined)
+    .filter(({ kind, name, variantOf }) => kind !== 'before' && variantOf === undefined && !name.includes('`using`'))
     .map(({ name }) => name);
   const rowIn = (id, name) => [...of(id), ...(id === '4' ? strict : [])].find((row) => row.name === name);
   const cell = (row, show) => (row?.figures === undefined ? '' : show(row));
@@ -115,17 +107,8 @@ function libraries(scenarios) {
   return table(['', ...columns.map(([title]) => title)], rows);
 }
 
-/** Returns what subscribers cost. Empty if that was not measured. */
-function subscribers(scenarios) {
-  const { title, rows = [] } = scenarios.find(({ id }) => id === '14') ?? {};
-  const measured = rows.filter(({ figures }) => figures?.us !== undefined);
-  if (measured.length === 0) return [];
-  const cells = measured.map(({ name, figures }) => [name, number(figures.us.median, 1)]);
-  return ['### What subscribers cost', 'Locks of `memory()`, in µs of CPU:', table([title, 'µs per lock'], cells)];
-}
-
 function contended({ figures }) {
   // Results of older runs spell the figure msPerHandOff.
   const perHandoff = figures.msPerHandoff ?? figures.msPerHandOff;
-  return `${number(perHandoff.median, 3)} · ${number(figures.commands.median, 2)} commands`;
+  return `${number(perHandoff.median, 3)} · ${number(figures.commands.median, 2)}`;
 }

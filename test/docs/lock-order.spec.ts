@@ -3,7 +3,6 @@ import { Logger } from '@nestjs/common';
 import { LockOrderError } from 'nestjs-redis-lock';
 import { createTestLocks, resetLockOrder, withLocks } from 'nestjs-redis-lock/testing';
 import { sectionOf } from '../support/pages.js';
-import { drawLocks } from './draw-locks.js';
 import { Refunds, Shop, takesLocksInOneOrder } from './lock-order.js';
 
 describe('the section on the order of locks', () => {
@@ -17,13 +16,12 @@ describe('the section on the order of locks', () => {
   });
   afterEach(() => Logger.overrideLogger(undefined as never));
 
-  it('shows the warning and the picture', async () => {
+  it('shows the warning', async () => {
     const locks = createTestLocks({ lockOrder: 'warn' });
     await withLocks(new Shop(locks), locks).buy(300);
     await withLocks(new Refunds(locks), locks).run(1);
     expect(warnings).toHaveLength(1);
     expect(section).toContain(`\`\`\`text\n${warnings[0]}\n\`\`\``);
-    expect(section).toContain(drawLocks());
   });
 
   it('has a test that fails with both places', async () => {

@@ -46,13 +46,6 @@ describe('the page on moving', () => {
     expect(await behind('mutex:account:a b', () => accounts.close('a b'))).toBe('account a b is closed');
   });
 
-  it('has a service with the keys of murlock', async () => {
-    const { UserModule, UserService } = await import('./moving/murlock.js');
-    const users = (await start(UserModule)).get(UserService);
-    const renamed = behind('UserService:rename:7', () => users.rename({ id: 7 }, 'Ada'));
-    expect(await renamed).toBe('user 7 is Ada');
-  });
-
   it('has a first step in which old and new code exclude each other', async () => {
     const { OldLocks, OrderService } = await import('./moving/two-steps.js');
     const held: string[] = [];

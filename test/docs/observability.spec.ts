@@ -10,23 +10,13 @@ import { page } from '../support/pages.js';
 import { Registry } from 'prom-client';
 import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
 import * as attributes from '../../lib/opentelemetry/attributes.js';
-import { watchLocks } from './events.js';
 import { ReadinessModule } from './health.js';
 import { printLocks } from './list.js';
-import { longHolds } from './local-state.js';
 import { logSlowLocks } from './slow-locks.js';
 
 const byText = (a: string, b: string): number => a.localeCompare(b);
 
 describe('the page on observability', () => {
-  it('has an example that reports grants', async () => {
-    const lines: string[] = [];
-    const stop = watchLocks((line) => lines.push(line));
-    await createTestLocks().using('goods:300', () => undefined);
-    stop();
-    expect(lines).toEqual([expect.stringMatching(/^goods:300 granted after \d+ ms$/)]);
-  });
-
   it('has an example that lists locks', async () => {
     const lines: string[] = [];
     const locks = createTestLocks({ identity: 'api-7f9c-31' });
@@ -45,16 +35,6 @@ describe('the page on observability', () => {
     } finally {
       await app.close();
     }
-  });
-
-  it('has an example that finds long holds', async () => {
-    const clock = new ManualClock();
-    const locks = createTestLocks({ clock });
-    await locks.using('goods:300', { label: 'request 7' }, async () => {
-      await clock.advance(2_000);
-      expect(longHolds(locks, 3_000)).toEqual([]);
-      expect(longHolds(locks, 1_000)).toEqual(['goods:300 is held by undefined (request 7)']);
-    });
   });
 
   it('has an instrumentation that works', async () => {

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { LockLostError, LockTimeoutError } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
-import { statuses } from './bench/bench-over-http.js';
 import { Checkout, Orders } from './bench/bench-shop.js';
 import { isBusy, isLost, isWithoutRedis } from './bench/bench-test.js';
 import { lostAfterItsLease } from './manual-clock.js';
@@ -50,10 +49,6 @@ describe('the page on testing', () => {
     await expect(isLost()).rejects.toThrow(LockLostError);
     expect(await isWithoutRedis()).toEqual([undefined, ['unavailable', 'requested', 'unavailable']]);
     expect(await withLocks(new Checkout(new Orders())).pay(7)).toBe('paid');
-  });
-
-  it('has a bench for clients of an application', async () => {
-    expect(await statuses()).toEqual([423, 503, 201]);
   });
 
   it('has a contract that runs on the store of the example', async () => {

@@ -28,19 +28,4 @@ export class StockService {
       }),
     );
   }
-
-  /** A lock inside of the transaction is kept until the commit by the scope around it. */
-  move(from: number, to: number): Promise<void> {
-    return this.locks.scope((scope) =>
-      this.orm.em.fork().transactional(async (em) => {
-        await this.locks.using([`goods:${from}`, `goods:${to}`], async () => {
-          const [source, target] = [await em.findOneOrFail(Goods, from), await em.findOneOrFail(Goods, to)];
-          source.left -= 1;
-          target.left += 1;
-        });
-        await em.flush();
-        scope.assertHeld(); // rolls back if a lock was lost
-      }),
-    );
-  }
 }

@@ -33,19 +33,4 @@ export class StockService {
       }),
     );
   }
-
-  /** A lock inside of the transaction is kept until the commit by the scope around it. */
-  move(from: number, to: number): Promise<void> {
-    return this.locks.scope((scope) =>
-      this.prisma.$transaction(async (tx) => {
-        await this.locks.using([`goods:${from}`, `goods:${to}`], async () => {
-          const source = await tx.goods.findUniqueOrThrow({ where: { id: from } });
-          const target = await tx.goods.findUniqueOrThrow({ where: { id: to } });
-          await tx.goods.update({ where: { id: from }, data: { left: source.left - 1 } });
-          await tx.goods.update({ where: { id: to }, data: { left: target.left + 1 } });
-        });
-        scope.assertHeld(); // rolls back if a lock was lost
-      }),
-    );
-  }
 }
