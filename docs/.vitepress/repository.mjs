@@ -80,9 +80,9 @@ function relink(tokens, folder) {
   for (const token of dropped) tokens.splice(tokens.indexOf(token), 1);
 }
 
-/** Returns the text of a file with its relative links made relative to another folder. */
+/** Returns the text of a file with its relative links and pictures made relative to another folder. */
 export function moveLinks(text, from, to) {
-  return text.replaceAll(/(\]\()(?![a-z][a-z\d+.-]*:|[#/])([^)\s#]+)/gi, (_, before, link) => {
+  return text.replaceAll(/(\]\(|\bsrc(?:set)?=")(?![a-z][a-z\d+.-]*:|[#/])([^)"\s#]+)/gi, (_, before, link) => {
     return before + toPosix(relative(to, join(from, link)));
   });
 }
