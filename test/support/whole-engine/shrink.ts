@@ -44,7 +44,7 @@ export async function shrink(plan: Plan, violation: string, judge: Judge): Promi
       if (candidate === smallest.plan || !(await tryIt(candidate))) nth += 1;
     }
   };
-  // What was needed before may not be needed any more.
+  // What was needed before may be of no use now.
   let before: Plan;
   do {
     before = smallest.plan;
