@@ -44,7 +44,7 @@ async function measure(): Promise<readonly (readonly [string, number])[]> {
   const [first, ...others] = instances;
   const held = await first.acquire('goods:300');
   const lock = await bytesOf('{lock_goods}:300');
-  const fence = await bytesOf('{lock_}|fence');
+  const token = await bytesOf('{lock_}|fence');
   const stop = new AbortController();
   const queue: number[] = [];
   for (const [i, other] of others.entries()) {
@@ -62,7 +62,7 @@ async function measure(): Promise<readonly (readonly [string, number])[]> {
     ['the queue of a lock, with one waiting instance', queue[0]],
     ['each further instance that waits', Math.round((queue[9] - queue[0]) / 9)],
     ['each instance that shares a lock, among ten', Math.round(shared / 10)],
-    ['the fence: one for all locks, one a slot otherwise', fence],
+    ['the token key: one, in a cluster one for each slot', token],
   ];
 }
 

@@ -161,6 +161,8 @@ describe('a job of 1 ms on three instances whose clocks differ', () => {
     expect(runs).toBe(1);
     expect(apps.flatMap(({ nest }) => nest.get(NightlyJob).tokens)).toHaveLength(1);
     expect(await apps[2].locks.tryAcquire('nightly')).toBeNull();
+    for (const { nest } of apps.slice(0, 2)) await nest.close(); // a deployment
+    expect(await apps[2].locks.tryAcquire('nightly')).toBeNull();
     await apps[2].locks.forceRelease('nightly');
   });
 

@@ -221,8 +221,10 @@ describe('the recipe for tenants', () => {
   beforeAll(async () => {
     server = await startRedis({ local: true });
     admin = new Redis(server.url);
-    const [, commands = ''] = /```text\n(ACL SETUSER shop [^`]+)```/.exec(page('docs/permissions.md').text) ?? [];
-    const [, ...words] = commands.trim().replace('shop', 'acme').replaceAll('lock_', 'acme:lock_').split(/\s+/);
+    const [, commands = ''] =
+      /```sh\nredis-cli (ACL SETUSER shop [^`]+)```/.exec(page('docs/permissions.md').text) ?? [];
+    const plain = commands.replaceAll(/['\\]/g, '').trim();
+    const [, ...words] = plain.replace('shop', 'acme').replaceAll('lock_', 'acme:lock_').split(/\s+/);
     await admin.call('ACL', words);
   });
   afterAll(async () => {
