@@ -184,6 +184,23 @@ describe('forceRelease()', () => {
     waiting.value?.assertHeld();
   });
 
+  it('keeps the lock closed until minHoldMs if the message was forged and a reply is late', async () => {
+    const { clock, locks, store, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    store.hold('acquire');
+    const waiting = outcome(locks.acquire('goods:300', { minHoldMs: 60_000 }));
+    await clock.advance(0);
+    await stranger.leave(KEY);
+    await clock.advance(0);
+    await waiting.value?.release();
+    store.reportForceReleased(KEY);
+    store.deliver('acquire');
+    await clock.advance(59_000);
+    expect(await stranger.take(KEY)).toBe(false);
+    await clock.advance(1_001);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
   it.each([
     ['the lock', {}],
     ['a permit', { permits: 1 }],

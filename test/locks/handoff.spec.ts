@@ -246,6 +246,27 @@ describe('a handoff before the acquire reply', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
+  it('has its late grant released, also while another attempt waits for a late reply', async () => {
+    const { clock, memory, locks, store } = faultyLocks();
+    store.delay('acquire');
+    const first = outcome(locks.acquire('goods:300'));
+    await clock.advance(0);
+    const [{ owner }] = store.acquires;
+    const grantedAt = clock.now();
+    store.reportHandoff({ owner, keys: [KEY], mode: 'exclusive', token: 1, tokens: 1, leaseMs: 3_000, grantedAt });
+    await clock.advance(0);
+    await first.value?.release();
+    const abort = new AbortController();
+    outcome(locks.acquire('goods:300', { signal: abort.signal }));
+    await clock.advance(0);
+    abort.abort();
+    expect(store.acquires).toHaveLength(2);
+    store.arrive('acquire');
+    await clock.advance(0);
+    expect(store.releases.filter((release) => release.owner === owner)).toHaveLength(2);
+    expect(await memory.inspect(KEY)).toBeNull();
+  });
+
   it('is not used if its age is unknown, and the reply decides', async () => {
     const { clock, locks, store, stranger, neighbour } = faultyLocks();
     await stranger.take(KEY);

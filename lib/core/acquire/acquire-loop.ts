@@ -55,12 +55,15 @@ const IDLE: AcquireLoopState = { kind: 'idle' };
  * queue it repeats its request with jittered pauses.
  *
  * A request that was given up may still run. So a release follows it, and the next attempt has a new owner. At most one
- * such request is outstanding.
+ * such request is outstanding, beside those of attempts that a handoff has granted.
  */
 export class AcquireLoop implements AttemptListener {
   /** The model checker reads it. @internal */
   state: AcquireLoopState = IDLE;
-  /** An attempt that has ended before its reply came. */
+  /**
+   * An attempt that has ended before its reply came. The next attempt waits for that reply, unless a handoff has
+   * granted this one. Then the next attempt may take its place here. Both late replies are handled, see `onLateReply`.
+   */
   private outstanding: Attempt | undefined = undefined;
 
   constructor(

@@ -36,8 +36,7 @@ interface FullLine {
 
 /**
  * The callers of one module instance that want one key in one mode, in order of arrival. Its loops ask the store for
- * the key, and its ownerships are what the store has granted. How many of both there are is all that the modes differ
- * in:
+ * the key, and its ownerships are what the store has granted. How many of both there are depends on the mode:
  *
  * - Exclusive: one, which is passed on from caller to caller.
  * - Permits: as many as there are permits, each passed on. One is requested at a time after a request was refused.
@@ -47,13 +46,18 @@ interface FullLine {
 export class Line implements LoopUser, OwnershipUser {
   private readonly queue = new WaiterQueue();
   private lastReply: LastReply = NO_REPLY;
-  /** Whether every caller with `waitMs > 0` has a timer that the next reply does not change. */
+  /**
+   * Whether every caller with `waitMs > 0` has a timer for the end of it. A reply changes that only if the store has
+   * failed, or if nothing was known of the lock.
+   */
   private isTimed = false;
   // The lists are replaced and never changed, so that what they contain may change while one is walked.
   /** The loops that run, in the order of their places in the store's queue. */
   private asking: readonly AcquireLoop[] = NO_LOOPS;
   /** What this instance owns. */
   private owned: readonly Ownership[] = NOTHING;
+  /** What it may have lost by a release by force, until its own release is sent. */
+  private closing: readonly Ownership[] = NOTHING;
   /** Loops that have stopped before their last request got a reply. They run first, and wait for that reply. */
   private unanswered: readonly AcquireLoop[] = NO_LOOPS;
   /** What further readers may join. */
@@ -164,7 +168,7 @@ export class Line implements LoopUser, OwnershipUser {
   /** Rejects all waiters and cancels all timers. */
   close(): void {
     for (const waiter of this.queue) this.refuse(waiter, closedError(waiter.resource));
-    for (const ownership of this.owned) ownership.close();
+    for (const ownership of [...this.owned, ...this.closing]) ownership.close();
   }
 
   // Events of the store.
@@ -243,9 +247,10 @@ export class Line implements LoopUser, OwnershipUser {
     return this.queue.head?.waitUntil ?? Infinity;
   }
 
-  /** Returns true from the grant until the release is sent, the rest included: a late reply must free nothing. */
+  /** Returns true from the grant until the last release is sent: a late reply or message must free nothing. */
   owns(owner: string): boolean {
-    return this.owned.some((ownership) => ownership.owner === owner);
+    const isOf = (ownership: Ownership): boolean => ownership.owner === owner;
+    return this.owned.some(isOf) || this.closing.some(isOf);
   }
 
   onGranted(loop: AcquireLoop, given: StoreGrant, now: number): void {
@@ -297,7 +302,19 @@ export class Line implements LoopUser, OwnershipUser {
     return true;
   }
 
+  onRestEnded(ownership: Ownership, now: number): void {
+    this.closing = [...this.closing, ownership];
+    this.end(ownership, now);
+  }
+
   onOver(ownership: Ownership, now: number): void {
+    if (!this.closing.includes(ownership)) return this.end(ownership, now);
+    this.closing = without(this.closing, ownership);
+    this.forgetIfIdle();
+  }
+
+  /** Acquires the key again for those that wait. */
+  private end(ownership: Ownership, now: number): void {
     if (this.joinable === ownership) this.joinable = undefined;
     this.owned = without(this.owned, ownership);
     const isAwaited = this.queue.head !== undefined;
@@ -383,8 +400,8 @@ export class Line implements LoopUser, OwnershipUser {
   }
 
   private forgetIfIdle(): void {
-    const { asking, owned, unanswered, queue } = this;
-    if (asking.length + owned.length + unanswered.length + queue.length === 0) this.forget(this);
+    const { asking, owned, closing, unanswered, queue } = this;
+    if (asking.length + owned.length + closing.length + unanswered.length + queue.length === 0) this.forget(this);
   }
 
   // The end of a wait.
@@ -408,6 +425,7 @@ export class Line implements LoopUser, OwnershipUser {
   private reviewAll(): void {
     if (this.queue.head === undefined) return;
     const { kind } = this.lastReply;
+    // Those that wait have their timers. Those that do not wait stop no sooner than at a reply that is on its way.
     if (this.isTimed && kind !== 'failed' && (this.queue.allWillWait || this.replyDueAt === Infinity)) return;
     this.isTimed = kind !== 'none' && kind !== 'failed';
     for (const waiter of this.queue) this.review(waiter);

@@ -209,6 +209,11 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
   }
 
   /** See {@link OwnershipUser}. @internal */
+  onRestEnded(ownership: Ownership): void {
+    this.onOver(ownership);
+  }
+
+  /** See {@link OwnershipUser}. @internal */
   onOver(ownership: Ownership): void {
     if (this.thin.get(ownership.key) === ownership) this.thin.delete(ownership.key);
     else this.bare.delete(ownership);

@@ -285,7 +285,12 @@ export class Grant {
 export interface OwnershipUser {
   /** Called when the last grant has ended in time. Returns true if another caller was given the lock. */
   passOn(ownership: Ownership, now: number): boolean;
-  /** Called when the release was sent, and nobody waits for the end of `minHoldMs`. */
+  /**
+   * Called if a rest need not be waited for, because the lock may have been released by force. The release is sent
+   * later, and {@link onOver} is called then.
+   */
+  onRestEnded(ownership: Ownership, now: number): void;
+  /** Called when the last release was sent. */
   onOver(ownership: Ownership, now: number): void;
 }
 
@@ -343,7 +348,8 @@ export class Ownership {
   private longestLeaseMs: number;
   /** The key stays closed until then. */
   private closedUntil = 0;
-  /** Set while it rests. */
+  /** Whether it has no grant, and the key stays closed until the end of `minHoldMs`. */
+  isResting = false;
   private timer: Timer | undefined = undefined;
 
   constructor(
@@ -370,10 +376,6 @@ export class Ownership {
 
   get isHeld(): boolean {
     return this.grants.length > 0;
-  }
-
-  get isResting(): boolean {
-    return this.timer !== undefined;
   }
 
   /** Until when the store keeps it at most, without a renewal. */
@@ -449,8 +451,8 @@ export class Ownership {
   endRest(): void {
     if (!this.isResting) return;
     // Its timer still sends the release: the message may be forged, and the release by force may have failed.
-    this.timer = undefined;
-    this.user.onOver(this, this.deps.clock.now());
+    this.isResting = false;
+    this.user.onRestEnded(this, this.deps.clock.now());
   }
 
   /** Cancels its timer. */
@@ -472,14 +474,13 @@ export class Ownership {
   }
 
   private rest(resource: string, restMs: number): void {
+    this.isResting = true;
     const onRested = (): void => {
       this.release(resource, 0).catch(() => undefined);
-      if (this.timer !== timer) return;
-      this.timer = undefined;
+      this.isResting = false;
       this.user.onOver(this, this.deps.clock.now());
     };
-    const timer = this.deps.clock.schedule(restMs, onRested, true);
-    this.timer = timer;
+    this.timer = this.deps.clock.schedule(restMs, onRested, true);
   }
 
   private release(resource: string, closedUntil: number, now?: number): Promise<boolean> {
