@@ -24,7 +24,7 @@ export const WORDS = [
   [/\baskers?\b/i, 'caller, instance'],
   [/\bcontenders?\b/i, 'acquire loop, or waiter'],
   [/\bgate(?:s|keepers?)?\b/i, 'local lock'],
-  [/\btenures?\b/i, 'local handoff'],
+  [/\btenures?\b/i, 'pass on'],
   [/\bclaim(?:s|ed|ing)?\b/i, 'queue entry'],
   [/\b(?:patien(?:t|ce|tly)|impatient)\b/i, 'remaining wait, request timeout'],
   [/\bcalls?(?:ed|ing)? (?:it |them |that )?off\b/i, 'cancel'],
