@@ -246,7 +246,7 @@ describe('a handoff before the acquire reply', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('has its late grant released, also while another attempt waits for a late reply', async () => {
+  it('has its late grant released, even if another attempt waits for a late reply', async () => {
     const { clock, memory, locks, store } = faultyLocks();
     store.delay('acquire');
     const first = outcome(locks.acquire('goods:300'));
