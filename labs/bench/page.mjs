@@ -1,5 +1,5 @@
 // The generated parts of docs/performance.md and of the README.
-import { ms, number, table } from './format.mjs';
+import { number, table } from './format.mjs';
 import { isJudged } from './tables.mjs';
 
 const OURS = 'nestjs-redis-lock';
@@ -93,7 +93,6 @@ function libraries(scenarios) {
     ['cycles/s, 100 keys', '2', ({ figures }) => number(figures.perSecond.median, 0)],
     ['ms · commands per handoff, 50 tasks', '3', contended],
     ['ms · commands per handoff, 4 processes × 10', '4', contended],
-    ['longest wait, ms', '4', ({ longest, stuck }) => `${stuck > 0 ? '> ' : ''}${ms(longest)}`],
     ['commands/s, 100 waiters', '5', ({ figures }) => number(figures.perSecond.median, 0)],
     ['release → grant, ms', '6', ({ figures }) => number(figures.ms.median, 2)],
   ];
