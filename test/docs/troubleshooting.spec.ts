@@ -1,4 +1,6 @@
 // What the page Troubleshooting says, one test for each line that other specs of the docs do not run.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Injectable, type Type } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
@@ -7,7 +9,7 @@ import { createTestLocks, RedisLockTestingModule, withLocks } from 'nestjs-redis
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { unavailableBecause } from '../../lib/redis/redis-errors.js';
 import { deferred } from '../support/async.js';
-import { page } from '../support/pages.js';
+import { page, root } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
 const { text } = page('docs/troubleshooting.md');
@@ -37,6 +39,27 @@ async function failureOf(call: () => unknown): Promise<Error> {
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
   for (const app of open.splice(0)) await app.close();
+});
+
+/** Returns the code of the library, in which `…` stands for the values in a text. */
+function linesOfLib(): readonly string[] {
+  const files = (readdirSync(join(root, 'lib'), { recursive: true }) as string[]).filter((path) =>
+    path.endsWith('.ts'),
+  );
+  const code = files.map((path) => readFileSync(join(root, 'lib', path), 'utf8')).join('\n');
+  return code.replaceAll(/\$\{[^{}]*\}/g, '…').split('\n');
+}
+
+it('the log lines are texts of the library', () => {
+  const [, section = ''] = text.split('\n## Log lines\n');
+  const rows = [...section.matchAll(/^\| `([^`]+)` +\| (?:warn|log|error) +\|/gm)].map(([, line = '']) => line);
+  expect(rows.length).toBeGreaterThan(15);
+  const code = linesOfLib();
+  const known = (line: string): boolean => {
+    const parts = line.split('…').map((part) => part.trim());
+    return code.some((each) => parts.every((part) => each.includes(part)));
+  };
+  expect(rows.filter((line) => !known(line))).toEqual([]);
 });
 
 type TestingModuleOptions = NonNullable<Parameters<typeof RedisLockTestingModule.forRoot>[0]>;
