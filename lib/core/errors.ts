@@ -375,7 +375,8 @@ export class LockConfigError extends LockError {
 
 /**
  * Thrown by a fence of `nestjs-redis-lock/fence` if it refuses a fencing token. A later holder has written, or the
- * fence cannot rule that out. Nothing was written. Repeat the work under a new lock, from its first read on.
+ * fence cannot rule that out. Nothing was written, unless the client has repeated a write whose
+ * reply was lost. Repeat the work under a new lock, from its first read on.
  *
  * @publicApi
  */

@@ -23,7 +23,7 @@ export function staleOpen(resource: string, token: number): StaleFenceError {
 /** Returns the error for a `write` with another token than the last one. */
 export function staleWrite(resource: string, token: number): StaleFenceError {
   return new StaleFenceError(
-    `Nothing was written to ${resource} with token ${token}: a later holder has opened its fence since, ` +
+    `The write to ${resource} with token ${token} was refused: a later holder has opened its fence since, ` +
       'or it was not opened with this token, or not kept.',
     { resource },
   );

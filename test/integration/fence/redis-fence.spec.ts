@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { Redis } from 'ioredis';
 import { LockError } from 'nestjs-redis-lock';
 import { type FencedCommand, RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
+import { RedisProxy } from '../../support/proxy.js';
 import { eventually } from '../../support/redis-locks.js';
 import { startRedis, type RedisServer } from '../../support/redis/index.js';
 import { freePort } from '../../support/redis/local-server.js';
@@ -41,6 +42,27 @@ describe('a fence in Redis', () => {
     expect(await redis.exists(order)).toBe(0);
     await fence.write(6, set('new'));
     expect(await redis.get(order)).toBe('new');
+  });
+
+  it('refuses a write that the client repeats after a later holder, although the first one took effect', async () => {
+    const proxy = await RedisProxy.start(testRedisUrl());
+    const client = new Redis(proxy.url, { retryStrategy: () => 1 });
+    client.on('error', () => undefined);
+    try {
+      const early = new RedisFence(client, order);
+      await early.open(5);
+      proxy.drop('replies');
+      const written = early.write(5, set('once')).catch((error: unknown) => error);
+      await eventually('it is written', async () => (await redis.get(order)) === 'once');
+      await fence.open(6);
+      proxy.reset();
+      proxy.resume('replies');
+      expect(await written).toBeInstanceOf(StaleFenceError);
+      expect(await redis.get(order)).toBe('once');
+    } finally {
+      client.disconnect();
+      await proxy.close();
+    }
   });
 
   it('is not opened by an earlier holder, and stays unchanged', async () => {
