@@ -1,6 +1,6 @@
 // npm run chaos: injects every fault, with its defence and without it, and writes the results.
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { carryOut } from '../../test/support/chaos/campaign.js';
 import { KeptRuns } from './kept-runs.js';
 import { planOf } from './plan.js';
 import { commandOf, resultsOf } from './results.js';
-import { KEPT, run } from '../../test/support/chaos/run.js';
+import { fileNameOf, KEPT, run, type RunOrder } from '../../test/support/chaos/run.js';
 import { soak } from './soak/soak.js';
 import { STORES, type StoreName } from '../../test/support/chaos/workload/orders.js';
 
@@ -23,6 +23,7 @@ const HELP = `npm run chaos -- [options]
   --seed <number>      repeats the choices of an earlier run
   --runs <n>           how often each fault is injected on each store (default 5)
   --jobs <number>      how many runs at a time (default 2, with --quick 3)
+  --histories <folder> writes the history of each run into the folder, for npm run judge -- <files>
   --resume             keeps the results of an earlier campaign with the same seed, and runs only what is missing
   --soak-minutes <n>   how long the soak test takes (default 10), 0: no soak test. Use --fault none to run it alone
 Only a complete run writes RESULTS.md.`;
@@ -36,6 +37,7 @@ const { values: options } = parseArgs({
     seed: { type: 'string' },
     runs: { type: 'string' },
     jobs: { type: 'string' },
+    histories: { type: 'string' },
     resume: { type: 'boolean', default: false },
     'soak-minutes': { type: 'string' },
     help: { type: 'boolean', default: false },
@@ -65,7 +67,7 @@ else results.clear();
 const campaign = await carryOut(planOf({ seed, quick, fault, store, runs }), {
   jobs: Number(options.jobs ?? (quick ? 3 : 2)),
   say,
-  run: (order) => results.run(order, run),
+  run: (order) => results.run(order, (one) => run({ ...one, historyFile: historyFileOf(one) })),
 });
 const failures = [...campaign.failures];
 if (soakMinutes > 0) failures.push(...(await soak({ minutes: soakMinutes, seed, say })));
@@ -78,6 +80,12 @@ if (campaign.runs.length > 0) {
   if (whole && failures.length === 0) writeFileSync(fileOf('RESULTS.md'), text);
 }
 process.exit(failures.length > 0 ? 1 : 0);
+
+function historyFileOf(order: RunOrder): string | undefined {
+  if (options.histories === undefined) return undefined;
+  mkdirSync(options.histories, { recursive: true });
+  return join(options.histories, `${fileNameOf(order)}.jsonl`);
+}
 
 async function resultsText(): Promise<string> {
   const ioredis = (createRequire(import.meta.url)('ioredis/package.json') as { version: string }).version;

@@ -9,6 +9,7 @@ import type { Fault } from './faults/index.js';
 import { Fleet } from './fleet/fleet.js';
 import { check, type Findings } from './history/checker.js';
 import type { Event, History } from './history/events.js';
+import { linesOf, textOf } from './history/lines.js';
 import { type Breach, breachesOf, type Promises } from './history/promises.js';
 import { Scene } from './scene.js';
 import { startTopology, type Topology } from './topology/index.js';
@@ -25,6 +26,8 @@ export interface RunOrder {
   readonly times: number;
   /** Switches the fault's defence off. */
   readonly control: boolean;
+  /** The file that the history is written to, in the format of `labs/judge`. Default: it is not written. */
+  readonly historyFile?: string | undefined;
 }
 
 export interface RunResult {
@@ -74,6 +77,7 @@ export async function run(order: RunOrder): Promise<RunResult> {
     });
     try {
       const history = await historyOf(order, fleet, topology, resource.url);
+      if (order.historyFile !== undefined) await writeFile(order.historyFile, textOf(linesOf(history)));
       const promises = promisesOf(fault, store);
       const terms = { longWaitMs: promises.waitMs, tokens: store === 'redisson' ? 'counter' : 'clock' } as const;
       const findings = check(history, terms);
@@ -91,10 +95,14 @@ export async function run(order: RunOrder): Promise<RunResult> {
 }
 
 async function keep(order: RunOrder, history: History): Promise<void> {
-  const { fault, store, seed } = order;
   await mkdir(KEPT, { recursive: true });
-  const name = `${fault.name}, ${store}, ${seed}`.replaceAll(/[^\w,]+/g, '-');
-  await writeFile(join(KEPT, `${name}.json`), JSON.stringify({ order, history }));
+  await writeFile(join(KEPT, `${fileNameOf(order)}.json`), JSON.stringify({ order, history }));
+}
+
+/** Returns the name of the file of a run, without its extension. */
+export function fileNameOf({ fault, store, seed, control }: RunOrder): string {
+  const name = [fault.name, store, seed, ...(control ? [`without ${fault.ablation}`] : [])].join(', ');
+  return name.replaceAll(/[^\w,]+/g, '-');
 }
 
 /**

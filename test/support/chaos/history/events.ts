@@ -8,11 +8,19 @@ export type Event = OpEvent | HarnessEvent;
 
 /** An event of an operation, written by its process. `op` begins with the name of the process. */
 export type OpEvent =
-  /** It requests the lock. */
-  | { readonly kind: 'invoke'; readonly op: string; readonly process: string; readonly at: number }
+  /** It requests the lock. `mode` and `resources` as below. */
+  | {
+      readonly kind: 'invoke';
+      readonly op: string;
+      readonly process: string;
+      readonly at: number;
+      readonly mode?: LockMode;
+      readonly resources?: readonly string[];
+    }
   /**
    * It holds its locks, and may trust them for `expiresInMs`, null: for ever. `mode` is exclusive if it is omitted.
-   * `resources` is the workload's resource alone if it is omitted. The token is that resource's.
+   * `resources` is the workload's resource alone if it is omitted. The token is that resource's. `grants` has the
+   * grant of the store for each resource. Several holds of a process may have a grant in common.
    */
   | {
       readonly kind: 'entered';
@@ -20,6 +28,7 @@ export type OpEvent =
       readonly at: number;
       readonly mode?: LockMode;
       readonly resources?: readonly string[];
+      readonly grants?: readonly { readonly owner: string; readonly token?: number | undefined }[];
       readonly token: number | null;
       readonly expiresInMs: number | null;
     }
@@ -29,16 +38,37 @@ export type OpEvent =
   | { readonly kind: 'lost'; readonly op: string; readonly at: number }
   /** It releases the lock now. */
   | { readonly kind: 'left'; readonly op: string; readonly at: number }
-  /** It wrote. `server`: the time of the write in ms of the resource's clock. `fencedWrite`: the fence admitted it. */
+  /** It read the registers from `from` to `at`. `fenced` is null if the fence refused its token, or it has none. */
+  | {
+      readonly kind: 'saw';
+      readonly op: string;
+      readonly from: number;
+      readonly at: number;
+      readonly register: string;
+      readonly fenced: string | null;
+    }
+  /** It sends its writes now. */
+  | { readonly kind: 'writes'; readonly op: string; readonly at: number }
+  /**
+   * It wrote. `server`: the time of the write in ms of the resource's clock. `fencedWrite`: whether the fence admitted
+   * it. Null: the reply was lost.
+   */
   | {
       readonly kind: 'ok';
       readonly op: string;
       readonly at: number;
       readonly server: number;
-      readonly fencedWrite: boolean;
+      readonly fencedWrite: boolean | null;
     }
-  /** It read the resource twice, with a pause in between. The second read ended at `at`. */
-  | { readonly kind: 'read'; readonly op: string; readonly at: number; readonly first: string; readonly second: string }
+  /** It read the resource twice, with a pause in between. The first read began at `from`, the second ended at `at`. */
+  | {
+      readonly kind: 'read';
+      readonly op: string;
+      readonly from?: number;
+      readonly at: number;
+      readonly first: string;
+      readonly second: string;
+    }
   /** It wrote nothing, for this reason. */
   | { readonly kind: 'fail'; readonly op: string; readonly at: number; readonly reason: FailReason }
   /** It may have written. */

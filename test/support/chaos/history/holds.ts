@@ -32,7 +32,7 @@ export interface Operation {
 export type Hold = Operation & { readonly enteredAt: number };
 
 /** The resource of operations that name none. */
-const THE_RESOURCE = ['the resource'];
+export const THE_RESOURCE = ['the resource'];
 
 type Open = { -readonly [Name in keyof Operation]: Operation[Name] };
 
@@ -109,7 +109,7 @@ function applyEvent(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { rea
     if (event.first === event.second) return;
     one.tornAt = at;
     one.tornBy = event.second;
-  } else {
+  } else if (kind !== 'saw' && kind !== 'writes') {
     one.acknowledged = kind === 'ok';
     if (kind === 'ok') one.wroteAt = at;
     if (kind === 'fail') one.failed = event.reason;

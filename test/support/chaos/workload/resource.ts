@@ -1,4 +1,6 @@
 import { Redis } from 'ioredis';
+import { StaleFenceError } from '../../../../lib/core/errors.js';
+import { RedisFence } from '../../../../lib/fence/redis-fence.js';
 import type { Write } from '../history/events.js';
 
 /** What a caller read before its pause. */
@@ -10,57 +12,66 @@ export interface Seen {
   readonly opened: boolean;
 }
 
-/** Raises the fence before the first read, so that no late writer overwrites what is read now. */
-const OPEN = `
-local last = tonumber(redis.call('GET', KEYS[1]) or 0)
-local opened = ARGV[1] == '' or ARGV[2] == '0' or tonumber(ARGV[1]) >= last
-if opened and ARGV[1] ~= '' then redis.call('SET', KEYS[1], ARGV[1]) end
-return { redis.call('GET', KEYS[2]) or '', redis.call('GET', KEYS[3]) or '', redis.call('GET', KEYS[4]) or '', opened and 1 or 0 }`;
+/** How a process uses the resource. */
+interface Use {
+  /** False: nothing checks tokens. */
+  readonly fenceOn: boolean;
+  readonly random: () => number;
+}
 
 /** Each register logs its writers, and the operation whose value each had read. */
 const WRITE = `
-local function write(register, log, basedOn)
-  redis.call('SET', register, ARGV[1])
-  redis.call('RPUSH', log, ARGV[1] .. ' ' .. basedOn)
-end
-write(KEYS[2], KEYS[5], ARGV[4])
-redis.call('SET', KEYS[4], ARGV[6])
-local last = tonumber(redis.call('GET', KEYS[1]) or 0)
-local fits = ARGV[7] == '1' and ARGV[2] ~= '' and (ARGV[3] == '0' or tonumber(ARGV[2]) >= last)
-if fits then write(KEYS[3], KEYS[6], ARGV[5]) end
-local time = redis.call('TIME')
-return { fits and 1 or 0, time[1], time[2] }`;
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('RPUSH', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])
+redis.call('SET', KEYS[3], ARGV[3])
+return redis.call('TIME')`;
 
-const KEYS = ['fence', 'register', 'fenced', 'set', 'register:log', 'fenced:log'];
+const FENCED_WRITE = `
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('RPUSH', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])`;
+const FENCED_KEYS = ['fenced', 'fenced:log'];
+
+/** How often the connection of a fenced write is cut. */
+const CUT = 1 / 16;
 
 /**
- * The protected resource on its own server: a register, a register behind a fence, and a set that is read and written
- * back with one more element. Each visit reads and writes all three, so a single fault affects all of them.
+ * The protected resource on its own server: a register, a register behind a `RedisFence`, and a set that is read and
+ * written back with one more element. Each visit reads and writes all three, so a single fault affects all of them.
  */
 export class Resource {
   private readonly redis: Redis;
+  /** The connection of the fenced register. A client that repeats a write does not know whether its first one was. */
+  private readonly fencedRedis: Redis;
+  private readonly fence: RedisFence;
 
-  /** @param fenceOn false: the fence accepts any token. */
   constructor(
     url: string,
-    private readonly fenceOn = true,
+    private readonly use: Use = { fenceOn: true, random: () => 1 },
   ) {
     this.redis = new Redis(url);
+    this.fencedRedis = new Redis(url, { maxRetriesPerRequest: 0, retryStrategy: () => 1 });
+    this.fencedRedis.on('error', () => undefined);
+    this.fence = new RedisFence(this.fencedRedis, 'fenced');
   }
 
-  /** @param token undefined if the store has none. Then the fenced register is not used. */
+  /**
+   * Opens the fence before the first read, so that no late writer overwrites what is read now.
+   *
+   * @param token undefined if the store has none. Then the fenced register is not used.
+   */
   async open(token: number | undefined): Promise<Seen> {
-    const reply = await this.redis.eval(OPEN, 4, ...KEYS.slice(0, 4), token ?? '', this.fenceOn ? '1' : '0');
-    const [register, fenced, set, opened] = reply as [string, string, string, number];
-    return { register, fenced, set, opened: opened === 1 && token !== undefined };
+    const opened = token !== undefined && (await this.openFence(token));
+    const [register, fenced, set] = await this.redis.mget('register', 'fenced', 'set');
+    return { register: register ?? '', fenced: fenced ?? '', set: set ?? '', opened };
   }
 
+  /** Returns the server's time of the write, and whether the fence admitted it. Null: its reply was lost. */
   async write(op: string, token: number | undefined, { register, fenced, set, opened }: Seen) {
-    const fence = [token ?? '', this.fenceOn ? '1' : '0'];
     const more = set === '' ? op : `${set} ${op}`;
-    const reply = await this.redis.eval(WRITE, 6, ...KEYS, op, ...fence, register, fenced, more, opened ? '1' : '0');
-    const [fencedWrite, seconds, micros] = (reply as (string | number)[]).map(Number);
-    return { fencedWrite: fencedWrite === 1, server: seconds * 1_000 + micros / 1_000 };
+    const reply = await this.redis.eval(WRITE, 3, 'register', 'register:log', 'set', op, register, more);
+    const [seconds, micros] = (reply as string[]).map(Number);
+    const fencedWrite = opened && token !== undefined && (await this.writeFenced(token, [op, fenced]));
+    return { fencedWrite, server: seconds * 1_000 + micros / 1_000 };
   }
 
   /** Reads the register without a fence. */
@@ -81,5 +92,28 @@ export class Resource {
 
   close(): void {
     this.redis.disconnect();
+    this.fencedRedis.disconnect();
   }
+
+  private async openFence(token: number): Promise<boolean> {
+    if (!this.use.fenceOn) return true;
+    return this.fence.open(token).then(() => true, refused);
+  }
+
+  private async writeFenced(token: number, args: readonly string[]): Promise<boolean | null> {
+    const { fencedRedis, use } = this;
+    const cut = use.random();
+    // Before it is sent, so that it never arrives. Or after that, so that only its reply does not.
+    if (cut < CUT / 2) fencedRedis.stream.destroy();
+    const written = use.fenceOn
+      ? this.fence.write(token, { lua: FENCED_WRITE, keys: FENCED_KEYS, args })
+      : fencedRedis.eval(FENCED_WRITE, FENCED_KEYS.length, ...FENCED_KEYS, ...args);
+    if (cut >= CUT / 2 && cut < CUT) fencedRedis.stream.destroy();
+    return written.then(() => true, refused).catch(() => null);
+  }
+}
+
+function refused(error: unknown): false {
+  if (error instanceof StaleFenceError) return false;
+  throw error;
 }

@@ -8,21 +8,30 @@ export interface Use {
   readonly token: number | undefined;
   readonly resource: Resource;
   readonly now: () => number;
+  readonly log: (event: OpEvent) => void;
 }
 
 /** Does the work after the pauses. Returns its event, if it has one. */
 type Finish = () => Promise<OpEvent | undefined>;
 
 /** Reads before the pauses, and writes after them. */
-async function write({ op, token, resource, now }: Use): Promise<Finish> {
+async function write({ op, token, resource, now, log }: Use): Promise<Finish> {
+  const from = now();
   const seen = await resource.open(token);
-  return async () => ({ kind: 'ok', op, at: now(), ...(await resource.write(op, token, seen)) });
+  const { register, fenced, opened } = seen;
+  log({ kind: 'saw', op, from, at: now(), register, fenced: opened ? fenced : null });
+  return async () => {
+    log({ kind: 'writes', op, at: now() });
+    const written = await resource.write(op, token, seen);
+    return { kind: 'ok', op, at: now(), ...written };
+  };
 }
 
 /** Reads before and after the pauses. No caller may write in between. */
 async function readTwice({ op, resource, now }: Use): Promise<Finish> {
+  const from = now();
   const first = await resource.read();
-  return async () => ({ kind: 'read', op, first, second: await resource.read(), at: now() });
+  return async () => ({ kind: 'read', op, from, first, second: await resource.read(), at: now() });
 }
 
 /** Does nothing: only the number of permit holders counts. */

@@ -76,8 +76,8 @@ export class Visits {
   async once(caller: Caller): Promise<void> {
     const { name, locks, log, now, leaving } = this.deps;
     const op = `${name}.${(this.visits += 1)}`;
-    log({ kind: 'invoke', op, process: name, at: now() });
     const { mode, resources, company = [] } = caller;
+    log({ kind: 'invoke', op, process: name, at: now(), mode, resources });
     const half = company.length / 2;
     const beside = company.slice(0, half).map((own) => this.acquireBeside(own, mode));
     try {
@@ -112,7 +112,9 @@ export class Visits {
     lock.signal.addEventListener('abort', () => log({ kind: 'lost', op, at: now() }));
     extensions.subscribe(extended);
     const noting = ordered && setInterval(() => log({ kind: 'extended', op, ...until() }), NOTED_EVERY_MS);
-    log({ kind: 'entered', op, mode, resources, token: tokenOf(lock) ?? null, ...until() }, ordered !== undefined);
+    const token = tokenOf(lock) ?? null;
+    const grants = resources.map((name) => grantOf(lock, name));
+    log({ kind: 'entered', op, mode, resources, grants, token, ...until() }, ordered !== undefined);
     try {
       await this.work(op, lock, mode, ordered);
     } finally {
@@ -137,7 +139,7 @@ export class Visits {
     const { log, now, resource, looked } = this.deps;
     const { ms = 0, lookAfterMs = ms / 2 } = ordered ?? {};
     try {
-      const finish = await begin(mode, { op, token: tokenOf(lock), resource, now });
+      const finish = await begin(mode, { op, token: tokenOf(lock), resource, now, log });
       await this.pause(ordered, lookAfterMs);
       lock.assertHeld();
       if (ordered !== undefined) looked(op);
@@ -169,6 +171,11 @@ function isReader(mode: LockMode): boolean {
 
 function optionsFor(mode: LockMode): LockOptions {
   return typeof mode === 'number' ? { permits: mode } : { mode };
+}
+
+function grantOf({ locks }: Held, name: string): { owner: string; token: number | undefined } {
+  const { owner, token } = (locks.find(({ resource }) => resource === name) ?? locks[0]).grant;
+  return { owner, token };
 }
 
 /** Returns the token of the workload's resource. */

@@ -29,7 +29,7 @@ const log = (event: OpEvent, ordered = false): void => {
   process.send?.(ordered ? { ...event, ordered } : event);
 };
 const random = randomFrom(task.seed);
-const resource = new Resource(task.resource, task.off !== 'fence');
+const resource = new Resource(task.resource, { fenceOn: task.off !== 'fence', random });
 const looked = (op: string): void => void process.send?.({ kind: 'looked', op } satisfies Report);
 const locks = startLocks(task);
 const leaving = new AbortController();
