@@ -16,6 +16,7 @@ const GENERATED = [
   /^docs\/api\//,
   /^labs\/bench\/results\//,
   /^labs\/chaos\/RESULTS\.md$/,
+  /^labs\/judge\/RESULTS\.md$/,
   /^labs\/model\/RESULTS\.md$/,
   /^labs\/mutation\/RESULTS\.md$/,
 ];

@@ -1,0 +1,110 @@
+import { FENCED, UNFENCED } from '../../test/support/chaos/history/lines.js';
+import { markdownTable } from '../../test/support/markdown-table.js';
+import type { Breach } from '../../test/support/chaos/history/promises.js';
+import { promisesOf, type RunResult } from '../../test/support/chaos/run.js';
+import type { Verdict } from './porcupine.js';
+
+/** A run, and what Porcupine says about its history. */
+export interface Row {
+  readonly result: RunResult;
+  readonly verdicts: readonly Verdict[];
+  /** Whether the harness took a lock away from its holder. */
+  readonly taken: boolean;
+}
+
+/** The models that a history is judged by. */
+const COLUMNS = ['lock', 'tokens', FENCED, UNFENCED] as const;
+type Column = (typeof COLUMNS)[number];
+
+/** Why no model finds a breach of this kind. */
+const UNSEEN: { readonly [Kind in Breach]?: string } = {
+  wait: 'Callers wait for too long. Porcupine judges the order of operations, and no durations.',
+  'hold lost': 'A hold ends too early, and its holder is told. A model accepts the end of a grant at its loss.',
+  'late notice': 'The lock was released by force. In the model the grant ends there, whatever its former holder knows.',
+};
+const TAKEN = 'The harness took the lock away. In the model the grant ends there, however long its holder trusts it.';
+
+function columnOf({ model, key }: Verdict): Column {
+  return model === 'register' ? (key as Column) : model;
+}
+
+function saying({ verdicts }: Row, column: Column): string {
+  const said = verdicts.filter((one) => columnOf(one) === column).map(({ verdict }) => verdict);
+  if (said.includes('Illegal')) return 'rejected';
+  if (said.includes('Unknown')) return 'unknown';
+  return said.length === 0 ? '–' : 'accepted';
+}
+
+/** Returns what must be accepted. Without a fence, a late write may overwrite another. */
+function promised({ result: { order } }: Row): readonly Column[] {
+  const { keepsUpdates = false } = promisesOf(order.fault, order.store);
+  return COLUMNS.filter((column) => column !== UNFENCED || keepsUpdates);
+}
+
+/** Returns what must be accepted and is not. */
+export function rejectedOf(row: Row): readonly Column[] {
+  return promised(row).filter((column) => !['accepted', '–'].includes(saying(row, column)));
+}
+
+/** Returns why a run without a defence is accepted. Undefined if it is not, or if nothing explains it. */
+function reasonOf({ result: { order, breaches }, taken }: Row): string | undefined {
+  const { breaks } = order.fault;
+  if (!breaches.has(breaks)) return 'Nothing went wrong in three runs.';
+  return UNSEEN[breaks] ?? (taken ? TAKEN : undefined);
+}
+
+/** Returns what is wrong with a verdict, if something is. */
+export function complaintOf(row: Row): string | undefined {
+  const { order } = row.result;
+  const rejected = rejectedOf(row);
+  if (!order.control) return rejected.length === 0 ? undefined : `${order.fault.name}: ${rejected.join(', ')}`;
+  const unexplained = rejected.length === 0 && reasonOf(row) === undefined;
+  return unexplained ? `${order.fault.name}, without ${order.fault.ablation}: not caught` : undefined;
+}
+
+/** Returns the text of `labs/judge/RESULTS.md`. */
+export function resultsOf(rows: readonly Row[], head: string): string {
+  const runs = rows.filter(({ result }) => !result.order.control);
+  const controls = rows.filter(({ result }) => result.order.control);
+  const sound = runs.filter((row) => rejectedOf(row).length === 0).length;
+  const caught = controls.filter((row) => rejectedOf(row).length > 0).length;
+  const slowest = Math.max(0, ...rows.flatMap(({ verdicts }) => verdicts.map(({ ms }) => ms)));
+  return `# Verdicts of Porcupine
+
+${head}
+
+Porcupine accepts ${sound} of ${runs.length} runs with all defences. It rejects ${caught} of ${controls.length} runs
+without a defence. The slowest verdict took ${(slowest / 1_000).toFixed(1)} s. [README.md](README.md) describes the models.
+
+## Runs with all defences
+
+_Register_ has no fence: a paused holder may overwrite what others wrote. It is **bold** where the chaos runs promise
+that it is correct all the same.
+
+${markdownTable(['fault', 'operations', ...COLUMNS], runs.map(runRow))}
+
+## Runs without a defence
+
+_Breaks_ is the promise that the checker of the chaos runs found broken.
+
+${markdownTable(['fault', 'without', 'breaks', ...COLUMNS, 'rejected'], controls.map(controlRow))}
+`;
+}
+
+function runRow(row: Row): readonly string[] {
+  const sum = (part: 'operations' | 'of'): number =>
+    row.verdicts.filter(({ model }) => model !== 'tokens').reduce((total, one) => total + one[part], 0);
+  const [judged, all] = [sum('operations'), sum('of')].map((count) => count.toLocaleString('en'));
+  return [row.result.order.fault.name, judged === all ? all : `${judged} of ${all}`, ...cells(row)];
+}
+
+function controlRow(row: Row): readonly string[] {
+  const { fault } = row.result.order;
+  const by = rejectedOf(row).join(', ');
+  return [fault.name, fault.ablation, fault.breaks, ...cells(row), by === '' ? (reasonOf(row) ?? 'No.') : `by ${by}`];
+}
+
+function cells(row: Row): readonly string[] {
+  const kept = promised(row).includes(UNFENCED);
+  return COLUMNS.map((column) => (column === UNFENCED && kept ? `**${saying(row, column)}**` : saying(row, column)));
+}
