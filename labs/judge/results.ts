@@ -17,12 +17,12 @@ const COLUMNS = ['lock', 'tokens', FENCED, UNFENCED] as const;
 type Column = (typeof COLUMNS)[number];
 
 /** Why no model finds a breach of this kind. */
+const TAKEN = 'no: the harness took the lock away, and in the model the grant ends there';
 const UNSEEN: { readonly [Kind in Breach]?: string } = {
-  wait: 'Callers wait for too long. Porcupine judges the order of operations, and no durations.',
-  'hold lost': 'A hold ends too early, and its holder is told. A model accepts the end of a grant at its loss.',
-  'late notice': 'The lock was released by force. In the model the grant ends there, whatever its former holder knows.',
+  wait: 'no: callers wait for too long, and no model judges time',
+  'hold lost': 'no: a hold ends early and its holder notices, and a grant may end by its loss',
+  'late notice': TAKEN,
 };
-const TAKEN = 'The harness took the lock away. In the model the grant ends there, however long its holder trusts it.';
 
 function columnOf({ model, key }: Verdict): Column {
   return model === 'register' ? (key as Column) : model;
@@ -49,7 +49,7 @@ export function rejectedOf(row: Row): readonly Column[] {
 /** Returns why a run without a defence is accepted. Undefined if it is not, or if nothing explains it. */
 function reasonOf({ result: { order, breaches }, taken }: Row): string | undefined {
   const { breaks } = order.fault;
-  if (!breaches.has(breaks)) return 'Nothing went wrong in three runs.';
+  if (!breaches.has(breaks)) return 'no: nothing went wrong in three runs';
   return UNSEEN[breaks] ?? (taken ? TAKEN : undefined);
 }
 
@@ -68,13 +68,14 @@ export function resultsOf(rows: readonly Row[], head: string): string {
   const controls = rows.filter(({ result }) => result.order.control);
   const sound = runs.filter((row) => rejectedOf(row).length === 0).length;
   const caught = controls.filter((row) => rejectedOf(row).length > 0).length;
+  const operations = rows.reduce((total, row) => total + sumOf(row, 'operations'), 0).toLocaleString('en');
   const slowest = Math.max(0, ...rows.flatMap(({ verdicts }) => verdicts.map(({ ms }) => ms)));
   return `# Verdicts of Porcupine
 
 ${head}
 
 Porcupine accepts ${sound} of ${runs.length} runs with all defences. It rejects ${caught} of ${controls.length} runs
-without a defence. The slowest verdict took ${(slowest / 1_000).toFixed(1)} s. [README.md](README.md) describes the models.
+without a defence. All have ${operations} operations together. The slowest verdict took ${(slowest / 1_000).toFixed(1)} s. [README.md](README.md) describes the models.
 
 ## Runs with all defences
 
@@ -92,19 +93,25 @@ ${markdownTable(['fault', 'without', 'breaks', ...COLUMNS, 'rejected'], controls
 }
 
 function runRow(row: Row): readonly string[] {
-  const sum = (part: 'operations' | 'of'): number =>
-    row.verdicts.filter(({ model }) => model !== 'tokens').reduce((total, one) => total + one[part], 0);
-  const [judged, all] = [sum('operations'), sum('of')].map((count) => count.toLocaleString('en'));
+  const [judged, all] = (['operations', 'of'] as const).map((part) => sumOf(row, part).toLocaleString('en'));
   return [row.result.order.fault.name, judged === all ? all : `${judged} of ${all}`, ...cells(row)];
 }
 
 function controlRow(row: Row): readonly string[] {
   const { fault } = row.result.order;
   const by = rejectedOf(row).join(', ');
-  return [fault.name, fault.ablation, fault.breaks, ...cells(row), by === '' ? (reasonOf(row) ?? 'No.') : `by ${by}`];
+  return [fault.name, fault.ablation, fault.breaks, ...cells(row), by === '' ? (reasonOf(row) ?? 'no') : `by ${by}`];
+}
+
+/** Counts the operations of all keys, or those that were judged. */
+function sumOf({ verdicts }: Row, part: 'operations' | 'of'): number {
+  return verdicts.filter(({ model }) => model !== 'tokens').reduce((total, one) => total + one[part], 0);
 }
 
 function cells(row: Row): readonly string[] {
   const kept = promised(row).includes(UNFENCED);
-  return COLUMNS.map((column) => (column === UNFENCED && kept ? `**${saying(row, column)}**` : saying(row, column)));
+  return COLUMNS.map((column) => {
+    const said = saying(row, column);
+    return column === UNFENCED && kept && said !== '–' ? `**${said}**` : said;
+  });
 }
