@@ -150,7 +150,7 @@ func TestEveryBeginningOfAGoodHistoryIsAccepted(t *testing.T) {
 	}
 }
 
-// The files are written by test/support/chaos/history/lines.ts, whose test compares them.
+// lines.spec.ts compares the files with what test/support/chaos/history/lines.ts writes.
 func TestFiles(t *testing.T) {
 	for file, want := range map[string]string{
 		"testdata/paused-holder.jsonl": "Illegal Ok Ok Ok",

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import type { Event, History, OpEvent } from '../support/chaos/history/events.js';
-import { FENCED, type Line, linesOf, textOf, UNFENCED } from '../support/chaos/history/lines.js';
+import type { Event, History, OpEvent } from '../../test/support/chaos/history/events.js';
+import { FENCED, type Line, linesOf, textOf, UNFENCED } from '../../test/support/chaos/history/lines.js';
 
-const FOLDER = join(__dirname, '../../labs/judge/testdata');
+const FOLDER = join(__dirname, 'testdata');
 
 const historyOf = (events: readonly Event[], more: Partial<History> = {}): History => ({
   events,
