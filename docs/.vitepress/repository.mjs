@@ -15,6 +15,8 @@ export const REPOSITORY_PAGES = {
   contributing: 'CONTRIBUTING.md',
   chaos: 'labs/chaos/README.md',
   'chaos-results': 'labs/chaos/RESULTS.md',
+  judge: 'labs/judge/README.md',
+  'judge-results': 'labs/judge/RESULTS.md',
   'benchmark-results': 'labs/bench/results/results.md',
   'fenced-orders': 'sample/fenced-orders/README.md',
   'flash-sale': 'sample/flash-sale/README.md',
