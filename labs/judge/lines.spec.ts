@@ -14,7 +14,7 @@ const historyOf = (events: readonly Event[], more: Partial<History> = {}): Histo
   leftovers: [],
   ...more,
 });
-const grants = (owner: string, token?: number) => [{ owner, token }];
+const grants = (owner: string, token?: number, since = 9) => [{ owner, token, since }];
 /** A visit that gets its lock at once, and is renewed for ever if nothing else is known. */
 const begun = (op: string, at: number, more: object = {}): readonly OpEvent[] => [
   { kind: 'invoke', op, process: op.split('.')[0], at: at - 1 },
@@ -108,6 +108,12 @@ describe('the lines of a history', () => {
     const lines = linesOf(historyOf([...begun('p1.1', 10), ...losses, ...begun('p2.1', 70)]));
     expect(end('p1.1', lines)).toMatchObject({ call: 50, outcome: 'taken' });
     expect(end('p2.1', lines)).toMatchObject({ call: 170, outcome: 'expired' });
+  });
+
+  it('keep a grant that was requested before a loss and confirmed after it', () => {
+    const late = { grants: grants('v1', 5, 65) };
+    const lines = linesOf(historyOf([{ kind: 'dataLost', at: 50, to: 60 }, ...begun('p1.1', 45, late)]));
+    expect(end('p1.1', lines)).toMatchObject({ call: 145, outcome: 'expired' });
   });
 
   it('place a hold of a lost grant at that grant', () => {

@@ -1,6 +1,6 @@
 // npm run judge: runs the faults of the chaos campaign with and without their defences. Porcupine judges the histories.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,12 +9,13 @@ import { format, resolveConfig } from 'prettier';
 import { fileNameOf, run, type RunOrder } from '../../test/support/chaos/run.js';
 import { planOf } from '../chaos/plan.js';
 import { buildJudge } from './porcupine.js';
-import { complaintOf, rejectedOf, resultsOf, type Row } from './results.js';
+import { complaintOf, type Notes, rejectedOf, resultsOf, type Row } from './results.js';
 
 const HELP = `npm run judge -- [options] [history files]
   --quick          with all defences, one fault for each of them instead of all faults
   --fault <part>   only the faults whose name contains this
   --seed <number>  repeats the choices of an earlier run
+  --resume         keeps the histories of an earlier run with this seed, and judges them again
 With history files, only these are judged. Without --fault, RESULTS.md is written.`;
 
 const ATTEMPTS = 3;
@@ -26,6 +27,7 @@ const { values: options, positionals: files } = parseArgs({
     quick: { type: 'boolean', default: false },
     fault: { type: 'string' },
     seed: { type: 'string' },
+    resume: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
   allowPositionals: true,
@@ -52,7 +54,7 @@ const { quick, fault } = options;
 const seed = Number(options.seed ?? Date.now() % 1e9);
 // Read before the runs: somebody may commit meanwhile.
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
-rmSync(FOLDER, { recursive: true, force: true });
+if (!options.resume) rmSync(FOLDER, { recursive: true, force: true });
 mkdirSync(FOLDER, { recursive: true });
 say(`seed ${seed}, histories in ${FOLDER}`);
 
@@ -78,8 +80,9 @@ for (const [i, order] of orders.entries()) {
   }
 }
 const file = fileURLToPath(new URL('RESULTS.md', import.meta.url));
-const command = `npm run judge --${quick ? ' --quick' : ''} --seed ${seed}`;
-const versions = `Porcupine 1.3.1, Redis ${rows.at(0)?.result.version}, Node ${process.version}, commit ${commit}`;
+const command = `npm run judge --${quick ? ' --quick' : ''} --seed ${seed}${options.resume ? ' --resume' : ''}`;
+const each = (part: 'version' | 'commit'): string => [...new Set(rows.map((row) => row[part]))].join(', ');
+const versions = `Porcupine 1.3.1, Redis ${each('version')}, Node ${process.version}, commit ${each('commit')}`;
 const head = `Written by \`${command}\`, not edited by hand. ${new Date().toISOString().slice(0, 10)}, ${versions}.`;
 const text = await format(resultsOf(rows, head), { ...(await resolveConfig(file)), parser: 'markdown' });
 process.stdout.write(text);
@@ -89,12 +92,14 @@ process.exit(complaints.length === 0 ? 0 : 1);
 
 /** A run without a defence may be repeated, because some breaches are a race. */
 async function carryOut(order: RunOrder): Promise<Row> {
-  for (let attempt = 1; ; attempt += 1) {
-    const one = { ...order, seed: order.seed + attempt - 1 };
-    const historyFile = join(FOLDER, `${fileNameOf(one)}.jsonl`);
-    const result = await run({ ...one, historyFile });
-    if (order.control && attempt < ATTEMPTS && !result.breaches.has(order.fault.breaks)) continue;
-    const taken = readFileSync(historyFile, 'utf8').includes('"outcome":"taken"');
-    return { result, verdicts: judge(historyFile), taken };
+  const name = join(FOLDER, fileNameOf(order));
+  const historyFile = `${name}.jsonl`;
+  const notes = `${name}.json`;
+  for (let attempt = 1; !existsSync(notes); attempt += 1) {
+    const { breaches, version } = await run({ ...order, seed: order.seed + attempt - 1, historyFile });
+    if (order.control && attempt < ATTEMPTS && !breaches.has(order.fault.breaks)) continue;
+    writeFileSync(notes, JSON.stringify({ version, commit, breaches: [...breaches.keys()] }));
   }
+  const taken = readFileSync(historyFile, 'utf8').includes('"outcome":"taken"');
+  return { ...(JSON.parse(readFileSync(notes, 'utf8')) as Notes), order, verdicts: judge(historyFile), taken };
 }

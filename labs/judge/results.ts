@@ -1,12 +1,20 @@
 import { FENCED, UNFENCED } from '../../test/support/chaos/history/lines.js';
 import { markdownTable } from '../../test/support/markdown-table.js';
 import type { Breach } from '../../test/support/chaos/history/promises.js';
-import { promisesOf, type RunResult } from '../../test/support/chaos/run.js';
+import { promisesOf, type RunOrder } from '../../test/support/chaos/run.js';
 import type { Verdict } from './porcupine.js';
 
+/** What is kept of a run beside its history. */
+export interface Notes {
+  readonly version: string;
+  readonly commit: string;
+  /** The promises that the checker of the chaos runs found broken. */
+  readonly breaches: readonly Breach[];
+}
+
 /** A run, and what Porcupine says about its history. */
-export interface Row {
-  readonly result: RunResult;
+export interface Row extends Notes {
+  readonly order: RunOrder;
   readonly verdicts: readonly Verdict[];
   /** Whether the harness took a lock away from its holder. */
   readonly taken: boolean;
@@ -36,7 +44,7 @@ function saying({ verdicts }: Row, column: Column): string {
 }
 
 /** Returns what must be accepted. Without a fence, a late write may overwrite another. */
-function promised({ result: { order } }: Row): readonly Column[] {
+function promised({ order }: Row): readonly Column[] {
   const { keepsUpdates = false } = promisesOf(order.fault, order.store);
   return COLUMNS.filter((column) => column !== UNFENCED || keepsUpdates);
 }
@@ -47,15 +55,15 @@ export function rejectedOf(row: Row): readonly Column[] {
 }
 
 /** Returns why a run without a defence is accepted. Undefined if it is not, or if nothing explains it. */
-function reasonOf({ result: { order, breaches }, taken }: Row): string | undefined {
+function reasonOf({ order, breaches, taken }: Row): string | undefined {
   const { breaks } = order.fault;
-  if (!breaches.has(breaks)) return 'no: nothing went wrong in three runs';
+  if (!breaches.includes(breaks)) return 'no: nothing went wrong in three runs';
   return UNSEEN[breaks] ?? (taken ? TAKEN : undefined);
 }
 
 /** Returns what is wrong with a verdict, if something is. */
 export function complaintOf(row: Row): string | undefined {
-  const { order } = row.result;
+  const { order } = row;
   const rejected = rejectedOf(row);
   if (!order.control) return rejected.length === 0 ? undefined : `${order.fault.name}: ${rejected.join(', ')}`;
   const unexplained = rejected.length === 0 && reasonOf(row) === undefined;
@@ -64,8 +72,8 @@ export function complaintOf(row: Row): string | undefined {
 
 /** Returns the text of `labs/judge/RESULTS.md`. */
 export function resultsOf(rows: readonly Row[], head: string): string {
-  const runs = rows.filter(({ result }) => !result.order.control);
-  const controls = rows.filter(({ result }) => result.order.control);
+  const runs = rows.filter(({ order }) => !order.control);
+  const controls = rows.filter(({ order }) => order.control);
   const sound = runs.filter((row) => rejectedOf(row).length === 0).length;
   const caught = controls.filter((row) => rejectedOf(row).length > 0).length;
   const operations = rows.reduce((total, row) => total + sumOf(row, 'operations'), 0).toLocaleString('en');
@@ -94,11 +102,11 @@ ${markdownTable(['fault', 'without', 'breaks', ...COLUMNS, 'rejected'], controls
 
 function runRow(row: Row): readonly string[] {
   const [judged, all] = (['operations', 'of'] as const).map((part) => sumOf(row, part).toLocaleString('en'));
-  return [row.result.order.fault.name, judged === all ? all : `${judged} of ${all}`, ...cells(row)];
+  return [row.order.fault.name, judged === all ? all : `${judged} of ${all}`, ...cells(row)];
 }
 
 function controlRow(row: Row): readonly string[] {
-  const { fault } = row.result.order;
+  const { fault } = row.order;
   const by = rejectedOf(row).join(', ');
   return [fault.name, fault.ablation, fault.breaks, ...cells(row), by === '' ? (reasonOf(row) ?? 'no') : `by ${by}`];
 }

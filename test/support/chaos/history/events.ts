@@ -6,6 +6,13 @@ import type { LockMode } from '../../../../lib/core/store/lock-mode.js';
  */
 export type Event = OpEvent | HarnessEvent;
 
+/** A grant of the store. The server has confirmed it at `since` or later. */
+export interface HeldGrant {
+  readonly owner: string;
+  readonly token?: number | undefined;
+  readonly since: number;
+}
+
 /** An event of an operation, written by its process. `op` begins with the name of the process. */
 export type OpEvent =
   /** It requests the lock. `mode` and `resources` as below. */
@@ -28,7 +35,7 @@ export type OpEvent =
       readonly at: number;
       readonly mode?: LockMode;
       readonly resources?: readonly string[];
-      readonly grants?: readonly { readonly owner: string; readonly token?: number | undefined }[];
+      readonly grants?: readonly HeldGrant[];
       readonly token: number | null;
       readonly expiresInMs: number | null;
     }

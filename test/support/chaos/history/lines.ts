@@ -106,12 +106,11 @@ function lossesOf(events: readonly Event[]): readonly Loss[] {
   });
 }
 
-/** Returns when each grant of the store was requested. One grant may serve several callers of an instance. */
+/** Returns the first moment of each grant of the store. One grant may serve several callers of an instance. */
 function grantsOf(visits: readonly Visit[]): ReadonlyMap<string, number> {
   const since = new Map<string, number>();
-  for (const { invoke, entered } of visits) {
-    for (const { owner } of entered?.grants ?? []) since.set(owner, Math.min(since.get(owner) ?? Infinity, invoke.at));
-  }
+  for (const { owner, since: first } of visits.flatMap(({ entered }) => entered?.grants ?? []))
+    since.set(owner, Math.min(since.get(owner) ?? Infinity, first));
   return since;
 }
 
@@ -125,7 +124,7 @@ function lockLines(visit: Visit, losses: readonly Loss[], since: ReadonlyMap<str
     const { owner, token } = entered.grants?.[i] ?? { owner: '', token: entered.token ?? undefined };
     const granted = since.get(owner) ?? invoke.at;
     const loss = losses.find(({ from, to }) => from < visit.end && granted <= to);
-    const call = loss === undefined ? invoke.at : Math.min(invoke.at, granted);
+    const call = loss === undefined ? invoke.at : granted;
     // A grant that was over before its caller had it ended at an unknown moment.
     const trusted = visit.end <= entered.at ? call : visit.end;
     const end = loss === undefined ? trusted : Math.min(trusted, Math.max(loss.from, granted));

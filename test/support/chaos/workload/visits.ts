@@ -6,7 +6,7 @@ import type { Lock } from '../../../../lib/core/hold/lock.js';
 import type { MultiLock } from '../../../../lib/core/hold/multi-lock.js';
 import type { LockOptions } from '../../../../lib/options/lock.options.js';
 import type { LockService } from '../../../../lib/lock.service.js';
-import type { FailReason, OpEvent } from '../history/events.js';
+import type { FailReason, HeldGrant, OpEvent } from '../history/events.js';
 import type { Caller } from './kinds.js';
 import { type Order, RESOURCE } from './orders.js';
 import type { Resource } from './resource.js';
@@ -113,7 +113,7 @@ export class Visits {
     extensions.subscribe(extended);
     const noting = ordered && setInterval(() => log({ kind: 'extended', op, ...until() }), NOTED_EVERY_MS);
     const token = tokenOf(lock) ?? null;
-    const grants = resources.map((name) => grantOf(lock, name));
+    const grants = resources.map((name) => grantOf(lock, name, now()));
     log({ kind: 'entered', op, mode, resources, grants, token, ...until() }, ordered !== undefined);
     try {
       await this.work(op, lock, mode, ordered);
@@ -173,9 +173,10 @@ function optionsFor(mode: LockMode): LockOptions {
   return typeof mode === 'number' ? { permits: mode } : { mode };
 }
 
-function grantOf({ locks }: Held, name: string): { owner: string; token: number | undefined } {
-  const { owner, token } = (locks.find(({ resource }) => resource === name) ?? locks[0]).grant;
-  return { owner, token };
+function grantOf({ locks }: Held, name: string, now: number): HeldGrant {
+  const { grant, leases } = locks.find(({ resource }) => resource === name) ?? locks[0];
+  const { owner, token, lease } = grant;
+  return { owner, token, since: now - (leases.now() - lease.sentAt) };
 }
 
 /** Returns the token of the workload's resource. */
