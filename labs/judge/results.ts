@@ -83,7 +83,8 @@ export function resultsOf(rows: readonly Row[], head: string): string {
 ${head}
 
 Porcupine accepts ${sound} of ${runs.length} runs with all defences. It rejects ${caught} of ${controls.length} runs
-without a defence. All have ${operations} operations together. The slowest verdict took ${(slowest / 1_000).toFixed(1)} s. [README.md](README.md) describes the models.
+without a defence. All have ${operations} operations together. The slowest verdict took
+${(slowest / 1_000).toFixed(1)} s. [README.md](README.md) describes the models.
 
 ## Runs with all defences
 
