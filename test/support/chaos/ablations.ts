@@ -114,10 +114,10 @@ const ablations = {
   compensation: () => replace(Releaser, 'releaseBehind', () => undefined),
   /** Tokens are counted. The count is lost with the data. */
   'tokens by the clock': () => {
-    for (const script of HANDING_OFF) {
-      const first = "local last = tonumber(redis.call('SET', KEYS[2]";
-      edit(script, first, `do return redis.call('INCR', KEYS[2]), 1 end\n${first}`);
-    }
+    const next = "tokenAfter(redis.call('SET', KEYS[2], now, 'EX', '86400', 'GET'), tokens, now)";
+    for (const script of HANDING_OFF) edit(script, next, "redis.call('INCR', KEYS[2]), 1");
+    // A free lock is granted without that function.
+    edit('acquire', 'local isFree = ', 'local isFree = false and ');
   },
   /** Tokens are the server time, whatever was granted before. */
   'tokens above the last': () => {
