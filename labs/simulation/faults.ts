@@ -25,6 +25,9 @@ const TELL_EVERY_MS = 10_000;
 /** A broken engine is caught within this many seeds. */
 const MOST_TO_CATCH = 2_000;
 
+// Nobody reads the stacks of the errors that callers get here.
+Error.stackTraceLimit = 0;
+
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 
 /** Runs one seed and says all that happens. A run that fails is shrunk. Returns whether it is sound. */
