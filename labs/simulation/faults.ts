@@ -25,9 +25,6 @@ const TELL_EVERY_MS = 10_000;
 /** A broken engine is caught within this many seeds. */
 const MOST_TO_CATCH = 2_000;
 
-// Nobody reads the stacks of the errors that callers get here.
-Error.stackTraceLimit = 0;
-
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 
 /** Runs one seed and says all that happens. A run that fails is shrunk. Returns whether it is sound. */
@@ -45,6 +42,8 @@ export async function replay(seed: number): Promise<boolean> {
 export async function runFaults({ from, seeds, minutes, writes }: FaultOptions): Promise<boolean> {
   // Somebody may commit meanwhile.
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
+  // Nobody reads the stacks of the errors that callers get.
+  Error.stackTraceLimit = 0;
   const begin = performance.now();
   let told = begin;
   const coverage = new Coverage();
