@@ -135,6 +135,11 @@ export const BROKEN: readonly Broken[] = [
       }),
   },
   {
+    name: 'a release that opens a lock before its minHoldMs',
+    invariants: ['closed'],
+    store: (store) => wrapped(store, { release: (request) => store.release({ ...request, closedForMs: 0 }) }),
+  },
+  {
     name: 'requests without a deadline',
     invariants: ['deadline'],
     patch: () =>

@@ -11,7 +11,7 @@ import type { LockMode } from '../../../lib/core/store/lock-mode.js';
 import { instanceOf } from '../../../lib/core/store/lock-store.js';
 import type { LinkEvents } from './link.js';
 import type { Machine } from './machine.js';
-import { type AcquireStep, isCalm, KEYS, type Plan } from './plan.js';
+import { type AcquireStep, type Fault, isCalm, KEYS, type Plan } from './plan.js';
 import type { LeaseEnd, Server, ServerEvents } from './server.js';
 
 /** A caller that waits for its locks. */
@@ -44,6 +44,15 @@ const EPSILON_MS = 0.01;
 /** One script that grants several locks counts on from the time at which it began, by 64 µs at most. */
 const AHEAD_US = 65;
 
+/** Longer than the way of any packet that is not held up by a fault, in milliseconds. */
+const LONGEST_WAY_MS = 500;
+/** Times that a release names are rounded, and measured by two clocks. */
+const ROUNDED_MS = 2;
+/** Faults by which a release may arrive after its lease. */
+const LATE = new Set<Fault['kind']>([
+  'pause', 'crash', 'reset', 'stall', 'server pause', 'restart', 'restart without data', 'failover',
+]); // prettier-ignore
+
 /** Checks a run against `docs/guarantees.md`. It knows the server and all callers, and what the page excludes. */
 export class Oracle implements ServerEvents, LinkEvents {
   violation: string | undefined;
@@ -62,8 +71,11 @@ export class Oracle implements ServerEvents, LinkEvents {
   private readonly placedAt = new Map<string, number>();
   /** When each key was held or waited for last, on the timeline. */
   private readonly lastInUse = new Map<string, number>();
+  /** The locks that were released before their `minHoldMs`, and when they open, on the timeline. */
+  private readonly closed = new Map<string, LeaseEnd>();
   private readonly isCalm: boolean;
   private readonly mayRollBack: boolean;
+  private readonly maySendLate: boolean;
 
   constructor(
     private readonly plan: Plan,
@@ -71,6 +83,7 @@ export class Oracle implements ServerEvents, LinkEvents {
     private readonly serverOf: (key: string) => Server,
   ) {
     this.isCalm = isCalm(plan);
+    this.maySendLate = plan.faults.some(({ kind }) => LATE.has(kind));
     this.mayRollBack = plan.faults.some(({ kind }) => kind === 'failover');
   }
 
@@ -81,6 +94,8 @@ export class Oracle implements ServerEvents, LinkEvents {
   // What the server does.
 
   onChanged(server: Server): void {
+    for (const key of this.closed.keys())
+      if (this.serverOf(key) === server) this.checkClosed(key, server.table.living(key));
     for (const [key, { queue }] of server.table.rows) {
       const holders = server.table.living(key);
       if (!mayShare(holders.map(({ mode }) => mode)))
@@ -91,6 +106,7 @@ export class Oracle implements ServerEvents, LinkEvents {
 
   onCutShort({ key, owner, until }: LeaseEnd): void {
     this.excuse(key, owner, until);
+    if (this.closed.get(key)?.owner === owner) this.closed.delete(key);
   }
 
   onRolledBack(server: Server): void {
@@ -150,6 +166,7 @@ export class Oracle implements ServerEvents, LinkEvents {
       const until = call.machine.momentOf(grant.deadline);
       if (!lock.held || !call.machine.alive) {
         this.handles.delete(handle);
+        if (grant.state === 'ended') this.onReleased(handle);
         const isLost = grant.state === 'lost' && call.machine.alive && !call.isClosing() && !this.mayRollBack;
         if (isLost && until > now && this.serverOf(key).expiryOf(key, grant.owner) >= until)
           this.violate(`loss: ${call.name} has lost ${key}, and the server has not: ${String(lock.loss?.message)}`);
@@ -167,6 +184,23 @@ export class Oracle implements ServerEvents, LinkEvents {
         this.violate(`exclusion: ${call.name} and ${other.call.name} use one grant of ${key}`);
       users.set(`${key} ${grant.owner}`, handle);
     }
+  }
+
+  /** Records that a released lock stays closed, if its release certainly reaches the server before its lease ends. */
+  private onReleased({ call: { machine }, lock: { key, grant } }: Handle): void {
+    const { owner, minHoldUntil } = grant;
+    const until = machine.momentOf(minHoldUntil);
+    const isHeld = this.serverOf(key).expiryOf(key, owner) > this.now() + LONGEST_WAY_MS;
+    if (machine.alive && isHeld && !this.maySendLate && until > this.now()) this.closed.set(key, { key, owner, until });
+  }
+
+  private checkClosed(key: string, holders: readonly { readonly owner: string }[]): void {
+    const closed = this.closed.get(key);
+    if (closed === undefined) return;
+    const restMs = closed.until - this.now();
+    if (restMs <= ROUNDED_MS) this.closed.delete(key);
+    else if (!holders.some(({ owner }) => owner === closed.owner))
+      this.violate(`closed: ${key} of ${closed.owner} was opened ${restMs.toFixed(1)} ms before its minHoldMs`);
   }
 
   /** Records which keys are in use. */
