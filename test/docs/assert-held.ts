@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { Locked, LockService } from 'nestjs-redis-lock';
+import { Locked, LockService, resource } from 'nestjs-redis-lock';
 
 @Injectable()
 export class LedgerService {
@@ -11,7 +11,7 @@ export class LedgerService {
   }
 
   async book(id: number, cents: number): Promise<string> {
-    const { fencingToken } = this.locks.assertHeld(`account:${id}`); // throws LockNotHeldError
+    const { fencingToken } = this.locks.assertHeld(resource`account:${id}`); // throws LockNotHeldError
     return `${cents} cents are booked under ${fencingToken === undefined ? 'no token' : 'a token'}`;
   }
 }

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { LockService } from 'nestjs-redis-lock';
+import { LockService, resource } from 'nestjs-redis-lock';
 import { DataSource } from 'typeorm';
 import { Goods } from './right-order.js';
 
@@ -13,7 +13,7 @@ export class TransferService {
   move(from: number, to: number): Promise<void> {
     return this.locks.scope((scope) =>
       this.dataSource.transaction(async (manager) => {
-        await this.locks.using([`goods:${from}`, `goods:${to}`], async () => {
+        await this.locks.using([resource`goods:${from}`, resource`goods:${to}`], async () => {
           await manager.decrement(Goods, { id: from }, 'left', 1);
           await manager.increment(Goods, { id: to }, 'left', 1);
         });
