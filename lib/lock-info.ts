@@ -20,7 +20,7 @@ export interface LockHolder {
   /** Undefined if the store has no tokens, or if the lock is shared: the tokens of shared locks are not stored. */
   readonly fencingToken: number | undefined;
   /**
-   * For how long that instance has had the lock, in milliseconds. Its callers may have passed the lock on meanwhile.
+   * How long that instance has had the lock, in milliseconds. Its callers may have passed the lock on meanwhile.
    * Undefined if the store does not know it, as for a shared lock.
    */
   readonly heldForMs?: number | undefined;
@@ -138,7 +138,7 @@ const NO_HOLDER = {
 export interface InstanceView {
   /** Returns true if that is the id of this module instance. */
   readonly isOwn: (instanceId: string) => boolean;
-  /** The moment of the state on the clock of `since`. Default: for how long the lock is held is not known. */
+  /** The moment of the state on the clock of `since`. Default: how long the lock is held is not known. */
   readonly now?: number;
   /** The calls of this instance for the key. Default: it has none. */
   readonly calls?: KeyCalls | undefined;

@@ -131,7 +131,7 @@ export class LockService {
   }
 
   /**
-   * Runs `fn` under the lock, or under several, and releases it when `fn` has settled. Inside, also in other services,
+   * Runs `fn` under the lock, or under several, and releases it when `fn` has settled. Inside, even in other services,
    * acquiring the same resource returns a nested hold at once.
    *
    * @returns the result of `fn`. An error of `fn` is thrown unchanged.
@@ -175,7 +175,7 @@ export class LockService {
   /**
    * Starts a candidate for the leadership of a resource. One candidate of all processes leads at a time. The others
    * wait in the queue, and the next one leads as soon as the leader steps down, or within a lease after it has crashed.
-   * The candidate campaigns until it is closed or the application shuts down, also through outages of Redis.
+   * The candidate campaigns until it is closed or the application shuts down, and continues through outages of Redis.
    *
    * The leader holds the exclusive lock of the resource, so `inspect` shows it.
    *
@@ -225,7 +225,7 @@ export class LockService {
    * @throws {LockConfigError} on the first step if an option is not allowed, if the store cannot list its locks, or if
    * the module has a `key` function, because the resource cannot be computed back from the key.
    * @throws {LockUnavailableError} if a server did not reply, refused SCAN, or was replaced by another one meanwhile.
-   * The list would not be whole then. Locks that were yielded before are valid.
+   * The list would then be incomplete. Locks that were yielded before are valid.
    */
   async *list(options: ListOptions = {}): AsyncGenerator<LockInfo, void, undefined> {
     const { match, count = OPTIONS.count.default } = checkAt('list()', options);
@@ -244,8 +244,8 @@ export class LockService {
   }
 
   /**
-   * Sends a cheap request to each server that keeps locks, and returns which have replied, how long that took, and what
-   * is limited. Takes 1 s at most. Acquires nothing. Does not reject if a server is down.
+   * Sends a cheap request to each server that keeps locks, and returns which of them replied, how long that took, and
+   * what is limited. Takes at most 1 s. Acquires nothing. Does not reject if a server is down.
    *
    * Locks need every master of a cluster, and a majority of a quorum. A server that replies may still refuse locks.
    * Then `degraded` says so, for a minute after the last refusal.
@@ -267,8 +267,8 @@ export class LockService {
    * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
    * false if the hold ended by itself at the same moment.
    * @throws {LockConfigError} if an option is not allowed, or the store cannot do it.
-   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The hold may have been ended
-   * nevertheless.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The hold may still have
+   * ended.
    */
   async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {
     const { ifToken } = checkAt('forceRelease()', options);
@@ -302,7 +302,7 @@ export class LockService {
 
   /**
    * Throws unless the caller runs under the lock: inside `using`, a `@Locked` method, or a lock scope that keeps it.
-   * Call it in work whose callers have to take the lock. Checks the lock against its local deadline, without a request.
+   * Call it in work whose callers must hold the lock. Checks the lock against its local deadline, without a request.
    *
    * @returns the hold, for its `signal` and its `fencingToken`.
    * @throws {LockNotHeldError} if the caller does not run under the lock, or if it only shares it and `mode` is not

@@ -303,7 +303,7 @@ function sharedIncludes(scripts) {
   return shared;
 }
 
-/** Returns the expression of a script's text: a string, or several of which some are constants. */
+/** Returns the expression of a script's text: a string, or several strings and constants. */
 function expressionOf(texts, shared) {
   const parts = [];
   for (const { text } of texts) {

@@ -70,6 +70,15 @@ export const PHRASES = [
   [/\bclients? of (?:ioredis|node-redis)\b/i, 'an ioredis client, a node-redis client'],
   [/\b(?:Kept|Not kept|Counted|Not counted|Missing|Meant) (?:is|are)\b/, 'begin with the subject'],
   [/(?:; a|\bA)llowed (?:is|are)\b/, '; expected …'],
+  [/\bfor ever\b/i, 'forever'],
+  [/\banew\b/i, 'again'],
+  [/\b(?:some|any|no)(?:body|thing|one) else than\b/i, 'other than'],
+  [/\banother (?:\w+ ){1,2}than\b/i, 'a different … from, a … other than'],
+  [/\b(?:one|either) of both\b/i, 'one of them'],
+  [/\bnevertheless\b/i, 'still'],
+  [/\bfor how (?:long|much|many)\b/i, 'how long'],
+  [/(?<!\b(?:each|one|two|some|all|none|many|most|half|part|both) )\bof which\b/i, 'make it a sentence of its own'],
+  [/, also (?:in|through|from|of|by|under|inside|those|with)\b/i, 'even …, including …'],
   [/\bis told\b/i, 'is notified, gets, learns'],
 ];
 

@@ -1,4 +1,4 @@
-// Counts the commands that this process sends, also those of pipelines and automatic pipelines.
+// Counts the commands that this process sends, including those of pipelines and automatic pipelines.
 import { connect, Redis } from './library.mjs';
 
 let sent = 0;

@@ -50,7 +50,7 @@ export function eventsOf(key, recorded) {
  *
  * - **overtaken**: the grants during that wait to owners that joined later or not at all. - **before**: the
  * acquisitions of other processes before it, ordered by tokens. All acquisitions of the holder at the time
- *   of joining are counted, also those that were over: an upper bound.
+ *   of joining are counted, including those that were over: an upper bound.
  *
  * - **between**: the acquisitions of other processes between two of one process that always wants the lock. It exceeds
  *   **before** by the grants between its release and its next entry in the queue.

@@ -70,7 +70,7 @@ function notes({ entries }) {
     'All entries of a scenario run in turns, in the same processes on one server. The order rotates from round to round. Short turns are ' +
       'divided and mixed within a round. The first round is dropped. A figure is the median of its rounds. A quotient is the median of the ' +
       'rounds’ quotients. p50, p99 and the longest are over all waits of all rounds. All entries use one copy of ioredis and a lease of ' +
-      '30 s, except murlock, which brings node-redis. Commands are counted one by one in the client, also in pipelines.',
+      '30 s, except murlock, which brings node-redis. Commands are counted one by one in the client, even in pipelines.',
     'A row with the settings of a library, such as its defaults, has fewer rounds. Where a library gives up waiting by its defaults, the ' +
       'task tries again at once, and the column "gave up" counts it. "Before" is this library before the requests of a tick travelled ' +
       'together, built from the history and measured in the same turns.',
@@ -82,7 +82,7 @@ function notes({ entries }) {
     "Overtakes by the server's order are exact. MONITOR shows the entries that join the queue and the grants, in the server's order. A " +
       'process waits from joining the queue until its grant. Each grant meanwhile to a process that joined later, or not at all, overtakes ' +
       'it. The acquisitions of other processes before it are counted by their fencing tokens. All acquisitions of the holder at the time of ' +
-      'joining are counted, also those that were over: an upper bound. Between two acquisitions of one process there can be more, because ' +
+      'joining are counted, including those that were over: an upper bound. Between two acquisitions of one process there can be more, because ' +
       'the server does not know of its next request between its release and the arrival of that request.',
     "For libraries without a queue, overtakes are known by the clients' clocks only. A process waits for a grant from the end of its last " +
       'grant, or from when its first task began to wait if none was waiting then. Each grant to a task of another process that began to ' +

@@ -9,7 +9,7 @@ import { STORES } from '../../test/support/chaos/workload/orders.js';
 
 const NUMBER = /^\d{1,3}(,\d{3})*$/;
 
-/** These faults lose the data. Tokens of Redisson are counted anew, so a fence may admit two holders with one token. */
+/** These faults lose the data. Tokens of Redisson restart, so a fence may admit two holders with one token. */
 const COUNTED_ANEW = ['server restarted empty', 'FLUSHALL'];
 
 const isSharing = ({ workload = 'alone' }: Fault): boolean => shares(workload);

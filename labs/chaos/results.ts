@@ -70,7 +70,7 @@ Several processes read, pause and write under one lock. _Runs_ is how often the 
 
 - _Overlaps_: holds that began while another holder had an unaborted signal and an unexpired local deadline.
 - _Lost updates_: writes over a value that their writer had not read, because its lock was gone meanwhile. _With fence_:
-  at a resource that refuses older fencing tokens. Tokens of Redisson are counted anew after a loss of data, so that two
+  at a resource that refuses older fencing tokens. Tokens of Redisson restart after a loss of data, so that two
   holders may have the same one. A lost update also removes all elements that were added to the set
   since it was read.
 - _Time to recover_: from the end of the fault, or of a hold that outlived it, to the next grant.

@@ -23,7 +23,7 @@ export interface Sampled extends Mutant {
 export interface Folder {
   readonly name: string;
   readonly lines: number;
-  /** How many mutants it has, of which some are in the sample. */
+  /** How many mutants it has. Some of them are in the sample. */
   readonly all: number;
 }
 

@@ -10,7 +10,7 @@ import { instanceName } from '../options/instance-name.js';
  */
 export interface LockBoardRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** `http` or `https`, as the framework finds out. Behind a proxy that takes its option to trust the proxy. */
+  /** `http` or `https`, as the framework reports it. Behind a proxy, this needs its option to trust the proxy. */
   readonly protocol?: string | undefined;
   /** The remote address. */
   readonly ip?: string | undefined;

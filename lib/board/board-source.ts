@@ -19,7 +19,7 @@ export type BoardWaiter = Pick<LockWaiter, 'waiter' | 'identity' | 'mode' | 'per
 /** The callers of this instance that wait for one lock. In Redis the instance is in the queue once, or not at all. */
 export interface BoardCallers {
   readonly count: number;
-  /** For how long the first one has waited. */
+  /** How long the first one has waited. */
   readonly waitedMs: number;
   /** The method and the label of the first one. */
   readonly method: string | undefined;
@@ -36,7 +36,7 @@ export interface BoardLock extends BoardHolder {
   readonly permits: number | undefined;
   readonly others: readonly BoardHolder[];
   readonly waiting: readonly BoardWaiter[];
-  /** For how long the first holder has had the lock. Undefined if it is not known. */
+  /** How long the first holder has had the lock. Undefined if it is not known. */
   readonly heldForMs?: number | undefined;
   /** The method and the label of the first holder's call, which only its own instance knows. */
   readonly method?: string | undefined;
@@ -57,7 +57,7 @@ export interface BoardSource {
   ping(): Promise<StorePing>;
   /** Returns whether the lock is held exclusively now. */
   isExclusive(resource: string): Promise<boolean>;
-  /** Ends a hold. Returns false if the lock is not held, or by another token than `ifToken`. */
+  /** Ends a hold. Returns false if the lock is not held, or by a token other than `ifToken`. */
   forceRelease(resource: string, options: ForceReleaseOptions): Promise<boolean>;
 }
 

@@ -77,7 +77,7 @@ class LockBoardRoutes {
       if (!released) return refuse(response, 409, 'The lock is no longer held, or another holder has it now.');
       send(response, 200, API_HEADERS, JSON.stringify({ released }));
     } catch (error) {
-      // 503: the lock may have been released nevertheless.
+      // 503: the lock may still have been released.
       const status = error instanceof LockKeyError ? 400 : error instanceof LockConfigError ? 501 : 503;
       refuse(response, status, messageOf(error));
     }

@@ -34,7 +34,7 @@ const BOARD_PLACE = Symbol.for('nestjs-redis-lock:board-place');
  * ```
  *
  * The page is a controller of the application, so guards, a global prefix and versions apply. It reads the locks at
- * most once a second, and only while somebody looks at it.
+ * most once a second, and only while a browser shows it.
  *
  * @publicApi
  */

@@ -101,7 +101,7 @@ export class LockBoard {
   async release({ resource, token, caller, isShared }: ForcedRelease): Promise<boolean> {
     const what = `${visibleText(resource)}${token === undefined ? '' : ` (fencing token ${token})`}${this.suffix}`;
     try {
-      // Nobody has looked at a hold that is exclusive by now.
+      // The caller of the board has not seen a hold that is exclusive now.
       const isOther = isShared && (await this.source.isExclusive(resource));
       const options = token === undefined ? {} : { ifToken: token };
       const released = !isOther && (await this.source.forceRelease(resource, options));

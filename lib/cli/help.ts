@@ -153,7 +153,7 @@ export function programHelp(): string {
   return [
     'Usage: nestjs-redis-lock <command> [options]',
     'Shows the locks of nestjs-redis-lock in Redis, and releases them by force.',
-    `Commands:\n${columns([...commands, ['help [command]', 'prints the help, also of one command']])}`,
+    `Commands:\n${columns([...commands, ['help [command]', 'prints the help, or that of one command']])}`,
     `Options:\n${optionLines(COMMON_OPTIONS)}\n${DETAILS}\n`,
   ].join('\n\n');
 }

@@ -100,7 +100,7 @@ export class LockAdmin {
   /**
    * Ends all holds of the lock, or the hold with this token. Returns false if there was none.
    *
-   * @throws LockUnavailableError if Redis did not reply. The lock may have been released nevertheless.
+   * @throws LockUnavailableError if Redis did not reply. The lock may still have been released.
    */
   release(resource: string, ifToken: number | undefined): Promise<boolean> {
     const request = { key: this.keyOf(resource), ifToken, handoffMs: handoffLease(DEFAULT_LEASE_MS), tokens: TOKENS };

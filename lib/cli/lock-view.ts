@@ -7,7 +7,7 @@ import type { Column } from './table.js';
 /** A lock as the command line shows it. */
 export interface LockView {
   readonly lock: LockInfo;
-  /** For how long the holder's instance has had it, in milliseconds. Undefined if the store does not know it. */
+  /** How long the holder's instance has had it, in milliseconds. Undefined if the store does not know it. */
   readonly heldForMs: number | undefined;
 }
 

@@ -22,6 +22,6 @@ export function missingIoredis(error: unknown): CliError | undefined {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   const isMissing = code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND';
   if (!isMissing || !(error instanceof Error) || !MISSING.test(error.message)) return undefined;
-  const message = 'The package ioredis is missing. Install it beside nestjs-redis-lock: npm install ioredis';
+  const message = 'The package ioredis is missing. Install it together with nestjs-redis-lock: npm install ioredis';
   return new CliError(EXIT.usage, message, { cause: error });
 }

@@ -121,7 +121,7 @@ export interface LockTimeoutDetails extends LockErrorDetails {
   readonly remainingMs?: number | undefined;
   /** The identity of the holder. */
   readonly heldBy?: string | undefined;
-  /** For how long the holder has had the lock, in milliseconds. */
+  /** How long the holder has had the lock, in milliseconds. */
   readonly heldForMs?: number | undefined;
   /** How many hold the lock, if they share it. */
   readonly holderCount?: number | undefined;
@@ -131,7 +131,7 @@ export interface LockTimeoutDetails extends LockErrorDetails {
   readonly publicMessage?: string | undefined;
   /** How many other callers of the module instance wait for the lock. */
   readonly waitingHere?: number | undefined;
-  /** How many places of the store's queue are before that of the module instance. */
+  /** How many entries of the store's queue are ahead of the module instance. */
   readonly queuedAhead?: number | undefined;
   /** Whether the call was refused because of `maxWaiting`. Default: false. */
   readonly isQueueFull?: boolean | undefined;
@@ -157,24 +157,24 @@ export class LockTimeoutError extends LockError {
    */
   readonly heldBy: string | undefined;
   /**
-   * For how long that instance has had the lock, in milliseconds. Its own callers may have passed the lock on
+   * How long that instance has had the lock, in milliseconds. Its own callers may have passed the lock on
    * meanwhile. Undefined if the store does not know it, as for a shared lock.
    */
   readonly heldForMs: number | undefined;
   /** How many hold the lock, if they share it. Undefined for an exclusive lock, and if the store does not know it. */
   readonly holderCount: number | undefined;
-  /** True if that instance is the one that was called. */
+  /** True if the holder is this module instance. */
   readonly isOwn: boolean;
   /** The message without the holder's identity, which often names a host. The exception filter sends it to clients. */
   readonly publicMessage: string;
   /** How many other callers of this module instance waited for the lock. Undefined if it is not known. */
   readonly waitingHere: number | undefined;
   /**
-   * How many places of other callers were before that of this module instance in the store's queue, at the store's last
-   * reply. All callers of an instance that want a lock exclusively have one place. Undefined if it is not known.
+   * How many entries were ahead of this module instance in the store's queue, at the store's last reply. All callers of
+   * an instance that want a lock exclusively have one entry. Undefined if it is not known.
    */
   readonly queuedAhead: number | undefined;
-  /** True if the call was refused at once, because `maxWaiting` callers of this module instance waited already. */
+  /** True if the call was refused at once, because `maxWaiting` callers of this module instance already waited. */
   readonly isQueueFull: boolean;
 
   constructor(message: string, details: LockTimeoutDetails = {}) {
@@ -192,8 +192,8 @@ export class LockTimeoutError extends LockError {
 }
 
 /**
- * Thrown if the lock was lost before it was released. Its lease or `maxHoldMs` is over, its key is gone or belongs to
- * somebody else, it was released by force, or the application has shut down. Another holder may have written since.
+ * Thrown if the lock was lost before it was released. Its lease or `maxHoldMs` is over, its key was deleted or belongs
+ * to another holder, it was released by force, or the application has shut down. Another holder may have written since.
  * `assertHeld()` and `extend()` also throw it after `release()`. `cause` is the error of the work under the lock, if
  * the work failed too.
  *
@@ -219,7 +219,7 @@ export class LockNotHeldError extends LockError {
 export interface LockUnavailableDetails extends LockErrorDetails {
   /** Whether a retry cannot succeed. Default: false. */
   readonly permanent?: boolean;
-  /** The error code with which the server refused the request, such as `NOPERM`. Default: it did not refuse it. */
+  /** The error code of the server that refused the request, such as `NOPERM`. Default: it was not refused. */
   readonly refusal?: string | undefined;
   /** Default: the store is the reason. */
   readonly reason?: 'process-busy' | undefined;
@@ -247,7 +247,7 @@ export class LockUnavailableError extends LockError {
   readonly refusal: string | undefined;
   /**
    * `process-busy` if this process has too many requests without a reply, so that the request was not sent in time.
-   * Redis may be well. Undefined if the store is the reason.
+   * Redis may be healthy. Undefined if the store is the reason.
    */
   readonly reason: 'process-busy' | undefined;
 
@@ -304,7 +304,7 @@ export interface LockKeyInput {
 export interface LockKeyDetails extends LockErrorDetails {
   /** The placeholder whose value cannot form a key. */
   readonly placeholder?: LockKeyPlaceholder | undefined;
-  /** What the client has sent in its place. */
+  /** What the client has sent for it. */
   readonly input?: LockKeyInput | undefined;
 }
 
@@ -318,7 +318,7 @@ export class LockKeyError extends LockError {
   readonly code = 'LOCK_KEY';
   /** The placeholder whose value cannot form a key. Undefined if the error is not about one. */
   readonly placeholder: LockKeyPlaceholder | undefined;
-  /** What the client of a handler has sent in its place. Undefined if the program is to blame. */
+  /** What the client of a handler has sent for it. Undefined if the value came from the program. */
   readonly input: LockKeyInput | undefined;
 
   constructor(message: string, details: LockKeyDetails = {}) {
@@ -329,7 +329,7 @@ export class LockKeyError extends LockError {
 }
 
 /**
- * Thrown if the caller's asynchronous context holds this lock already, in a mode that does not cover the requested one,
+ * Thrown if the caller's asynchronous context already holds this lock, in a mode that does not cover the requested one,
  * or with `reentrant: false`.
  *
  * @publicApi
@@ -363,8 +363,8 @@ export class LockClosedError extends LockError {
 }
 
 /**
- * Thrown if an option cannot work. Names the option, what was given and what is allowed. Options of the module are
- * checked at start, those of `@Locked` at decoration, and those of a call at the call.
+ * Thrown if an option is not allowed. The message names the option, what was given and what was expected. Options of
+ * the module are checked at start, those of `@Locked` at decoration, and those of a call at the call.
  *
  * @publicApi
  */

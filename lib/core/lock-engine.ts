@@ -46,7 +46,7 @@ export interface EngineOptions extends LeaseOptions {
   readonly passing: PassingLimits;
   /** The module instance's name, for events. */
   readonly instance: string;
-  /** What others know the instance by. Default: nothing. */
+  /** The name of the instance in Redis. Default: none. */
   readonly identity?: string | undefined;
   /** Where events are published. Default: `lockChannels`. */
   readonly channels?: typeof lockChannels | undefined;

@@ -7,8 +7,8 @@ const CURRENT_LOCK = 'nestjs-redis-lock:current-lock';
 /**
  * Injects the held lock into a parameter of a `@Locked` method: a `Lock`, or a `MultiLock` if the method locks several
  * resources. Use it for the fencing token, for the signal, or to extend the lease. It replaces the argument that the
- * caller passes. Parameter decorators of Nest keep working beside it. In a handler, `release()` does not release
- * the lock before the response is complete.
+ * caller passes. Parameter decorators of Nest keep working on the same parameter. In a handler, `release()` does not
+ * release the lock before the response is complete.
  *
  * @throws {LockConfigError} at decoration, on a parameter of a constructor.
  *

@@ -28,7 +28,7 @@ export type LockScope = RunningScope;
  *
  * On a handler of a controller, a gateway or a microservice, the scope begins before pipes, and ends when the response
  * is complete and the method has settled, whichever is later. Interceptors run inside. If the method's declared return
- * type is an Observable, the scope ends with the Observable. Beside `@Locked`, the order of the two does not matter.
+ * type is an Observable, the scope ends with the Observable. The order of `@LockScope` and `@Locked` does not matter.
  *
  * The method returns a promise, unless its declared return type is an Observable.
  *

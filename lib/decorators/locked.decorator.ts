@@ -41,8 +41,8 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
   /**
    * Whether a call takes the lock. It is called on the same instance with the arguments, before the key is made.
    * `true`: the call takes the lock. `false`: the method runs as if it had no `@Locked`, and `@CurrentLock()` is
-   * undefined. What it throws is thrown, and the method is not called. So is a `LockConfigError` if it returns anything
-   * else, such as a promise. Not for handlers whose arguments let a client choose that it needs no lock.
+   * undefined. An error that it throws rejects the call. So does any other result, such as a promise, with a
+   * `LockConfigError`. Not for handlers whose arguments let a client choose that it needs no lock.
    *
    * Default: every call takes the lock.
    */
@@ -50,7 +50,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
   /**
    * What happens if others hold the lock until `waitMs` is over. `throw`: the call rejects with `LockTimeoutError`.
    * `skip`: the method is not called, and the call returns undefined. A function: it is called on the same instance
-   * with the error and the arguments, and the call returns its result. Other errors are thrown in every case.
+   * with the error and the arguments, and the call returns its result. Other errors are always thrown.
    *
    * @default that of the family in the module's `families`, or 'throw'
    */
@@ -59,8 +59,9 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    * What happens if Redis cannot be reached or refuses the request. `throw`: the call rejects with
    * `LockUnavailableError`. `skip`: the method is not called, and the call returns undefined. A function: it is called
    * on the same instance with the error and the arguments, and the call returns its result. **It runs without the
-   * lock**, in several processes at once. So use it for work that the lock only saves, such as filling a cache, and
-   * never for data that the lock keeps whole. Other errors are thrown in every case, and so is an error of the method.
+   * lock**, in several processes at once. So use it only for work that the lock merely avoids repeating, such as
+   * filling a cache, and never for data that the lock keeps consistent. Other errors are always thrown, and so is an
+   * error of the method.
    *
    * @default that of the family in the module's `families`, or 'throw'
    */
@@ -104,7 +105,7 @@ export type OnlyMethods<M extends AnyMethod> = [M] extends [NoMethod]
 
 /**
  * The result of {@link Locked}: a decorator for methods that have the key function's parameters. `applyDecorators` of
- * Nest takes it as well. There the parameters are not checked by the compiler.
+ * Nest also accepts it, but the compiler does not check the parameters there.
  *
  * @publicApi
  */

@@ -20,7 +20,7 @@ export function staleOpen(resource: string, token: number): StaleFenceError {
   });
 }
 
-/** Returns the error for a `write` with another token than the last one. */
+/** Returns the error for a `write` with a token other than the last one. */
 export function staleWrite(resource: string, token: number): StaleFenceError {
   return new StaleFenceError(
     `The write to ${resource} with token ${token} was refused: a later holder has opened its fence since, ` +

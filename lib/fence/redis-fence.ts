@@ -90,7 +90,7 @@ export class RedisFence {
    *
    * @throws {StaleFenceError} if a higher token has opened the fence, which belongs to a later holder.
    * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1, or the key of the fence holds
-   * something else than a token.
+   * something other than a token.
    * @throws the client's error, if Redis refused the request or did not reply.
    */
   async open(token: number): Promise<void> {
@@ -116,7 +116,7 @@ export class RedisFence {
    * with this token, or `retentionMs` is over, or Redis has lost the fence. The holder must discard what it has read.
    * If the client has repeated the write, the first one may have taken effect.
    * @throws {LockConfigError} if nothing was written. The token is not a whole number from 0 to 2⁵³ - 1, a command or
-   * the script is not allowed, or the key of the fence holds something else than a token.
+   * the script is not allowed, or the key of the fence holds something other than a token.
    * @throws the client's error, if a command or the script failed, or Redis did not reply.
    */
   write(token: number, commands: readonly FencedCommand[]): Promise<unknown[]>;

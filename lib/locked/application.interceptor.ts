@@ -7,7 +7,7 @@ import { toHttpException } from './lock-http-exception.js';
 import { LockedInterceptor } from './locked.interceptor.js';
 
 /**
- * The first interceptor of an application. It sees the errors of all handlers, also of those that call a locked
+ * The first interceptor of an application. It sees the errors of all handlers, including those that call a locked
  * service. Filters of HTTP handlers get lock errors as exceptions of Nest, and their responses have `Retry-After`.
  */
 export class ApplicationInterceptor extends LockedInterceptor {

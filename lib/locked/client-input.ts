@@ -93,7 +93,7 @@ function sentFor(
   const part = HTTP_PARTS[kind];
   if (part === undefined) return undefined;
   if (part !== 'cookie') return { in: part, name, value: propertyOf(...partOf(part, name, context)) };
-  // Nest parses cookies anew for each parameter.
+  // Nest parses cookies again for each parameter.
   return argument.pipes?.length === 0 ? { in: part, name, value: args[index] } : undefined;
 }
 

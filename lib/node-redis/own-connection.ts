@@ -37,7 +37,7 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
   readonly reconnects: boolean;
   readonly target: ServerTarget;
   status: 'wait' | 'connecting' | 'connect' | 'ready' | 'reconnecting' | 'end' = 'wait';
-  /** The client of the present connection, or of the attempt to connect. */
+  /** The client of the current connection, or of the attempt to connect. */
   private client: NodeRedisClient | undefined;
   /** Aborts the attempt to connect. */
   private attempt = new AbortController();

@@ -8,8 +8,8 @@ export interface LockOptions {
    * The lease in milliseconds: Redis deletes the lock after this time if the holder does not renew it. A long lease
    * blocks others for longer after a crash. A short lease is lost sooner if the process or Redis pauses, and is renewed
    * more often: every third of it. Work that blocks the event loop for less than two thirds of it keeps its lock. A
-   * lock received by handoff starts with at most 1200 ms. The request that extends it to `ttlMs` leaves before the
-   * work.
+   * lock received by handoff starts with at most 1200 ms. The request that extends it to `ttlMs` is sent before the
+   * work starts.
    *
    * @default 30000
    * @minimum 50
@@ -25,8 +25,8 @@ export interface LockOptions {
   readonly waitMs?: number | undefined;
 
   /**
-   * How many callers of this instance may wait for one lock. One more is refused at once with a `LockTimeoutError`
-   * whose `isQueueFull` is true. Callers whose request has no reply yet wait, too. `Infinity`: no limit.
+   * How many callers of this instance may wait for one lock. Further callers are refused at once with a
+   * `LockTimeoutError` whose `isQueueFull` is true. Pending requests also count. `Infinity`: no limit.
    *
    * Readers (`mode: 'shared'`) are served together, so 50 of them count as one. With `fairness: 'strict'` each of them
    * counts.
@@ -46,7 +46,7 @@ export interface LockOptions {
 
   /**
    * Stops the renewal this long after the grant, in milliseconds, so that work that hangs cannot keep the lock. The
-   * lock is lost then.
+   * lock is then lost.
    *
    * @default Infinity
    * @minimum 1
@@ -64,9 +64,9 @@ export interface LockOptions {
 
   /**
    * Warns of a lock that is renewed for longer than this after the grant, in milliseconds, because its work may hang.
-   * One line a minute at most counts such locks and names the first three, which have a line when they are released.
-   * `false` or `Infinity`: never. Not for leaders, nor for `@Locked` methods that return an Observable, unless the
-   * method sets it.
+   * At most one line a minute counts such locks and names the first three. Each of the three gets another line when it
+   * is released. `false` or `Infinity`: never. Does not apply to leaders, nor to `@Locked` methods that return an
+   * Observable, unless the method sets it.
    *
    * @default 30000
    * @minimum 1
@@ -96,7 +96,7 @@ export interface LockOptions {
    * the end of the event loop's tick. The lock stays held until the release arrives. A failed release is retried as
    * usual, and the shutdown waits for it.
    *
-   * A lock scope waits for its releases in any case. So does a caller that awaits `lock.release()`.
+   * A lock scope always waits for its releases, and so does a caller that awaits `lock.release()`.
    *
    * @default true
    */
@@ -104,12 +104,12 @@ export interface LockOptions {
 
   /**
    * What to do if this lock is requested inside another one, and the program has taken them in the other order before.
-   * Calls that meet would wait for each other until `waitMs` is over. Both places are known as soon as the second one
-   * has run once, without a deadlock. It compares families (`goods` of `goods:300`), and for two locks of one family
-   * their ids. A request with `waitMs: 0` cannot wait and is not reported.
+   * Two such calls at the same time would wait for each other until `waitMs` is over. The check finds both places as
+   * soon as each order has run once, without a deadlock. It compares families (`goods` of `goods:300`), and for two
+   * locks of one family their ids. A request with `waitMs: 0` cannot wait and is not reported.
    *
    * `warn`: logs one line for each circle of locks. `error`: throws `LockOrderError`, each time. `off`: does not
-   * look at this request. Use it for locks that are always taken along a tree, from parent to child. The modules of
+   * check this request. Use it for locks that are always taken along a tree, from parent to child. The modules of
    * `nestjs-redis-lock/testing` have `error` by default.
    *
    * @default 'warn'
@@ -152,8 +152,8 @@ export interface LockOptions {
   readonly permits?: number | undefined;
 
   /**
-   * Names the call in events, traces and `local()`, such as the id of a request. Shown up to 128 characters, with `?`
-   * for unprintable ones, so it may be a header that a client has sent. Never sent to Redis.
+   * Names the call in events, traces and `local()`, such as the id of a request. The first 128 characters are shown,
+   * with `?` in place of unprintable ones, so it may be a header that a client has sent. Never sent to Redis.
    */
   readonly label?: string | undefined;
 

@@ -31,8 +31,8 @@ export interface HttpOptions {
 
   /**
    * When a caller may try again, in milliseconds. HTTP clients get it as the header `Retry-After` in whole seconds, RPC
-   * and WebSocket callers as `retryAfterMs`. Nobody knows when the holder ends its work. A good value is the usual time
-   * of the work under the lock.
+   * and WebSocket callers as `retryAfterMs`. Nobody knows when the holder ends its work. A good value is the usual
+   * duration of the work under the lock.
    *
    * @default 1000
    */
@@ -40,8 +40,8 @@ export interface HttpOptions {
 }
 
 /**
- * What a check does with what it finds. `warn`: logs one line for each finding, which says how to mend it. `error`: the
- * application does not start, and throws `LockConfigError` with these lines. `off`: does not look.
+ * What a check does with its findings. `warn`: logs one line for each finding, which says how to fix it. `error`: the
+ * application does not start, and throws `LockConfigError` with these lines. `off`: skips the check.
  *
  * @publicApi
  */
@@ -56,10 +56,10 @@ export interface CheckOptions {
   /**
    * Whether a server is unfit for locks: it may evict keys that have a TTL, is a replica, is older than Redis 6.2, or
    * is a node of a cluster and the client is not a cluster's. The module looks at the reply to `INFO` at start and
-   * after each reconnect. A server that refuses `INFO` has no finding.
+   * after each reconnect. A server that refuses `INFO` is not reported.
    *
-   * With `warn` the start does not wait. With `error` it waits for the reply, for one second at most. Without a reply
-   * by then, the application starts. Later findings are logged as errors.
+   * With `warn` the start does not wait. With `error` it waits for the reply, for at most one second. If there is no
+   * reply by then, the application starts. Later findings are logged as errors.
    *
    * @default 'warn'
    */
@@ -77,7 +77,7 @@ export interface CheckOptions {
 
   /**
    * Whether a class overrides a `@Locked` method, and the override has no `@Locked` and does not call the method by
-   * `super`. Its calls take no lock.
+   * `super`. Calls of the override acquire no lock.
    *
    * @default 'warn'
    */
@@ -93,22 +93,22 @@ export interface CheckOptions {
 }
 
 /**
- * The defaults of the locks of one family, in the option `families`. They come before the options of the module, and
- * after those of `@Locked` and of a call.
+ * The defaults of the locks of one family, in the option `families`. They override the options of the module. The
+ * options of `@Locked` and of a call override them.
  *
  * @publicApi
  */
 export interface FamilyOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'> {
   /**
    * What happens to a call of a `@Locked` method if others hold the lock until `waitMs` is over. A function is called
-   * on the instance of the method, with the error and the arguments. Methods of `LockService` throw in every case.
+   * on the instance of the method, with the error and the arguments. Methods of `LockService` always throw.
    *
    * @default 'throw'
    */
   readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: never[]) => unknown) | undefined;
   /**
    * What happens to a call of a `@Locked` method if Redis cannot be reached or refuses the request. A function **runs
-   * without the lock**. Methods of `LockService` throw in every case.
+   * without the lock**. Methods of `LockService` always throw.
    *
    * @default 'throw'
    */
@@ -128,7 +128,7 @@ export interface RedisLockModuleOptions extends Omit<
   /**
    * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2
    * s". It is a part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80
-   * letters, digits and `. _ : @ / -`. Need not be unique. `''`: none.
+   * letters, digits and `. _ : @ / -`. It need not be unique. `''`: no name.
    *
    * @default the host name and the process id, as `api-7f9c-31`
    */
@@ -148,7 +148,7 @@ export interface RedisLockModuleOptions extends Omit<
   /**
    * The name of the application, or of several that share their locks. It stands before `prefix` in every key, helper
    * key and channel: `shop` makes `{shop:lock_goods}:300`. Applications with different namespaces, or one without,
-   * never exclude each other. 1 to 64 letters, digits and the characters `. _ -`. Not allowed beside `key`.
+   * never exclude each other. 1 to 64 letters, digits and the characters `. _ -`. Not allowed together with `key`.
    *
    * Default: none, which is `{lock_goods}:300`.
    */
@@ -156,7 +156,7 @@ export interface RedisLockModuleOptions extends Omit<
 
   /**
    * The start of every key, to keep locks apart from other data and other applications. May be empty. Two applications
-   * lock each other out only if their prefixes are equal, and their namespaces.
+   * exclude each other only if both their prefixes and their namespaces are equal.
    *
    * @default 'lock_'
    */
@@ -175,8 +175,9 @@ export interface RedisLockModuleOptions extends Omit<
   /**
    * The defaults of a family's locks: `{ goods: { ttlMs: 10_000, waitMs: 500 } }` for `goods:300` and all others whose
    * first segment is `goods`. A `@Locked` template that begins with a placeholder is its own family:
-   * `'<tenant>:report'`. Events show the family of a lock. Several locks at once have the defaults of their family if
-   * it is the same for all, and else those of the module. A `key` function changes no family.
+   * `'<tenant>:report'`. Events show the family of a lock. Several locks that are acquired together have the defaults
+   * of their family if they have the same one, otherwise those of the module. A `key` function does not change the
+   * family.
    *
    * Default: none.
    */
@@ -194,7 +195,7 @@ export interface RedisLockModuleOptions extends Omit<
    * `throughput`: a released lock is passed on to the next caller of the same instance, at most 16 times and for at
    * most 50 ms. Passing on takes microseconds and no request to Redis. Callers of other instances can be overtaken up
    * to 16 times for each grant. `strict`: every grant goes through the queue in Redis, in arrival order of the
-   * instances. Each costs a round trip and a message.
+   * instances. Each grant costs a round trip and a message.
    *
    * @default 'throughput'
    */
@@ -212,7 +213,7 @@ export interface RedisLockModuleOptions extends Omit<
   /**
    * How long to wait for a Redis that cannot be reached or refuses every request, in milliseconds. `waitMs` limits only
    * the wait for other holders. Once an outage has lasted this long, all callers get `LockUnavailableError` at once,
-   * and so do those in the queue, until Redis replies again. An outage that is shorter costs no caller an error.
+   * and so do those in the queue, until Redis replies again. No caller fails because of a shorter outage.
    *
    * `0` does not wait. `Infinity` waits for Redis until `waitMs` is over. A request without a reply for one second
    * counts as an outage of that length.
@@ -222,8 +223,8 @@ export interface RedisLockModuleOptions extends Omit<
   readonly unavailableAfterMs?: number | undefined;
 
   /**
-   * What to do with mistakes that are found. `warn`, `error` or `off` is for all checks at start: of the servers, of
-   * decorators and of overrides. An object sets single ones: `{ server: 'error' }`. The check of the lock order acts
+   * What to do with mistakes that the checks find. `warn`, `error` or `off` is for all checks at start: of the servers,
+   * of decorators and of overrides. An object sets single ones: `{ server: 'error' }`. The check of the lock order acts
    * while the application runs, so only the object sets it.
    *
    * @default 'warn'
@@ -231,11 +232,11 @@ export interface RedisLockModuleOptions extends Omit<
   readonly checks?: CheckLevel | CheckOptions | undefined;
 
   /**
-   * Returns whether the present code runs in a transaction, as far as the database library knows. It is asked when a
-   * lock ends. If it returns true, one line is logged for each place: another holder may read the old rows before the
-   * commit. It must be fast, and see `docs/transactions.md` for the function of each library.
+   * Returns whether the current code runs in a transaction, as far as the database library knows. It is called when
+   * a lock ends. If it returns true, one line is logged for each place: another holder may read the old rows before the
+   * commit. It must be fast. `docs/transactions.md` has the function for each library.
    *
-   * Default: not asked.
+   * Default: no function, no check.
    */
   readonly inTransaction?: (() => boolean) | undefined;
 

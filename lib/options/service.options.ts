@@ -10,7 +10,7 @@ export interface ListOptions {
    */
   readonly match?: string | undefined;
   /**
-   * About how many keys a server looks at in one step, from 1 to 100,000. More: fewer requests, and each takes longer.
+   * About how many keys a server reads in one step, from 1 to 100,000. A higher number makes fewer, longer requests.
    *
    * @default 1000
    */
@@ -24,8 +24,8 @@ export interface ListOptions {
  */
 export interface ForceReleaseOptions {
   /**
-   * Ends the hold only if this is its fencing token, as `inspect` returns it. So the grant that somebody has looked at
-   * is ended, and no later one. An instance that passes its grant on to its own callers keeps that token in Redis and
+   * Ends the hold only if this is its fencing token, as `inspect` returns it. So it ends the grant that the operator
+   * has seen, and no later one. An instance that passes its grant on to its own callers keeps that token in Redis and
    * gives them higher ones. A lock that is shared has no such token. Default: any hold.
    */
   readonly ifToken?: number | undefined;

@@ -35,7 +35,7 @@ export async function* scanKeys(
     const [next, keys] = (await withinTime(step, times)) as [string, string[]];
     // A client repeats a command over the next connection.
     losses ??= connection.losses;
-    if (connection.losses !== losses) throw listingFailed(new Error('the connection has ended in between'));
+    if (connection.losses !== losses) throw listingFailed(new Error('the connection ended meanwhile'));
     cursor = next;
     yield keys;
   } while (cursor !== '0');

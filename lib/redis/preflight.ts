@@ -62,7 +62,7 @@ function clusterIn(fields: Fields): Finding | undefined {
   };
 }
 
-/** A server of a cluster that hangs must not keep the others from being looked at for longer. */
+/** A server of a cluster that hangs must not delay the check of the others for longer. */
 const INFO_TIMEOUT_MS = 10_000;
 
 /** What a preflight looks at, and where it reports. */
@@ -94,7 +94,7 @@ export class Preflight {
     this.looks = options.clients.map((client) => new EndpointLook(client, options.clock, report));
   }
 
-  /** Begins to look. Adds nothing but one listener to each client. Connects a client only if findings are an error. */
+  /** Begins the checks. Adds only one listener to each client. Connects a client only if findings are an error. */
   start(): void {
     for (const look of this.looks) look.start(this.options.fails);
   }

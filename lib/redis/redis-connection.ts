@@ -99,7 +99,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     };
   }
 
-  // Not every client shows how much it has read. A probe brings a reply in any case.
+  // Not every client shows how much it has read. A probe always brings a reply.
   get received(): number {
     return (this.client.socket?.bytesRead ?? 0) + this.replies;
   }

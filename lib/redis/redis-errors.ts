@@ -97,7 +97,7 @@ const REFUSALS: readonly Refusal[] = [
     permanent: false,
     advice: 'Redis has too few replicas to accept writes',
   },
-  { code: 'BUSY', matches: /^BUSY\b/, permanent: false, advice: 'Redis is busy with a script of somebody else' },
+  { code: 'BUSY', matches: /^BUSY\b/, permanent: false, advice: 'Redis is busy with a script of another client' },
   { code: 'ERR', matches: /^ERR /, permanent: true, advice: 'Redis refused the command' },
 ];
 

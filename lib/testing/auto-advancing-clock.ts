@@ -9,7 +9,7 @@ const TURNS_PER_STEP = 10;
 export class AutoAdvancingClock extends ManualClock {
   private isAdvancing = false;
 
-  /** @param isAwaited returns whether somebody waits for time, and not for ever. */
+  /** @param isAwaited returns whether somebody waits for time, and not forever. */
   constructor(private readonly isAwaited: () => boolean) {
     super();
   }

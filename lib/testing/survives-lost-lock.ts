@@ -79,7 +79,7 @@ let isRunning = false;
  * locks. At that `await` all locks of the call are lost, another holder gets them and runs to its end, and the call
  * goes on. So does a process that was paused for longer than its lease. After each run the invariant must hold.
  *
- * Looks at each `await` of a promise in the code of the program, also in handlers that the call reaches over HTTP. The
+ * Watches each `await` of a promise in the code of the program, even in handlers that the call reaches over HTTP. The
  * code must be compiled to native `async` functions, for ES2017 or later. The call goes on with an aborted
  * `lock.signal`. Errors of the call and of the second holder are ignored after a loss.
  *

@@ -41,7 +41,7 @@ export interface TestBenchOptions extends Omit<RedisLockModuleOptions, 'redis' |
  */
 export interface OccupyOptions {
   /**
-   * For how long the other process holds the lock, in milliseconds of the bench's clock. A call that waits longer gets
+   * How long the other process holds the lock, in milliseconds of the bench's clock. A call that waits longer gets
    * the lock then. Default: until `release()`.
    */
   readonly forMs?: number | undefined;
@@ -205,7 +205,7 @@ export class TestBench {
     if (this.clock instanceof AutoAdvancingClock) this.clock.look();
   }
 
-  /** Whether an application closes, or a call waits for something else than another call, and not for ever. */
+  /** Whether an application closes, or a call waits for something other than a call, with a limit. */
   private isTimeAwaited(): boolean {
     const engines = Array.from(this.instances, ({ service }) => service.engine);
     const waiting = engines.flatMap((engine) => Array.from(engine.lines.waiting()));

@@ -46,7 +46,7 @@ const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ig
  *
  * The module then no longer warns of decorators that stand above `@Locked`, because they may be `@Transactional()`.
  *
- * @param adapter any adapter for `@nestjs-cls/transactional`, also one that is not by its authors.
+ * @param adapter any adapter for `@nestjs-cls/transactional`, even one by other authors.
  * @throws {LockConfigError} for an adapter without `optionsFactory`, and for options that are not allowed.
  *
  * @publicApi

@@ -39,7 +39,7 @@ async function behind<T>(key: string, call: () => Promise<T>): Promise<T> {
 }
 
 describe('the page on moving', () => {
-  it('has a service with the keys of redis-semaphore, also of values that need encoding', async () => {
+  it('has a service with the keys of redis-semaphore, even for values that need encoding', async () => {
     const { AccountModule, AccountService } = await import('./moving/one-step.js');
     const accounts = (await start(AccountModule)).get(AccountService);
     expect(await behind('mutex:account:1', () => accounts.pay('1'))).toBe('account 1 is paid');

@@ -76,7 +76,7 @@ describe('assertHeld()', () => {
     });
   });
 
-  it('throws the loss of a lock that was lost, also in a lock scope', async () => {
+  it('throws the loss of a lock that was lost, even in a lock scope', async () => {
     const lose = (): void => {
       loseAllOf(locks);
     };

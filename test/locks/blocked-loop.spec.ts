@@ -188,7 +188,7 @@ describe('work that blocks the event loop for less than two thirds of ttlMs', ()
 });
 
 describe('the error of a lost lock', () => {
-  it('says for how long the event loop was blocked, after the loop has turned', async () => {
+  it('says how long the event loop was blocked, after the loop has turned', async () => {
     const { clock, locks } = faultyLocks({ ttlMs: 5_000 });
     const lock = await locks.acquire('goods:300');
     const { signal } = lock;

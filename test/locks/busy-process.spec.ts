@@ -7,7 +7,7 @@ import { Admission, MOST_IN_FLIGHT } from '../../lib/core/acquire/admission.js';
 import { busyChannel, type BusyEvent } from '../../lib/core/acquire/busy-report.js';
 import { deferred, faultyLocks, KEY, outcome } from '../support/locks.js';
 
-/** A server of which a test says what is read from it. */
+/** A server for which a test says what is read from it. */
 class Server {
   readonly server = undefined;
   received = 0;

@@ -69,7 +69,7 @@ describe('forceRelease()', () => {
     await clock.advance(3_900);
     expect(lock.signal.aborted).toBe(false);
     await clock.advance(1_300);
-    expect(lock.signal.reason).toMatchObject({ message: expect.stringContaining('belongs to somebody else') });
+    expect(lock.signal.reason).toMatchObject({ message: expect.stringContaining('belongs to someone else') });
   });
 
   it('hands the lock to the next in the queue, with a higher token', async () => {

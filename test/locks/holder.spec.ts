@@ -12,7 +12,7 @@ function two() {
 }
 
 describe('the error of a caller that gets no lock', () => {
-  it('names the holder, and for how long it has had the lock', async () => {
+  it('names the holder, and how long it has had the lock', async () => {
     const { clock, one, other } = two();
     await one.acquire('goods:300');
     await clock.advance(4_200);

@@ -71,7 +71,7 @@ describe('maxWaiting', () => {
     expect(waiting.map(({ error }) => error)).toEqual([undefined, undefined]);
   });
 
-  it('names all callers that count, also those of another mode', async () => {
+  it('names all callers that count, including those of another mode', async () => {
     const { locks } = faultyLocks({ maxWaiting: 2 });
     await locks.acquire('goods:300');
     for (const permits of [3, 4]) outcome(locks.acquire('goods:300', { permits }));

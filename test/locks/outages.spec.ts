@@ -41,7 +41,7 @@ const CALLS: [how: string, (locks: LockService, options?: LockOptions) => Promis
 ];
 
 describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
-  it('fails after unavailableAfterMs, and says for how long Redis was away', async () => {
+  it('fails after unavailableAfterMs, and says how long Redis was away', async () => {
     const all = startWithout();
     const waiting = outcome(call(all.locks));
     await outage(all, 500);
@@ -393,7 +393,7 @@ describe('an outage', () => {
     await closed;
   });
 
-  describe.each([{}, { mode: 'shared' as const }, { permits: 3 }])('of which one key knows: %j', (mode) => {
+  describe.each([{}, { mode: 'shared' as const }, { permits: 3 }])('seen by one key: %j', (mode) => {
     // A further request for the key waits for the reply to the first one.
     it.each([0, 5_000, Infinity])('ends the waiting of a later caller with waitMs: %d', async (waitMs) => {
       const all = start();

@@ -64,7 +64,7 @@ describe('the list of a store', () => {
     expect((error as Error).message).toBe('list(): memory() cannot list its locks; use a store with `list`.');
   });
 
-  it('is there in memory, also with a lock delay', async () => {
+  it('is there in memory, even with a lock delay', async () => {
     const clock = new ManualClock();
     const store = new MemoryStore(clock);
     for (const options of [{}, { lockDelayMs: 1_000 }]) {

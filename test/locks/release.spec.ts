@@ -81,7 +81,7 @@ describe('with awaitRelease: false', () => {
     expect(closed).toEqual({ value: 'closed' });
   });
 
-  it('the next caller of the instance gets the lock, also in the same tick', async () => {
+  it('the next caller of the instance gets the lock, even in the same tick', async () => {
     const { locks, store } = faultyLocks(options);
     store.hold('release');
     for (let i = 0; i < 3; i++) expect(await locks.using('goods:300', { waitMs: 0 }, () => i)).toBe(i);

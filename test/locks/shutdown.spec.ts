@@ -120,7 +120,7 @@ describe('a shutdown that settles', () => {
     await locks.engine.close(5_000);
   });
 
-  it('rejects waiters and ends holds after its time, also those of later calls', async () => {
+  it('rejects waiters and ends holds after its time, including those of later calls', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     await locks.engine.settle(5_000);

@@ -274,7 +274,7 @@ describe('createTestBench()', () => {
     expect(published).toEqual([bench.history('goods:300')[1].call]);
   });
 
-  it('begins anew after reset()', async () => {
+  it('begins again after reset()', async () => {
     await bench.occupy('goods:300');
     bench.unavailable();
     await bench.reset();

@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
-/** Returns an object of which only the known properties may be read. */
+/** Returns an object whose known properties alone may be read. */
 function unread(known: object = {}): never {
   const get = (of: object, property: string | symbol): unknown => {
     if (property in of) return Reflect.get(of, property);

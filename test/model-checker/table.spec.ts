@@ -6,7 +6,7 @@ import { Samples } from '../support/model-checker/exchange.js';
 import { replay } from '../support/model-checker/verdict.js';
 
 describe('the table in memory', () => {
-  it('does what the scripts do, also in states that no run comes to', async () => {
+  it('does what the scripts do, even in states that no run reaches', async () => {
     const samples = new Samples();
     for (const exchange of exchangesByHand()) samples.add(exchange);
     expect(samples.seen.size).toBeGreaterThan(500);

@@ -192,7 +192,7 @@ describe('an unavailable Redis', () => {
     await eventually('Redis is back', async () => (await app.call('/grab/2')).text === '2');
   });
 
-  it('has another code than too few replicas, which are a 503 as well', async () => {
+  it('has a different code from too few replicas, which is also a 503', async () => {
     const app = await start('express', { locks: { replicas: { min: 99, timeoutMs: 20 } } });
     const { status, headers, body } = await app.call('/grab/1');
     expect([status, headers.get('retry-after')]).toEqual([503, '1']);

@@ -57,7 +57,7 @@ const suitesOf = {
 
 /**
  * Returns what a run of jest matches. Without a path that is a part: its suites, and the files that run alone. With a
- * path it is each file by itself, also of the other part. Slow files of a folder run with the part `full` only.
+ * path it is each file by itself, even of the other part. Slow files of a folder run with the part `full` only.
  *
  * @param {'quick' | 'full'} part
  * @param {readonly string[]} paths

@@ -8,7 +8,7 @@ const UNRELATED = /^(?:info|config\|resetstat|config|ping|hello|client.*|cluster
 export interface Cost {
   /** Commands that clients have sent. */
   readonly commands: number;
-  /** Commands that the servers have run, also inside scripts. */
+  /** Commands that the servers have run, including those of scripts. */
   readonly calls: number;
 }
 

@@ -43,7 +43,7 @@ function cyclic(): object {
   return ring;
 }
 
-/** Every kind of value that no type allows. Each is made anew. */
+/** Every kind of value that no type allows. Each is made again. */
 const KINDS: Readonly<Record<string, () => unknown>> = {
   undefined: () => undefined,
   null: () => null,

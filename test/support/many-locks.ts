@@ -46,7 +46,7 @@ export class ManyLocks {
     return this.here.admin.exists(...this.keys);
   }
 
-  /** Returns for how many of the locks somebody waits. */
+  /** Returns the number of locks that have waiters. */
   waitedFor(): Promise<number> {
     return this.here.admin.exists(...this.keys.map((key) => `${key}|queue`));
   }

@@ -6,7 +6,7 @@ import { deferred } from '../support/async.js';
 import { faultyLocks } from '../support/locks.js';
 
 describe('the description of a lock', () => {
-  it('has for how long an exclusive holder has had it', async () => {
+  it('has how long an exclusive holder has had it', async () => {
     const clock = new ManualClock();
     const locks = createTestLocks({ clock });
     await locks.acquire('goods:1');
@@ -110,7 +110,7 @@ describe('what a call is for', () => {
     expect(await locks.inspect('goods:300')).toMatchObject({ mode: 'shared', label: 'first', others: [] });
   });
 
-  it('is in a list, also in one whose reader takes long', async () => {
+  it('is in a list, even in one whose reader takes long', async () => {
     const clock = new ManualClock();
     const locks = createTestLocks({ clock });
     const names = ['goods:1', 'goods:2', 'goods:3'];

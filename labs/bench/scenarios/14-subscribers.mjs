@@ -1,5 +1,5 @@
 // What subscribers of events, traces and metrics cost. Locks in memory, so that the time is that of this library alone.
-// Each kind of subscriber has a process of its own, because a channel that had a subscriber is slower for ever.
+// Each kind of subscriber has a process of its own, because a channel that had a subscriber is slower forever.
 import { ownCpuMs } from '../cpu.mjs';
 import { load, LockRuntime } from '../library.mjs';
 import { interleaved, median, medianOf, rowsOf } from '../measure.mjs';

@@ -31,7 +31,7 @@ export type LastReply =
       readonly kind: 'held';
       readonly until: number | undefined;
       readonly holder?: CurrentHolder | undefined;
-      /** How many places of the store's queue are before that of this instance. Undefined if it is not known. */
+      /** How many entries of the store's queue are ahead of this instance. Undefined if it is not known. */
       readonly ahead?: number | undefined;
       /** Set if nobody else seems to have the lock, so that not even a caller that does not wait is refused at once. */
       readonly notYet?: NotYet;
@@ -40,7 +40,7 @@ export type LastReply =
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
   /**
    * The request was not sent, or it came too late and had no effect. The same is true of all requests since `since`, on
-   * the local clock. So nothing is known of the lock.
+   * the local clock. So the state of the lock is unknown.
    */
   | { readonly kind: 'undelivered'; readonly error: LockUnavailableError; readonly since: number }
   /** The request has failed, and so has every one before it that was sent since `since`, on the local clock. */
@@ -50,7 +50,7 @@ export type LastReply =
 export interface NotYet {
   /** The error, if the lock is not granted in time. */
   readonly error: LockUnavailableError;
-  /** For how long it waits at least, in milliseconds. */
+  /** How long it waits at least, in milliseconds. */
   readonly leastMs: number;
 }
 
@@ -68,7 +68,7 @@ export function heldUntil(until: number | undefined, holder?: CurrentHolder, ahe
 }
 
 /**
- * Returns for how long a caller waits for a store that has sent this reply, in milliseconds. Infinity: `waitMs` limits
+ * Returns how long a caller waits for a store that has sent this reply, in milliseconds. Infinity: `waitMs` limits
  * the wait. A store whose replicas do not acknowledge replies, so `waitMs` limits that wait as well.
  */
 export function storeLimitOf(reply: LastReply, { unavailableAfterMs = Infinity }: StoreLimit): number {
@@ -113,7 +113,7 @@ export interface RejectedCall {
   readonly waitMs: number;
   readonly enteredAt: number;
   readonly now: number;
-  /** Default: it is not known. */
+  /** Default: unknown. */
   readonly line?: WaitingLine;
 }
 

@@ -233,7 +233,7 @@ export class AcquireLoop implements AttemptListener {
   private grantedByReply(attempt: Attempt, reply: Granted): void {
     const now = this.deps.clock.now();
     const grant = attempt.grantOf(reply, now);
-    // A store without a queue may be a vote, of which some servers have not replied yet.
+    // A store without a queue may be a vote in which some servers have not replied yet.
     const isFinal = this.deps.store.capabilities.queue;
     if (grant !== undefined)
       return this.grant(isFinal ? grant : { ...grant, mayBeRepeatedUntil: attempt.expiresAt }, now);

@@ -91,7 +91,7 @@ export interface AcquireDeps extends OwnershipDeps {
   onWaitBehindOwn?(): void;
   /** Calls a function when a request got no reply, and the key's server was silent, for `requestTimeoutMs`. */
   readonly limitRequest: LimitRequest;
-  /** Returns for how long this process did not read replies lately, in milliseconds. 0 if it did. Default: it did. */
+  /** Returns how long this process did not read replies lately, in milliseconds. 0 if it did. Default: it did. */
   stalledMs?(since: number): number;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;

@@ -14,7 +14,7 @@ interface Place {
   send: (() => void) | undefined;
 }
 
-/** From this number of places that have been served on, they are removed, so that the list does not grow for ever. */
+/** From this number of places that have been served on, they are removed, so that the list does not grow forever. */
 const MANY_SERVED = 1_000;
 
 /** The acquire requests for one server: those without a reply, and those that wait to be sent. */

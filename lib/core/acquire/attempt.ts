@@ -121,7 +121,7 @@ export class Attempt {
   /**
    * Sends a request. The listener is called with its outcome, at once if the request cannot be sent.
    *
-   * @param now the present time. Default: it is read.
+   * @param now the current time. Default: it is read.
    * @returns false if too many requests of this process have no reply: it was not sent. Call {@link waitToSend} then.
    */
   send(requested: Requested, queue: boolean, now?: number): boolean {

@@ -17,7 +17,7 @@ export interface BusyEvent {
    * this process was not the reason.
    */
   readonly kind: 'crowded' | 'stalled' | 'slow';
-  /** For how long the event loop stood still, or how long the reply took, in milliseconds. 0 for `crowded`. */
+  /** How long the event loop stood still, or how long the reply took, in milliseconds. 0 for `crowded`. */
   readonly durationMs: number;
 }
 
@@ -63,7 +63,7 @@ export class BusyReport {
   }
 
   /**
-   * Returns for how long this process did not read replies, in milliseconds. 0 if that ended before the local moment
+   * Returns how long this process did not read replies, in milliseconds. 0 if that ended before the local moment
    * `since`, or did not happen.
    */
   stalledMs(since: number): number {

@@ -32,7 +32,7 @@ export class PendingCall<Result> {
   /**
    * Calls `onTimer` at a moment, or at an earlier one that was set before.
    *
-   * @param now the present time. Infinity as a moment sets no timer.
+   * @param now the current time. Infinity as a moment sets no timer.
    */
   wakeAt(at: number, now: number, onTimer: () => void): void {
     if (at >= this.wakesAt) return;

@@ -283,7 +283,7 @@ export class ScopeHold implements Hold, LockScope {
     }
   }
 
-  /** Removes a request, also from scopes that have ended since. */
+  /** Removes a request, even from scopes that have ended since. */
   remove(request: ScopedRequest): void {
     const requests = this.requests.get(request.key);
     if (requests?.delete(request) && requests.size === 0) this.requests.delete(request.key);

@@ -26,7 +26,7 @@ export interface HoldUse {
   readonly awaitRelease?: boolean;
   /** Finds the handle if it is collected after its first renewal and without a release. Optional. */
   readonly leaks?: Pick<LeakedHandles, 'track'> | undefined;
-  /** The place that has acquired the lock. Default: it is not known. */
+  /** The place in the code that acquired the lock. Default: unknown. */
   readonly place?: string | undefined;
 }
 
@@ -203,7 +203,7 @@ export class Lock implements Hold {
   }
 
   /**
-   * Gives the lock a new lease, counted from now. Later renewals keep its length. Never shortens the present lease.
+   * Gives the lock a new lease, counted from now. Later renewals keep its length. Never shortens the current lease.
    *
    * @param ttlMs the new lease in milliseconds. Default: the length of the present one.
    * @throws LockLostError if the lock is lost.

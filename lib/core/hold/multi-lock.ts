@@ -63,7 +63,7 @@ export class MultiLock implements Hold {
   /**
    * Gives all locks new leases, counted from now. See `Lock.extend`.
    *
-   * @param ttlMs the new lease of each lock in milliseconds. Default: the length of its present lease.
+   * @param ttlMs the new lease of each lock in milliseconds. Default: the length of its current lease.
    * @throws LockLostError if one is lost.
    * @throws LockUnavailableError if the store sent no reply for one. All are still held until their local deadlines.
    * @throws LockConfigError if `ttlMs` is not allowed.

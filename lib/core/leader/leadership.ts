@@ -24,7 +24,7 @@ export interface LeadershipOptions extends LeaderCallbacks {
   readonly clock: Clock;
   /** Waits for the lock without a limit. Returns a nested hold inside a hold of it. */
   acquire(this: void, signal?: AbortSignal): Promise<Lock>;
-  /** Called with one line if the lock cannot be had for a reason that the store does not log, or if work is late. */
+  /** Called with one line if the lock cannot be acquired and the store does not log why, or if work is late. */
   warn(this: void, message: string): void;
   /** Called with one line and the error of a callback. */
   onCallbackError(this: void, message: string, error: unknown): void;
@@ -78,13 +78,13 @@ export class Leadership {
     return this.term?.isLeading === true;
   }
 
-  /** The lock of the present term, for its fencing token. Undefined while this candidate does not lead. */
+  /** The lock of the current term, for its fencing token. Undefined while this candidate does not lead. */
   get lock(): Lock | undefined {
     return this.isLeader ? this.term?.lock : undefined;
   }
 
   /**
-   * The signal of the present term. It aborts at the end of the term: with a `LockLostError` if the lock was lost, with
+   * The signal of the current term. It aborts at the end of the term: with a `LockLostError` if the lock was lost, with
    * a `LockClosedError` if the leadership was closed, or with the error of `onElected`. A candidate that does not lead
    * has a signal that has aborted.
    */
@@ -94,7 +94,7 @@ export class Leadership {
 
   /**
    * Steps down, and does not campaign again. The signal of the term aborts at once. The lock is released after
-   * `onElected` and `onDeposed` have settled, so that the next leader does not work beside this one.
+   * `onElected` and `onDeposed` have settled, so that the next leader does not work at the same time.
    *
    * Resolves when both callbacks have settled and the store has replied to the release, or did not reply in time. Never
    * rejects. A second call waits as well. A call inside a callback of this leadership does not wait, because the
@@ -190,7 +190,7 @@ export class Leadership {
     // A store without a queue may limit its requests.
     if (error instanceof LockTimeoutError || error instanceof LockLostError) return;
     this.failures += 1;
-    const message = `The leadership of ${this.resource} cannot be had: ${messageOf(error)}`;
+    const message = `The leadership of ${this.resource} cannot be acquired: ${messageOf(error)}`;
     // The store's health logs what a server has refused.
     if (error instanceof LockUnavailableError || message === this.lastWarning) return;
     this.lastWarning = message;

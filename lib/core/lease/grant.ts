@@ -307,7 +307,7 @@ export interface Wanted {
 export interface PassingLimits {
   /** How many times one grant of the store may be passed on. */
   readonly maxLocalPasses: number;
-  /** For how many milliseconds after the grant it may be passed on. */
+  /** How many milliseconds after the grant it may be passed on. */
   readonly maxLocalHoldMs: number;
 }
 

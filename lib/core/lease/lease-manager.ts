@@ -20,7 +20,7 @@ export interface LeaseOptions {
   warn(message: string): void;
   /** Called with one line when the release of a lock ends what `warn` was called with. */
   info?(message: string): void;
-  /** Returns whether the present code runs in a transaction. Default: that is not checked. */
+  /** Returns whether the current code runs in a transaction. Default: that is not checked. */
   readonly inTransaction?: (() => boolean) | undefined;
   /** Called with the key of each renewed lock. */
   onExtended?(key: string): void;

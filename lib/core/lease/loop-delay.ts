@@ -1,5 +1,5 @@
 /**
- * Knows for how long the event loop stood still, by how late the watchdog's timer was. A process that was stopped, and
+ * Knows how long the event loop stood still, by how late the watchdog's timer was. A process that was stopped, and
  * a machine that was suspended, count as well.
  */
 export class LoopDelay {
@@ -21,7 +21,7 @@ export class LoopDelay {
     this.dueAt = Infinity;
   }
 
-  /** Returns for how many milliseconds the event loop was blocked when it was `at`. 0 if it was not blocked. */
+  /** Returns how many milliseconds the event loop was blocked when it was `at`. 0 if it was not blocked. */
   around(at: number, now: number): number {
     // The timer is overdue if the loop has not come to it yet.
     this.observe(now);

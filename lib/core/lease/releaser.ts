@@ -56,7 +56,7 @@ export class Releaser {
   /**
    * Sends the release now, and repeats it in the background if it fails. A caller need not handle the rejection.
    *
-   * @param now the present time. Default: it is read.
+   * @param now the current time. Default: it is read.
    * @returns whether the store still had the lock.
    * @throws LockUnavailableError if the first request failed or got no reply within `requestTimeoutMs`.
    */

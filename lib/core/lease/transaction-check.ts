@@ -9,7 +9,7 @@ const MOST_PLACES = 100;
 export class TransactionCheck {
   private readonly reported = new Set<string>();
 
-  /** @param inTransaction returns whether the present code runs in a transaction. What it throws is reported once. */
+  /** @param inTransaction returns whether the current code runs in a transaction. What it throws is reported once. */
   constructor(
     private readonly inTransaction: () => boolean,
     private readonly warn: (message: string) => void,

@@ -15,7 +15,7 @@ export interface WatchdogEvents {
   overdue?(grants: readonly Grant[], now: number): void;
 }
 
-const TAKEN = 'its key is gone or belongs to somebody else';
+const TAKEN = 'its key is gone or belongs to someone else';
 
 /** A lease is divided into this many buckets, so that many locks are renewed by one request. */
 const BUCKETS_PER_LEASE = 30;

@@ -8,9 +8,9 @@ export interface HolderInfo {
   readonly remainingMs: number;
   /** The fencing token of the grant. Undefined without fencing. */
   readonly token: number | undefined;
-  /** When it got the lock from the store, on the engine's clock. Default: it is not known. */
+  /** When it got the lock from the store, on the engine's clock. Default: unknown. */
   readonly since?: number | undefined;
-  /** The wire version of the holder, if it is another one than that of the store. Default: the same. */
+  /** The wire version of the holder, if it differs from that of the store. Default: the same. */
   readonly wireVersion?: number | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface WaiterInfo {
   readonly waiter: string;
   /** The mode that it requests. */
   readonly mode: LockMode;
-  /** The wire version of the waiter, if it is another one than that of the store. Default: the same. */
+  /** The wire version of the waiter, if it differs from that of the store. Default: the same. */
   readonly wireVersion?: number | undefined;
 }
 

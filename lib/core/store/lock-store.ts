@@ -125,7 +125,7 @@ export interface Held {
   readonly key?: string;
   /**
    * Whether only waiters that are gone keep the owner from the lock. The next request goes on to remove them from the
-   * queue. The engine then repeats the request, also for a caller that does not wait for others. Default: no.
+   * queue. The engine then repeats the request, even for a caller that does not wait for others. Default: no.
    */
   readonly isFree?: boolean;
   /**
@@ -148,7 +148,7 @@ export interface HolderHint {
   readonly since?: number | undefined;
   /** How many hold the lock, if they share it. */
   readonly count?: number | undefined;
-  /** Both wire versions, if the instance that keeps others out has another one than the store. It holds or waits. */
+  /** Both wire versions, if the instance that holds the lock or waits first has a different one from the store. */
   readonly wireVersions?: { readonly holder: number; readonly own: number } | undefined;
 }
 
@@ -189,7 +189,7 @@ export interface ForceReleaseRequest extends HandoffOptions {
 
 /** A request for a new lease of a held lock. */
 export interface ExtendRequest extends LockOwnership {
-  /** The lease in milliseconds, counted from when the store runs the request. Never shortens the present lease. */
+  /** The lease in milliseconds, counted from when the store runs the request. Never shortens the current lease. */
   readonly leaseMs: number;
 }
 
@@ -225,7 +225,7 @@ export interface StoreListener {
   /** A key may be free, so that a retry can succeed. The store may report it late, twice or never. */
   onReleased(key: string): void;
   /**
-   * Somebody has released the key by force, or says so. The engine asks the store whether its locks of the key are
+   * The key was released by force, or a message says so. The engine asks the store whether its locks of the key are
    * still held. The store may report it late, repeatedly, falsely or never.
    */
   onForceReleased?(key: string): void;
@@ -279,7 +279,7 @@ export interface LockStore {
   /**
    * Acquires a lock that is free or already the owner's. A lock that is already the owner's gets its full lease back.
    *
-   * @throws LockUnavailableError if the store sent no usable reply. The owner may hold the lock nevertheless, until a
+   * @throws LockUnavailableError if the store sent no usable reply. The owner may still hold the lock, until a
    * release.
    */
   acquire(request: AcquireRequest): PromiseLike<AcquireReply>;
@@ -324,8 +324,8 @@ export interface LockStore {
   readonly ping?: (() => Promise<StorePing>) | undefined;
   /**
    * Ends all holds of a key, of any owner: the exclusive one, or all that share it or have its permits. Hands the
-   * lock off as a release does. The former holders find out by their next renewal at the latest. Ends what holds the
-   * key when it is called. A request that arrives twice must not end the hold of the next owner.
+   * lock off as a release does. The former holders learn of it at their next renewal at the latest. Ends the holds that
+   * the key has when it is called. A request that arrives twice must not end the hold of the next owner.
    *
    * Returns false if nobody holds the key, if the hold has ended by itself meanwhile, or if `ifToken` is not its token.
    * Throws `LockUnavailableError` if the store sent no usable reply, even if an earlier run of the request may have

@@ -22,7 +22,7 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
     return this.promise.then(onReply, onError);
   }
 
-  /** Calls one of both with the outcome, and never before this method has returned. */
+  /** Calls one of them with the outcome, and never before this method has returned. */
   listen(onReply: (reply: Reply) => void, onError: (error: unknown) => void): void {
     this.onReply = onReply;
     this.onError = onError;
@@ -56,7 +56,7 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
   }
 }
 
-/** Calls one of both with the outcome of a request, in another tick or in a promise job. */
+/** Calls one of them with the outcome of a request, in another tick or in a promise job. */
 export function whenReplied<Reply>(
   reply: PromiseLike<Reply>,
   onReply: (reply: Reply) => void,

@@ -15,19 +15,19 @@ const EPSILON_MS = 0.001;
 
 /**
  * Knows when something was read last from each server of a store. A server from which nothing is read gets a probe
- * after half of the time limit, so that a server that works on one request for long is not taken for silent.
+ * after half of the time limit, so that a server that works on one request for a long time does not count as silent.
  */
 export class ServerSigns {
   private readonly signs = new Map<string | undefined, Signs>();
 
   constructor(
     private readonly store: Pick<LockStore, 'connections' | 'serverOf'>,
-    /** For how long a server may be silent, in milliseconds. */
+    /** How long a server may be silent, in milliseconds. */
     private readonly limitMs: number,
   ) {}
 
   /**
-   * Looks what was read since the last look.
+   * Checks what was read since the last check.
    *
    * @param now the time on a clock that leaves out blocked time.
    * @param oldestMs how long the oldest request has waited for its reply.

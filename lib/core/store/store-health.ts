@@ -159,7 +159,7 @@ export class StoreHealth {
     if (silence !== undefined) silence.retriedAt = this.now();
   }
 
-  /** Returns for how long the key's server has refused every acquire request, in milliseconds. 0 if it does not. */
+  /** Returns how long the key's server has refused every acquire request, in milliseconds. 0 if it does not. */
   refusesForMs(key: string): number {
     const known = this.refusing.size === 0 ? undefined : this.refusing.get(this.serverOf(key));
     return known === undefined ? 0 : known.lastAt - known.since;

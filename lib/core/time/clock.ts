@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers';
 /** Calls a function when the promise jobs that are queued by now have run. A test cannot fake it later. */
 export const afterPromiseJobs = queueMicrotask;
 
-/** Calls a function when the present code and its promise jobs have run. A test cannot fake it later. */
+/** Calls a function when the current code and its promise jobs have run. A test cannot fake it later. */
 export const atNextTick: (task: () => void) => void = process.nextTick.bind(process);
 
 /** A timer that was started by {@link Clock.schedule}. */

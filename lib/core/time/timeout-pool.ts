@@ -16,8 +16,8 @@ export interface TimeoutPoolListener {
   /**
    * Called now and then while timeouts run, after the event loop has read what had arrived at its sockets.
    *
-   * @param attendedMs for how long the pool has watched, without the time in which the event loop stood still.
-   * @param oldestMs for how much of that time the oldest timeout has run.
+   * @param attendedMs how long the pool has watched, without the time in which the event loop stood still.
+   * @param oldestMs the part of that time for which the oldest timeout has run.
    */
   onLook(attendedMs: number, oldestMs: number): void;
   /** Called when the event loop has stood still for that long, and for half of the delay of timeouts at least. */
@@ -52,7 +52,7 @@ export class TimeoutPool implements Clock {
   private oldest: PooledTimeout | undefined;
   private youngest: PooledTimeout | undefined;
   private timer: Timer | undefined;
-  /** For how long the pool has watched, without the time in which the event loop stood still. */
+  /** How long the pool has watched, without the time in which the event loop stood still. */
   private attendedMs = 0;
   private lookedAt = 0;
   /** How long after the last look the next one is due. */

@@ -28,7 +28,7 @@ type WholeCluster = readonly (readonly [node: ClusterNode, view: NodeView])[];
  * Yields the keys of all masters, one after the other. Keys that a slot takes along to a node that was scanned before
  * would be missed, so every master has to have the same slots before and after.
  *
- * @throws LockUnavailableError if a master cannot be reached, or if slots have another owner than before.
+ * @throws LockUnavailableError if a master cannot be reached, or if slots have an owner other than before.
  */
 export async function* scanCluster(
   nodes: ScannedNodes,

@@ -25,7 +25,7 @@ export class IoredisCluster implements ClusterClient {
   /** ioredis makes another client for a node whose connection has ended. */
   private readonly nodes = new WeakMap<Redis, IoredisServer>();
 
-  /** @throws LockConfigError if nodes have another `keyPrefix` than the cluster. */
+  /** @throws LockConfigError if the `keyPrefix` of the nodes differs from that of the cluster. */
   constructor(private readonly cluster: Cluster) {
     const { keyPrefix = '', redisOptions, natMap } = (cluster as { readonly options?: Options }).options ?? {};
     const nodePrefix = redisOptions?.keyPrefix ?? '';

@@ -275,14 +275,14 @@ function holderIn({ holders }: LockRow, owner: string): Holder | undefined {
   return holders.find((holder) => holder.owner === owner);
 }
 
-/** Returns whether one more holder in that mode may join the present holders. */
+/** Returns whether one more holder in that mode may join the current holders. */
 function admits({ holders }: LockRow, mode: LockMode): boolean {
   const other = holders.at(0)?.mode;
   if (other === undefined) return true;
   return mode === other && mode !== 'exclusive' && (mode === 'shared' || holders.length < mode);
 }
 
-/** Returns the number of permits that the present holders use, if it differs from the requested one. */
+/** Returns the number of permits that the current holders use, if it differs from the requested one. */
 function otherPermits({ holders }: LockRow, mode: LockMode): number | undefined {
   const other = holders.at(0)?.mode;
   return typeof other === 'number' && typeof mode === 'number' && other !== mode ? other : undefined;

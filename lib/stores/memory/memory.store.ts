@@ -56,7 +56,7 @@ export class MemoryStore implements LockStore {
   constructor(private readonly clock: Clock) {
     this.table = new LockTable({
       now: () => clock.now(),
-      // A manual clock stands still. A millisecond is over for tokens nevertheless, so that grants can reserve some.
+      // A manual clock stands still. For tokens, a millisecond still passes, so that grants can reserve some.
       wallTime: () => Math.max(clock.wallTime(), this.table.lastToken / 1000 + 1),
       isSubscribed: (instanceId) => this.listeners.has(instanceId),
       onHandoff: (handoff) => this.deliver(handoff),

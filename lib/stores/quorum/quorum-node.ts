@@ -142,7 +142,7 @@ export class QuorumNode {
    */
   async acquire(request: NodeAcquire, beforeSend: () => boolean): Promise<NodeVote> {
     // A node that is neither known nor down is still connecting. Meanwhile a caller has the lock on other nodes. If
-    // each caller waited here, several could keep each other from a majority for ever, so only one does.
+    // each caller waited here, several could keep each other from a majority forever, so only one does.
     if (this.known || this.isSilent || this.outage !== undefined) this.demandReady();
     if (!this.known) await this.synchronise(request.expiresAt);
     let reply = await this.acquireOnce(request, beforeSend);

@@ -34,7 +34,7 @@ export function queryNodes<Reply, Result>(
       if (!vote.complete) return;
       const why = vote.unreachable
         ? 'got no usable reply from a majority of the nodes'
-        : `got replies of which no ${vote.majority} agree`;
+        : `got no ${vote.majority} replies that agree`;
       reject(noMajority(`${subject} ${why}`, nodes, outcomes));
     };
     for (const [i, node] of nodes.entries()) {

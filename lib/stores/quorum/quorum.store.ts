@@ -148,7 +148,7 @@ export class QuorumStore implements LockStore {
       ballotOf: () => 'yes',
       decide: holdersFrom,
     });
-    // The caller has got an error by then.
+    // By then, the caller already has an error.
     if (this.isPast(until)) throw unavailableBecause(new Error('the replies came too late'), 'a release by force');
     const other = holders.find(({ wireVersion }) => wireVersion !== undefined)?.wireVersion;
     if (other !== undefined) throw otherWireForced(other);

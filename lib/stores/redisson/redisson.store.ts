@@ -239,7 +239,7 @@ class RedissonStore implements LockStore {
     const { clock, requestTimeoutMs } = this.times;
     const sentAt = clock.now();
     const held = await inspectScript.run(connection, this.keysOf(key), []);
-    // In the client's queue requests wait through an outage. The caller has got an error by then.
+    // In the client's queue requests wait through an outage. By then, the caller already has an error.
     if (clock.now() - sentAt >= requestTimeoutMs) throw new Error('the reply came too late');
     if (held === null || (ifToken !== undefined && held.token !== ifToken)) return false;
     const args = [held.holder, this.channelOf(key), ...this.topology.releaseArgs];

@@ -67,7 +67,7 @@ export class ExpiryClock {
     return { value, ttl, lengthMs, overAt: this.clock.now() + lengthMs };
   }
 
-  /** Returns for how long, and by how much, the loser of a race for a new lease may change its value. */
+  /** Returns how long, and by how much, the loser of a race for a new lease may change its value. */
   raceFor({ ttl, overAt, lengthMs }: Expiry): RaceWindow {
     const leaseMs = (ttl - 1) * this.unitMs;
     if (leaseMs < SHORTEST_RACE_MS) return { tolerance: 0, until: -Infinity };

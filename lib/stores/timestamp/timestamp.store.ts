@@ -255,7 +255,7 @@ class TimestampStore implements LockStore {
         // Only a renewal of the same owner is read again. Everything else may be the next lock.
         if (former !== undefined && (former === null || former !== owner)) return false;
         former = owner;
-        // In the client's queue requests wait through an outage. The caller has got an error by then.
+        // In the client's queue requests wait through an outage. By then, the caller already has an error.
         if (clock.now() >= until) throw new Error('the reply came too late');
         const { losses } = connection;
         if (await protocol.force(key, held, owner ?? '')) return true;

@@ -57,7 +57,7 @@ export class ForcedReleases {
     this.requests.flush();
     try {
       const holders = await this.holdersOf(key);
-      // The caller has got an error by then.
+      // By then, the caller already has an error.
       if (this.clock.now() >= until) throw new Error('the reply came too late');
       if (holders === undefined || (ifToken !== undefined && holders.token !== ifToken)) return false;
       return await this.end(holders, request);

@@ -104,7 +104,7 @@ function toReleaseReply(reply: unknown): ReleaseReply {
   return { wasHeld: number % 2 === 1, repeat: number >= 2 };
 }
 
-/** Decodes the replies for several locks, of which each may be an error. */
+/** Decodes the replies for several locks. Each reply may be an error. */
 function eachOf<T>(replies: unknown, decode: (reply: unknown) => T): readonly (T | Error)[] {
   return (replies as unknown[]).map((each) => (each instanceof Error ? each : decode(each)));
 }

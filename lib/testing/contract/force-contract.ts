@@ -16,7 +16,7 @@ async function losesAll(fixture: StoreFixture, mode: LockMode): Promise<void> {
   strictEqual(await fixture.statusOf('cid'), 'held');
 }
 
-/** Tests that a hold can be ended by somebody else than its owner. */
+/** Tests that a hold can be ended by a caller other than its owner. */
 export const forceContract: ContractPart = {
   subject: 'a release by force',
   needs: [force],

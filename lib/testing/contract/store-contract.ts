@@ -42,7 +42,7 @@ export interface StoreContractOptions<U extends StoreUnderTest = StoreUnderTest>
    * @param beside the other store of a test of two instances. Both must have the same clock and the same locks.
    */
   readonly createStore: (beside?: U) => Promise<U>;
-  /** Returns a client of another library that shares its keys with the store. Default: there is none. */
+  /** Returns a client of another library that shares its keys with the store. Default: none. */
   readonly otherClient?: ((under: U) => OtherClient) | undefined;
   /**
    * Sets the wall clock of the store, or of its servers, back by `ms` milliseconds. Default: the clock cannot be set,
@@ -92,7 +92,7 @@ const RULES: OptionRules<StoreContractOptions> = {
   it: aFunction,
 };
 
-const UNLIKE = 'createStore has created a store that declares something else than the option `store`';
+const UNLIKE = 'createStore has created a store that declares something other than the option `store`';
 
 let fixtures = 0;
 

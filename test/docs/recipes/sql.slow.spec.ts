@@ -100,7 +100,7 @@ describe('the recipe for versions', () => {
   );
 
   it(
-    'refuses a writer that was overtaken, also by a writer without a lock',
+    'refuses a writer that was overtaken, even by a writer without a lock',
     onServer(postgres, async () => {
       const overtaken = async (cents: number) => {
         await pool.query('UPDATE prices SET cents = 5, version = version + 1 WHERE id = 1');

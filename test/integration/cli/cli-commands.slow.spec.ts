@@ -98,7 +98,7 @@ describe('list', () => {
     expect(objectsIn(out)[0]).toMatchObject({ isHeld: true, mode: 'exclusive', identity: 'api-1', waiting: [] });
   });
 
-  it('knows for how long a lock is held', async () => {
+  it('knows how long a lock is held', async () => {
     const locks = instance('api-1');
     const serverMs = async (): Promise<number> => {
       const [seconds, micros] = (await admin.time()).map(Number);

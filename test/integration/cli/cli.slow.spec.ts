@@ -17,7 +17,7 @@ let prefix: string;
 let holder: LockProcess;
 let waiter: LockProcess;
 let granted: Promise<number>;
-/** The commands of a test. One that a failed test has left would run for ever. */
+/** The commands of a test. One that a failed test has left would run forever. */
 const started: Cli[] = [];
 
 beforeEach(() => void (prefix = uniquePrefix()));

@@ -167,7 +167,7 @@ describe('five masters', () => {
     await here.servers[2].kill();
     const error = await errorOf(lock.release());
     expect(error).toBeInstanceOf(LockUnavailableError);
-    expect((error.cause as Error).message).toMatch(/replies of which no 3 agree: 4 of 5 nodes have answered;/);
+    expect((error.cause as Error).message).toMatch(/got no 3 replies that agree: 4 of 5 nodes have answered;/);
     await here.servers[2].restart();
     await here.lockedOn(0);
   });

@@ -71,7 +71,7 @@ describe('a release by force on a quorum', () => {
     const lock = await (await here.instance({ ttlMs: 1_500 })).acquire('goods:300');
     expect(await (await here.instance()).forceRelease('goods:300')).toBe(true);
     await here.clock.advanceUntil('it is lost', () => lock.signal.aborted, 1_500);
-    expect((lock.signal.reason as Error).message).toContain('belongs to somebody else');
+    expect((lock.signal.reason as Error).message).toContain('belongs to someone else');
     const mine = await here.instance(LONG);
     const held = await mine.acquire('goods:302');
     expect(await mine.forceRelease('goods:302')).toBe(true);

@@ -20,7 +20,7 @@ afterAll(() => here.close());
 const fenceOf = async (master: number): Promise<number> => Number(await here.admins[master].get(here.fence));
 
 /** Writes another system's lock to one master. */
-const occupy = (master: number, ms = 60_000) => here.admins[master].set(here.key, 'somebody else', 'PX', ms);
+const occupy = (master: number, ms = 60_000) => here.admins[master].set(here.key, 'someone else', 'PX', ms);
 
 /** Returns what each master has replied to an acquire that failed. */
 async function causesOf(acquired: Promise<unknown>): Promise<string[]> {

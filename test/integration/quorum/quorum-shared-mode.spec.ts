@@ -23,7 +23,7 @@ const shared = { mode: 'shared' } as const;
 const LONG = { ...shared, ttlMs: 60_000 } as const;
 
 /** Writes another system's exclusive lock to one master. */
-const occupy = (master: number) => here.admins[master].set(here.key, 'somebody else', 'PX', 60_000);
+const occupy = (master: number) => here.admins[master].set(here.key, 'someone else', 'PX', 60_000);
 
 /** Returns how many owners share goods:300 on each master. */
 async function sharers(): Promise<number[]> {
@@ -173,9 +173,9 @@ describe('a master that has lost a reader', () => {
     await occupy(2);
     await reader.extend();
     await reader.extend();
-    expect(await here.admins[2].get(here.key)).toBe('somebody else');
+    expect(await here.admins[2].get(here.key)).toBe('someone else');
     expect(await reader.release()).toBe(true);
-    expect(await here.admins[2].get(here.key)).toBe('somebody else');
+    expect(await here.admins[2].get(here.key)).toBe('someone else');
   });
 
   it('does not get a writer back beside readers', async () => {
@@ -266,7 +266,7 @@ describe('a script that arrives late', () => {
     expect(await run(0, 'restoreShared', ['ann:1 1 5', 5, 60_000, deadline])).toBe(0);
     expect(await run(0, 'writeBackShared', ['ann:1 1', 5, 5])).toBe(0);
     expect(await run(0, 'extendShared', ['ann:1', 60_000])).toBe(0);
-    expect(await value()).toBe('somebody else');
+    expect(await value()).toBe('someone else');
   });
 
   it('restores a reader once, and not past the deadline', async () => {

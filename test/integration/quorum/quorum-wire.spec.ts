@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Masters } from '../../support/masters.js';
 
-/** What an instance of the next wire version writes, of which only the beginning is known. */
+/** What an instance of the next wire version writes. Only its beginning is known. */
 const NEXT = 'v2-api-1-AbCdEfGhIjKlMnOp:7/';
 
 let here: Masters;

@@ -38,7 +38,7 @@ async function refusal(locks: LockService, options?: LockOptions): Promise<LockT
 }
 
 describe('token()', () => {
-  it('names the holder and for how long it has had the lock, and not the owner', async () => {
+  it('names the holder and how long it has had the lock, and not the owner', async () => {
     const [one, other] = [start('api-7f9c-31'), start('api-1')];
     const lock = await one.acquire('goods:300');
     const [value] = String(await admin.get(lock.key)).split(' ');

@@ -191,7 +191,7 @@ describe('a node that hangs', () => {
     expect(replies).toEqual(owners.map((owner) => (owner === hung ? 'unknown' : 'renewed')));
   });
 
-  it('does not delay a batch of which one request was redirected to it', async () => {
+  it('does not delay a batch with one request that was redirected to it', async () => {
     const locks = here.instance({ requestTimeoutMs: 2_000 });
     const elsewhere = await here.cluster.otherThan(here.key);
     const all = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));

@@ -182,7 +182,7 @@ describe('a release by force', () => {
     const lock = await here.instance({ redis, ttlMs: 3_000 }).acquire('goods:300');
     expect(await here.instance({ redis }).forceRelease('goods:300')).toBe(true);
     await here.clock.advanceUntil('it is lost', () => lock.signal.aborted);
-    expect(lossOf(lock)).toContain('its key is gone or belongs to somebody else');
+    expect(lossOf(lock)).toContain('its key is gone or belongs to someone else');
   });
 });
 

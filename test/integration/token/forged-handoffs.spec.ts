@@ -276,7 +276,7 @@ describe('a user that may write the keys', () => {
     const lock = await here.instance().acquire('goods:300');
     await here.admin.set(here.key, 'mine');
     lock.assertHeld();
-    await expect(lock.extend(30_000)).rejects.toThrow('its key is gone or belongs to somebody else');
+    await expect(lock.extend(30_000)).rejects.toThrow('its key is gone or belongs to someone else');
     expect(lock.signal.aborted).toBe(true);
     expect(await here.instance().tryAcquire('goods:300')).toBeNull();
     expect(await here.admin.get(here.key)).toBe('mine');

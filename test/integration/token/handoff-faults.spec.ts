@@ -319,7 +319,7 @@ describe('a subscriber connection', () => {
     await here.clock.advance(3_000);
     const second = await here.holder({ ttlMs: 1_000 });
     const { granted: again } = await here.enqueue(() => locks.acquire('goods:300'));
-    await here.clock.advanceUntil('it connects anew', () => listening.log.names.includes('client'));
+    await here.clock.advanceUntil('it connects again', () => listening.log.names.includes('client'));
     listening.proxy.resume('replies');
     await second.release();
     expect(await (await here.clock.until(again)).release()).toBe(true);

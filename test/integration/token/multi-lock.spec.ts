@@ -111,7 +111,7 @@ describe('a multi-lock of free locks of one family', () => {
   });
 });
 
-describe('a multi-lock of which one lock is held', () => {
+describe('a multi-lock with one lock that is held', () => {
   it('changes no key if the caller does not wait', async () => {
     const { proxy, log } = await here.way();
     const locks = here.instance({ redis: proxy.url });
@@ -313,7 +313,7 @@ describe('a shared multi-lock', () => {
 describe('a multi-lock that loses one lock', () => {
   it.each([
     ['deleted', (key: string) => here.admin.del(key)],
-    ['taken by somebody else', (key: string) => here.admin.set(key, 'stranger:1 1', 'PX', 2_000)],
+    ['taken by someone else', (key: string) => here.admin.set(key, 'stranger:1 1', 'PX', 2_000)],
   ])('because its key was %s aborts its signal and releases the others', async (_, take) => {
     const locks = here.instance();
     let told: unknown;

@@ -82,7 +82,7 @@ describe('a Redis that restarts without its data', () => {
     expect(await next.release()).toBe(true);
   });
 
-  it('shows it to the holder of 1,000 locks, of which two are left', async () => {
+  it('shows it to the holder of 1,000 locks if two are left', async () => {
     const client = connect();
     const locks = running.start({ redis: client, requestTimeoutMs: 10_000 });
     const held = await Promise.all(Array.from({ length: 1_000 }, (_, id) => locks.acquire(`goods:${id}`)));

@@ -55,7 +55,7 @@ describe('a faulty Redis', () => {
     );
     await Promise.all(asking);
     await expect(locks.inspect('goods:300')).rejects.toBeInstanceOf(LockUnavailableError);
-    // TIME, of which one is sent at a time, and the inspections of the lock and of its queue.
+    // TIME, sent one at a time, and the inspections of the lock and of its queue.
     expect(Reflect.get(client, 'offlineQueue')).toHaveProperty('length', 3);
     client.disconnect();
   });

@@ -95,7 +95,7 @@ describe('a request connection that leads to another server', () => {
   });
 });
 
-describe('a subscription to another server than that of the requests', () => {
+describe('a subscription to a server other than that of the requests', () => {
   const doubted = (): readonly string[] => here.warnings.filter((line) => line.includes('may lead to another server'));
 
   it('is logged once, and verified again', async () => {

@@ -3,7 +3,7 @@ import type { LockService, LockTimeoutError } from 'nestjs-redis-lock';
 import { Contention } from '../../support/contention.js';
 import { eventually } from '../../support/redis-locks.js';
 
-/** What an instance of the next wire version writes, of which only the beginning is known. */
+/** What an instance of the next wire version writes. Only its beginning is known. */
 const NEXT = 'v2-api-1-AbCdEfGhIjKlMnOp:7/sEcReT';
 const IDENTITY = 'api-1';
 

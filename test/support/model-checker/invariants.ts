@@ -2,7 +2,7 @@ import type { Grant } from '../../../lib/core/lease/grant.js';
 import { instanceOf, type LockMode } from '../../../lib/core/store/lock-store.js';
 import type { World } from './world.js';
 
-/** How many queue entries an instance may have: one present attempt for each share of the lock, and one given up. */
+/** How many queue entries an instance may have: one current attempt for each share of the lock, and one given up. */
 function mostEntries(mode: LockMode): number {
   return typeof mode === 'number' ? mode * 2 : 2;
 }

@@ -69,7 +69,7 @@ export class Process implements AcquireDeps {
   wronglyLost: string | undefined;
   /** Whether the age of a handoff is known. It is not between the end of a connection and the next reply. */
   knowsServerTime = true;
-  /** What was noted of its present state, until it changes. */
+  /** What was noted of its current state, until it changes. */
   notes: ProcessNotes = NOTHING_NOTED;
 
   constructor(

@@ -105,7 +105,7 @@ export class World implements LockTableDeps {
     line.replies.push({ request, body: this.execute(request) });
   }
 
-  /** Somebody releases the lock of its present holders by force. */
+  /** Somebody releases the lock of its current holders by force. */
   force(): void {
     const [{ owner, mode }] = this.holders;
     const { leaseMs, maxLocalPasses } = this.scenario;

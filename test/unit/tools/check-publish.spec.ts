@@ -53,7 +53,7 @@ describe('the check before publishing', () => {
     put('CHANGELOG.md', '## Unreleased\n');
     const problems = missing(folder, 'v1.2.4').trimEnd().split('\n');
     expect(problems).toEqual([
-      'lib/core/version.ts has another version than package.json, which has 1.2.3.',
+      'the version of lib/core/version.ts is not 1.2.3, as in package.json.',
       'CHANGELOG.md has no section "## 1.2.3 (<date>)".',
       'The tag is v1.2.4. It has to be v1.2.3.',
     ]);

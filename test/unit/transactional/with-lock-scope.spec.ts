@@ -62,7 +62,7 @@ describe('withLockScope', () => {
     expect(Object.keys(wrapped)).toEqual(Object.keys(adapter));
   });
 
-  it('calls methods, also with private fields, on the given adapter', () => {
+  it('calls methods, even with private fields, on the given adapter', () => {
     const adapter = new Adapter();
     const wrapped = withLockScope(adapter);
     expect(wrapped.rename('new')).toBe(adapter);

@@ -1,4 +1,4 @@
---[[ Ends the hold of a lock of Redisson for somebody else than its owner, and publishes what Redisson's forceUnlock
+--[[ Ends the hold of a lock of Redisson for a caller other than its owner, and publishes what Redisson's forceUnlock
   publishes. Ends only the hold of that owner, so that a script that is sent again does not end the next one. A key of
   another kind is an error and stays as it is.
   keys.lock      hash of hold counts by owner

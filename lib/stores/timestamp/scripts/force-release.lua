@@ -1,4 +1,4 @@
---[[ Deletes the lock for somebody else than its owner, if it still has that value and that holder. Otherwise the key
+--[[ Deletes the lock for a caller other than its owner, if it still has that value and that holder. Otherwise the key
   may be another client's and stays as it is.
   keys.lock
   keys.holder  the owner that acquired the lock by a script

@@ -21,7 +21,7 @@ export interface Acks {
   /** Writes the leases and waits until enough replicas have them. Returns a result for each. Does not reject. */
   confirm(requests: readonly ExtendRequest[]): Promise<readonly Confirmed[]>;
   /**
-   * Called if a lock that was just granted was not found. The connection may lead to another server than the store's.
+   * Called if a lock that was just granted was not found. The connection may lead to a server that is not the store's.
    */
   onLockMissing(): void;
   /** Called after the connection for commands was lost. */

@@ -10,7 +10,7 @@
   returns {1, token, now}: granted, with one token for all | {-1, 0, now}: past the deadline | {0, remaining, now, nth,
   holder, count}: the nth lock is held | {-2, permits, now, nth}: the nth lock has a different number of permits
   `remaining` is the rest of the blocking lease in ms, -1 without an end, -2 if others wait. `now` is the server time in
-  µs. `holder` is the start of the lock's value, or the entry of a sharer, of which there are `count`. ]]
+  µs. `holder` is the start of the lock's value, or the entry of one of `count` sharers. ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/each-lock.lua
 --- @include ./includes/mode-of.lua

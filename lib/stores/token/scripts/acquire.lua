@@ -18,7 +18,7 @@
   remaining, now, holder, count, more, ahead}: held, and the caller is queued behind `ahead` entries | {-1, 0, now}:
   past the deadline | {-2, permits, now}: the lock has a different number of permits
   `remaining` is the rest of the blocking lease in ms, -1 without an end, -2 if it is not known. `now` is the server
-  time in µs. `holder` is the start of the lock's value, or the entry of a sharer, of which there are `count`, 0 if the
+  time in µs. `holder` is the start of the lock's value, or the entry of one of `count` sharers, 0 if the
   lock is not shared. It is empty if nobody holds the lock, and entries of waiters that are gone stand before the
   caller. `more` is 1 if the release script has to run to hand the lock to further sharers or to remove such entries,
   or 0. ]]

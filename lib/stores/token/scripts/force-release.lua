@@ -1,4 +1,4 @@
---[[ Ends the hold of a lock, or all shares of it, for somebody else than their owners. Hands the lock to the head of
+--[[ Ends the hold of a lock, or all shares of it, for a caller other than their owner. Hands the lock to the head of
   the queue, or frees it, and notifies the instances of the former owners. Ends only what the caller has read before,
   so that a script that is sent again does not end the hold of the next owner.
   keys.lock

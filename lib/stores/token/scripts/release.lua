@@ -1,5 +1,5 @@
 --[[ Releases the lock if the entry still holds it, at once or after the rest of its minimum hold: hands it to the head
-  of the queue, or frees it. An entry that does not hold the lock leaves the queue. A lock that is free by then, or may
+  of the queue, or frees it. An entry that does not hold the lock leaves the queue. A lock that is free then, or may
   be shared, is handed to the head of the queue, too. Running twice is harmless.
   keys.lock
   keys.fence      last token

@@ -109,7 +109,7 @@ export class LiveSaleService implements OnModuleDestroy {
   }
 
   /**
-   * Returns the present state. `after` counts the purchases of sale `id` that the caller knows.
+   * Returns the current state. `after` counts the purchases of sale `id` that the caller knows.
    *
    * @throws ServiceUnavailableException if Redis does not reply
    */

@@ -35,7 +35,7 @@ const LEAVE_MS = 15_000;
 
 /** The processes that compete for the lock. */
 export class Fleet {
-  /** All members, also those that have ended. */
+  /** All members, including those that have ended. */
   readonly all: Member[] = [];
   readonly crashes: string[] = [];
   private joined = 0;

@@ -14,7 +14,7 @@ export interface Findings {
   readonly fallenTokens: readonly FallenToken[];
   /** Writes that overwrote a write which their writer had not read. */
   readonly lostUpdates: readonly Write[];
-  /** `excused`: the count of tokens began anew meanwhile, and both writers had the same token. */
+  /** `excused`: the count of tokens began again meanwhile, and both writers had the same token. */
   readonly lostBehindFence: readonly (Write & { readonly excused: boolean })[];
   /**
    * Reads whose second value differs. `trusted`: the reader still trusted its lock, and so did the writer when it

@@ -25,7 +25,7 @@ export type OpEvent =
       readonly resources?: readonly string[];
     }
   /**
-   * It holds its locks, and may trust them for `expiresInMs`, null: for ever. `mode` is exclusive if it is omitted.
+   * It holds its locks, and may trust them for `expiresInMs`, null: forever. `mode` is exclusive if it is omitted.
    * `resources` is the workload's resource alone if it is omitted. The token is that resource's. `grants` has the
    * grant of the store for each resource. Several holds of a process may have a grant in common.
    */

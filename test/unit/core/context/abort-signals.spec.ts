@@ -126,7 +126,7 @@ describe('eitherOf()', () => {
     expect([one, other, third].map(({ signal }) => listenersOf(signal))).toEqual([0, 0, 0]);
   });
 
-  it('has aborted if one of both has', () => {
+  it('has aborted if one of the two has', () => {
     const { signal } = new AbortController();
     expect(eitherOf(signal, AbortSignal.abort('past')).signal?.reason).toBe('past');
   });

@@ -82,7 +82,7 @@ describe('an outage of one server', () => {
     expect([health.isAnySilent, health.outage('goods:300')]).toEqual([true, undefined]);
   });
 
-  it('begins anew if it was not seen for 10 s, and the error still names its whole time', async () => {
+  it('begins again if it was not seen for 10 s, and the error still names its whole time', async () => {
     down();
     await clock.advance(10_000);
     down();

@@ -41,7 +41,7 @@ describe('a lease that is too short for plain commands', () => {
     await start(1_000).close();
   });
 
-  it('is refused at the call, also by maxHoldMs', async () => {
+  it('is refused at the call, even by maxHoldMs', async () => {
     const locks = LockRuntime.start({ store, ttlMs: 5_000 });
     const refused = [{ ttlMs: 999 }, { maxHoldMs: 300 }];
     for (const options of refused) {
