@@ -13,7 +13,7 @@ import { type Plan, planOf } from '../../test/support/whole-engine/plan.js';
 import { shrink } from '../../test/support/whole-engine/shrink.js';
 import { simulate } from '../../test/support/whole-engine/simulation.js';
 
-/** Which seeds to run, and for how long. */
+/** Which seeds to run, and how long. */
 export interface FaultOptions {
   readonly from: number;
   readonly seeds: number;

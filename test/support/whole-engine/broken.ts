@@ -13,7 +13,7 @@ import type { RunOptions } from './simulation.js';
 /** The engine or its store without one of its rules. */
 export interface Broken extends Pick<RunOptions, 'table' | 'store'> {
   readonly name: string;
-  /** The invariants of which one is violated. */
+  /** One of these invariants is violated. */
   readonly invariants: readonly string[];
   /** Makes a plan more likely to need the rule. */
   readonly focus?: (plan: Plan) => Plan;
