@@ -15,7 +15,7 @@ const historyOf = (events: readonly Event[], more: Partial<History> = {}): Histo
   ...more,
 });
 const grants = (owner: string, token?: number, since = 9) => [{ owner, token, since }];
-/** A visit that gets its lock at once, and is renewed for ever if nothing else is known. */
+/** A visit that gets its lock at once, and is renewed forever if nothing else is known. */
 const begun = (op: string, at: number, more: object = {}): readonly OpEvent[] => [
   { kind: 'invoke', op, process: op.split('.')[0], at: at - 1 },
   { kind: 'entered', op, at, token: at, expiresInMs: 100, ...more },

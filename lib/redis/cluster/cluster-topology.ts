@@ -55,7 +55,7 @@ export class ClusterTopology implements Topology, ChannelSources {
     const onFailed = (error: unknown): void => {
       node?.onReplied();
       const request = { slot, giveUpAt, send: (other: RedisNode) => promiseOf<T>((each) => send(other, each)) };
-      void this.sendAgain(request, node, error).then(outcome.onReply).catch(outcome.onFailed);
+      this.repeat(request, node, error, outcome);
     };
     if (node === undefined) return onFailed(notConnected(slot));
     node.onSent();
@@ -173,6 +173,10 @@ export class ClusterTopology implements Topology, ChannelSources {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  private repeat<T>(request: SlotRequest<T>, node: RedisNode | undefined, failure: unknown, outcome: Outcome<T>): void {
+    void this.sendAgain(request, node, failure).then(outcome.onReply).catch(outcome.onFailed);
   }
 
   /** Sends a request again that has failed at a node, or that no node could be found for. */
