@@ -1,5 +1,5 @@
-// Writes the sections of docs/performance.md that come from the simulation and from the start of many instances, the
-// timeline of a handoff in labs/bench/README.md, and the simulation's picture: node labs/bench/sections.mjs [--check]
+// Writes the start of many instances into docs/performance.md, the timeline of a handoff into README.md, and the table
+// and the picture of the simulation: node labs/bench/sections.mjs [--check]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
@@ -17,8 +17,9 @@ const timeline = JSON.parse(read('labs/bench/results/timeline.json'));
 const started = JSON.parse(read('labs/bench/results/start.json'));
 
 const written = {
-  'docs/performance.md': { simulation: simulation(simulated), start: startOfMany(started) },
+  'docs/performance.md': { start: startOfMany(started) },
   'labs/bench/README.md': { timeline: handoff(timeline) },
+  'labs/simulation/README.md': { simulation: simulation(simulated) },
 };
 for (const [path, sections] of Object.entries(written)) {
   const text = read(path);
@@ -68,7 +69,7 @@ function simulation({ hopMs, measured, outcomes }) {
   ];
   return [
     table(head, rows),
-    '![The requests of each virtual second as a bar chart](../labs/simulation/chart.svg)',
+    '![The requests of each virtual second as a bar chart](chart.svg)',
     'The figures are of the busiest master. All instances arrive within a second, and another one holds the one key for ' +
       'a minute first. Each holder works for 1 ms, with many keys for 5 ms. One way through the network takes ' +
       `${hopMs} to ${hopMs * 1.5} ms. Requests take as long as on ${measured.server}, ${measured.processor}, ` +

@@ -1,4 +1,4 @@
-// npm run simulate: thousands of instances on a virtual clock. Writes results.json, chart.svg and docs/performance.md.
+// npm run simulate: thousands of instances on a virtual clock. Writes results.json, chart.svg and README.md.
 // With --faults: see faults.ts.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

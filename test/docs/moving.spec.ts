@@ -1,8 +1,8 @@
-import { type DynamicModule, Module, type Type } from '@nestjs/common';
+import type { DynamicModule, Type } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockService, RedisLockModule } from 'nestjs-redis-lock';
+import { LockService } from 'nestjs-redis-lock';
 import { eventually } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
@@ -44,37 +44,5 @@ describe('the page on moving', () => {
     const accounts = (await start(AccountModule)).get(AccountService);
     expect(await behind('mutex:account:1', () => accounts.pay('1'))).toBe('account 1 is paid');
     expect(await behind('mutex:account:a b', () => accounts.close('a b'))).toBe('account a b is closed');
-  });
-
-  it('has a first step in which old and new code exclude each other', async () => {
-    const { OldLocks, OrderService } = await import('./moving/two-steps.js');
-    const held: string[] = [];
-    const oldLocks = {
-      async using<T>(name: string, work: () => Promise<T>): Promise<T> {
-        await redis.set(`old:${name}`, 'step 1', 'PX', 60_000);
-        held.push(name);
-        try {
-          return await work();
-        } finally {
-          await redis.del(`old:${name}`);
-        }
-      },
-    };
-    @Module({
-      imports: [RedisLockModule.forRoot({ redis: testRedisUrl(), waitMs: 20_000 })],
-      providers: [OrderService, { provide: OldLocks, useValue: oldLocks }],
-    })
-    class OrderModule {}
-    const orders = await start(OrderModule);
-    const done: string[] = [];
-    // An instance of the second step holds the new lock only.
-    const lock = await orders.get(LockService).acquire('order:moving');
-    const paid = orders.get(OrderService).pay('moving', async () => void done.push('paid'));
-    await eventually('it is inside the old lock', () => held.length === 1);
-    expect(done).toEqual([]);
-    await lock.release();
-    await paid;
-    expect(done).toEqual(['paid']);
-    expect(await redis.exists('old:order:moving')).toBe(0);
   });
 });

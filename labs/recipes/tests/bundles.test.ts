@@ -42,13 +42,13 @@ before(async () => {
 });
 
 it('has a configuration of webpack whose minified bundle locks', async () => {
-  await project.use('../bundlers/webpack.config.cjs');
+  await project.use('../configs/webpack.config.cjs');
   await project.run('webpack/bin/webpack.js', '--config', 'webpack.config.cjs');
   assert.equal(await project.node('dist/main.cjs'), SOLD);
 });
 
 it('has a script of esbuild whose minified bundle locks', async () => {
-  await project.use('../bundlers/esbuild.mjs');
+  await project.use('../configs/esbuild.mjs');
   await project.node('esbuild.mjs');
   assert.equal(await project.node('bundle/main.mjs'), SOLD);
 });
@@ -60,7 +60,7 @@ it('locks in files that SWC has minified', async () => {
 });
 
 it('has an error at start for a name that a minifier took away', async () => {
-  const script = await readFile(join(home, 'bundlers/esbuild.mjs'), 'utf8');
+  const script = await readFile(join(home, 'configs/esbuild.mjs'), 'utf8');
   await project.write('unnamed.mjs', script.replaceAll('main', 'unnamed'));
   await project.node('unnamed.mjs');
   await project.write('minify.mjs', MINIFY);

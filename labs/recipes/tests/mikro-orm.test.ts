@@ -3,7 +3,7 @@ import { after, before, it } from 'node:test';
 import { MikroORM } from '@mikro-orm/postgresql';
 import type { LockService } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
-import { Goods, goodsSchema, StockService } from '../examples/mikro-orm.js';
+import { Goods, goodsSchema, StockService } from './mikro-orm-stock.js';
 import { times } from './support.js';
 
 let orm: MikroORM;

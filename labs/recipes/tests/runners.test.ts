@@ -43,7 +43,7 @@ before(async () => {
   await project.write('src/stock.test.ts', STOCK_TEST);
 });
 
-for (const path of ['runners/vitest.config.ts', 'runners/vitest-swc.config.ts']) {
+for (const path of ['runners/vitest.config.ts', '../configs/vitest-swc.config.ts']) {
   it(`has a configuration of Vitest: ${path}`, async () => {
     await project.use(path);
     assert.match(await project.run('vitest/vitest.mjs', 'run', '-c', basename(path)), /Tests +1 passed/);
@@ -58,7 +58,7 @@ it('has a configuration of Jest with SWC', async () => {
 });
 
 it('has a configuration of Jest with ts-jest', async () => {
-  await project.use('runners/ts-jest.config.cjs');
+  await project.use('../configs/ts-jest.config.cjs');
   const flags = ['--experimental-vm-modules', '--no-warnings', '../../node_modules/jest/bin/jest.js'];
   assert.match(await project.node(...flags, ...jest('ts-jest.config.cjs')), /^Tests: +1 passed, 1 total$/m);
 });

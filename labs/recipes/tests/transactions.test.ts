@@ -14,7 +14,7 @@ import { createConnection } from 'mongoose';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { Pool } from 'pg';
 import { Sequelize } from 'sequelize';
-import { goodsSchema } from '../examples/mikro-orm.js';
+import { goodsSchema } from './mikro-orm-stock.js';
 import { home } from './support.js';
 
 const PAGE = readFileSync(join(home, '../../docs/transactions.md'), 'utf8');

@@ -17,14 +17,13 @@ import { Pool } from 'pg';
 import { io } from 'socket.io-client';
 import { eventually } from '../../support/async.js';
 import { ByTenant, PriceList } from '../../support/durable-provider.js';
+import { CartService } from '../../support/request-scoped-provider.js';
 import { page } from '../../support/pages.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
-import { AuctionGateway } from './auction.gateway.js';
 import { DataModule } from './data-clients.js';
 import { DocumentGateway } from './document.gateway.js';
 import { ShippingListener } from './order-events.js';
-import { CartService } from './request-scoped.js';
 import { EveryExceptionFilter } from './every-exception.filter.js';
 import { ReportsController } from './request-limits.js';
 import { NightlyReport } from './schedule.js';
@@ -114,26 +113,6 @@ describe('the recipe for events', () => {
     await emitter.emitAsync('order.paid', { id: 2 });
     await lock.release();
     expect([[...listener.shipped], listener.postponed]).toEqual([[1], [2]]);
-  });
-});
-
-describe('the recipe for gateways', () => {
-  it('accepts the highest of many bids', async () => {
-    const redis = ownRedis();
-    const providers = [AuctionGateway, { provide: Redis, useValue: redis }];
-    const app = await start({ providers });
-    const socket = io(await app.getUrl(), { transports: ['websocket'], reconnection: false });
-    open.push({ close: () => socket.disconnect() });
-    await once(socket as never, 'connect');
-    const accepted: number[] = [];
-    let refused = 0;
-    socket.on('accepted', (cents: number) => accepted.push(cents));
-    socket.on('exception', () => (refused += 1));
-    const bids = [500, 100, 300, 900, 700];
-    for (const cents of bids) socket.emit('bid', { lot: 1, cents });
-    await eventually('all bids are answered', () => accepted.length + refused === bids.length);
-    expect(accepted).toEqual(accepted.toSorted((a, b) => a - b));
-    expect(await redis.hget('lot:1', 'cents')).toBe(String(accepted.at(-1)));
   });
 });
 

@@ -4,9 +4,7 @@ import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { outcome } from '../../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
-import { Shelf } from './conditions.js';
 import { InvoiceNumbers } from './one-time-ids.js';
-import { SignInLimit } from './request-limits.js';
 import { SupplierClient } from './suppliers.js';
 
 let redis: Redis;
@@ -63,18 +61,6 @@ describe('the recipe for suppliers', () => {
   });
 });
 
-describe('the recipe for request limits', () => {
-  afterEach(() => redis.del('sign-in:192.0.2.1', 'sign-in:192.0.2.2'));
-
-  it('decides in several steps under the lock', async () => {
-    const trusted = { has: async (address: string) => address === '192.0.2.2' };
-    const limit = withLocks(new SignInLimit(redis, trusted), patientLocks());
-    const admitted = await times(10, () => limit.admit('192.0.2.1'));
-    expect(admitted.filter(Boolean)).toHaveLength(3);
-    expect(await times(5, () => limit.admit('192.0.2.2'))).toEqual([true, true, true, true, true]);
-  });
-});
-
 describe('the recipe for numbers', () => {
   afterEach(() => redis.del('invoices:2026', '{invoices:2026}|opened'));
 
@@ -95,35 +81,5 @@ describe('the recipe for numbers', () => {
     };
     await expect(numbers.next(2026, overtaken)).rejects.toThrow(StaleFenceError);
     expect(await redis.llen('invoices:2026')).toBe(0);
-  });
-});
-
-describe('the recipe for conditions', () => {
-  const open: Shelf[] = [];
-  const newShelf = (locks = patientLocks()): Shelf => {
-    const shelf = withLocks(new Shelf(redis), locks);
-    open.push(shelf);
-    return shelf;
-  };
-  afterEach(async () => {
-    for (const shelf of open.splice(0)) shelf.onApplicationShutdown();
-    await redis.del('goods:300', 'goods:300|filled');
-  });
-
-  it('has a shelf whose takers wait for what is put', async () => {
-    const locks = patientLocks();
-    const takers = [newShelf(locks), newShelf(locks)];
-    const [shelf] = takers;
-    const taken = takers.map((taker) => taker.take(300, AbortSignal.timeout(20_000)));
-    await shelf.put(300);
-    await shelf.put(300);
-    await Promise.all(taken);
-    expect(await redis.get('goods:300')).toBe('0');
-    await shelf.put(300);
-    expect((await times(3, () => shelf.tryTake(300))).filter(Boolean)).toHaveLength(1);
-  });
-
-  it('has a wait that ends', async () => {
-    await expect(newShelf().take(301, AbortSignal.abort(new Error('closing')))).rejects.toThrow('closing');
   });
 });
