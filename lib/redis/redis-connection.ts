@@ -191,7 +191,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
 
   private onError(error: Error): void {
     this.lastError = error;
-    // A client gives up an attempt to connect also because this process was busy. The timer reports it if it goes on.
+    // A client also gives up an attempt to connect if this process was busy. The timer reports it if it goes on.
     if (!isConnectTimeout(error)) this.reportUnreachable(error);
   }
 

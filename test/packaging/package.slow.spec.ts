@@ -203,7 +203,7 @@ describe('the command line', () => {
     expect(await run('--help', process.execPath, [bin, '--help'], options)).toContain('Exit codes:');
     const refused = await run('list', process.execPath, [bin, 'list'], { ...options, mustFail: true });
     expect(refused).toBe(
-      'error: The package ioredis is missing. Install it beside nestjs-redis-lock: npm install ioredis\n',
+      'error: The package ioredis is missing. Install it together with nestjs-redis-lock: npm install ioredis\n',
     );
   });
 

@@ -28,13 +28,13 @@ export interface WaitOptions extends HoldOptions {
    */
   readonly unavailableAfterMs?: number | undefined;
   /**
-   * How many callers of the module instance may wait for the key. One more is refused at once. Default: Infinity.
-   * See {@link READERS_PER_PLACE}.
+   * How many callers of the module instance may wait for the key. Further callers are refused at once. Default:
+   * Infinity. See {@link READERS_PER_PLACE}.
    */
   readonly maxWaiting?: number;
   /** Ends the waiting with its reason. */
   readonly signal: AbortSignal | undefined;
-  /** Whether nobody waits for the work under the lock. A shutdown refuses it at once. Default: false. */
+  /** True for background work, which nobody waits for. A shutdown refuses it at once. Default: false. */
   readonly background?: boolean | undefined;
   /**
    * Called with the grant before any other code can run. It is then removed: the grant keeps its options, and so
@@ -81,17 +81,17 @@ export interface AcquireDeps extends OwnershipDeps {
   readonly releaser: Pick<Releaser, 'release' | 'releaseBehind' | 'isReleasing'>;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
-  /** Limits how many requests are without a reply. Default: any number may be. */
+  /** Limits how many requests are without a reply. Default: no limit. */
   readonly admission?: Admission;
   /** The module instance's name, for events. Default: `default`. */
   readonly instance?: string;
   /** Shares keys with others if the store has no queue. */
   readonly turns?: Turns;
-  /** Called when a caller waits behind a holder of this instance. Default: nothing finds out that Redis is silent. */
+  /** Called when a caller waits behind a holder of this instance. Without it, a silent Redis is not detected. */
   onWaitBehindOwn?(): void;
   /** Calls a function when a request got no reply, and the key's server was silent, for `requestTimeoutMs`. */
   readonly limitRequest: LimitRequest;
-  /** Returns how long this process did not read replies lately, in milliseconds. 0 if it did. Default: it did. */
+  /** Returns how long this process has not read replies, in milliseconds. 0 if it reads them. Default: 0. */
   stalledMs?(since: number): number;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;
@@ -103,7 +103,7 @@ export function leaseOf(options: WaitOptions): number {
   return Math.min(ttlMs, Math.ceil(maxHoldMs + driftOf(ttlMs)));
 }
 
-/** Returns the outage of the key's server, if a caller with these options waits no longer for its end. */
+/** Returns the outage of the key's server, if a caller with these options no longer waits for its end. */
 export function outageFor(
   health: Pick<StoreHealth, 'outage'>,
   key: string,

@@ -144,7 +144,7 @@ export class Lock implements Hold {
     return other(this);
   }
 
-  /** Whether a lock scope has this hold, and no caller. @internal */
+  /** Whether only a lock scope has this hold. @internal */
   get isKept(): boolean {
     return false;
   }
@@ -185,8 +185,8 @@ export class Lock implements Hold {
    * Checks the lock against its local deadline, without a request to Redis. Call it right before a step that needs the
    * lock.
    *
-   * This call reads no replies. Work that has blocked the event loop may have outlasted the lease that was known
-   * before. The call then declares the lock lost, although a renewal may wait to be read. Await something first.
+   * This call reads no replies. Work that has blocked the event loop may have outlasted the last known lease. The call
+   * then declares the lock lost, although a renewal may be unread in the socket buffer. Await something first.
    *
    * @throws LockLostError if the lock is lost, its lease has expired, or it was released.
    */
@@ -205,7 +205,7 @@ export class Lock implements Hold {
   /**
    * Gives the lock a new lease, counted from now. Later renewals keep its length. Never shortens the current lease.
    *
-   * @param ttlMs the new lease in milliseconds. Default: the length of the present one.
+   * @param ttlMs the new lease in milliseconds. Default: the length of the current one.
    * @throws LockLostError if the lock is lost.
    * @throws LockUnavailableError if the store sent no reply. The lock is still held until its local deadline.
    * @throws LockConfigError if `ttlMs` is not allowed.

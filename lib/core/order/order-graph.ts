@@ -11,7 +11,7 @@ export interface LockOrderFamily {
 }
 
 /**
- * That a lock of one family was requested while one of another was held, or of the same one.
+ * A lock of one family was requested while a lock of another family, or of the same one, was held.
  *
  * @publicApi
  */
@@ -30,7 +30,7 @@ export interface LockOrderEdge {
 }
 
 /**
- * Edges that make a circle, each of which begins where the one before it ends. The last one was seen last.
+ * Edges that form a circle. Each begins where the one before it ends. The last edge was seen last.
  *
  * @publicApi
  */
@@ -109,8 +109,9 @@ export interface StepResult {
 }
 
 /**
- * Remembers which family of locks was requested while which one was held, as lockdep of Linux does for its lock
- * classes. It keeps no ids. It has up to 256 families and 2,048 edges, and ignores what comes after.
+ * Remembers for which pairs of families a lock of one was requested while a lock of the other was held, as lockdep of
+ * Linux does for its lock classes. It keeps no ids. It has up to 256 families and 2,048 edges, and ignores further
+ * ones.
  */
 export class OrderGraph {
   private readonly families = new Map<string, Map<string, Family>>();

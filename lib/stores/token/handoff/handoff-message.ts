@@ -30,7 +30,7 @@ const MESSAGE = /^([\da-f]{40}) ((\d{1,16}) (\d{1,16}) (\d{1,16}) (\d{1,16}) (\d
 /**
  * Decodes a handoff message. Returns undefined for any other text. The grant is trusted only if the message begins with
  * the SHA-1 of its text and the secret. The secret stands only in queue entries, so a client that may use the channels
- * but not the keys can repeat a message, and cannot change one.
+ * but not the keys can repeat a message but not change it.
  */
 export function decodeHandoff(message: string, secret: string): HandoffMessage | undefined {
   const [, digest, text, attempt, token, tokens, grantedAt, leaseMs, mode, key] = MESSAGE.exec(message) ?? [];
@@ -50,9 +50,9 @@ export function decodeHandoff(message: string, secret: string): HandoffMessage |
 const FORCED = 'forced ';
 
 /**
- * Decodes the message that somebody has released a lock by force (`scripts/includes/notify-forced.lua`). Returns the
+ * Decodes the message that a lock was released by force (`scripts/includes/notify-forced.lua`). Returns the
  * key as the script got it, with the client's prefix, or undefined for any other text. Nothing proves that a script
- * wrote it: a forged message makes the instance ask for its lock, and ends no hold.
+ * wrote it: a forged message makes the instance check its lock, but ends no hold.
  */
 export function decodeForced(message: string): string | undefined {
   return message.startsWith(FORCED) ? message.slice(FORCED.length) : undefined;
