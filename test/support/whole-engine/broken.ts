@@ -127,7 +127,7 @@ export const BROKEN: readonly Broken[] = [
       ),
   },
   {
-    name: 'a message about a release by force that is believed',
+    name: 'a release by force that a message alone proves',
     invariants: ['loss'],
     patch: () =>
       replaced(ForceChecks.prototype, 'ask', () => (requests) => {
