@@ -614,7 +614,7 @@ describe('a Cluster client given by the caller', () => {
   });
 
   it('is refused by timestamp(), which the error names', () => {
-    expect(() => here.instance({ store: timestamp() })).toThrow('store timestamp() cannot use');
+    expect(() => here.instance({ store: timestamp() })).toThrow('which timestamp() does not support');
   });
 });
 

@@ -244,7 +244,7 @@ describe('replicas: { min: 1 }', () => {
       off: client.off.bind(client),
     };
     const bare = { ...methods, status: 'wait' } as unknown as RedisClient;
-    expect(() => instance({ redis: bare })).toThrow(/replicas: it takes a second connection/);
+    expect(() => instance({ redis: bare })).toThrow(/replicas: they need a second connection/);
     client.disconnect();
   });
 });
