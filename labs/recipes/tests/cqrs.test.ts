@@ -4,7 +4,7 @@ import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { CommandBus, EventBus, EventsHandler } from '@nestjs/cqrs';
 import { Locked, LockService } from 'nestjs-redis-lock';
-import { OrderPaid, OrdersModule, PayOrder, ShipOrder } from '../examples/pay-order.js';
+import { OrderPaid, OrdersModule, PayOrder, ShipOrder } from './pay-order.js';
 import { eventually, times } from './support.js';
 
 it('runs the commands of one order one at a time, and their events', async () => {

@@ -5,7 +5,7 @@ import { SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { Pool } from 'pg';
 import { type Database, onServer, SERVERS } from '../../support/sql/databases.js';
-import { PriceService } from './optimistic-locking.js';
+import { PriceService } from '../../support/price-service.js';
 import { PaymentProvider, PaymentService } from './payments.js';
 
 const { postgres } = SERVERS;
