@@ -19,6 +19,7 @@ const GENERATED = [
   /^labs\/judge\/RESULTS\.md$/,
   /^labs\/model\/RESULTS\.md$/,
   /^labs\/mutation\/RESULTS\.md$/,
+  /^labs\/spec\/RESULTS\.md$/,
 ];
 const GENERATED_HEADER = /^\/\/ Generated /;
 
