@@ -267,6 +267,18 @@ describe('errors', () => {
     expect(replica.message).toMatch(shownAs('… READONLY …'));
   });
 
+  it('of Redis have a • if they are permanent', () => {
+    const lines = sectionOf('docs/troubleshooting.md', 'Codes of Redis').match(/^- .*/gm) ?? [];
+    const marked = lines.flatMap((line) =>
+      [...line.matchAll(/`… ([A-Z]+) …`/g)].map(([, code = '']) => [code, line.includes('•')] as const),
+    );
+    expect(marked.length).toBeGreaterThan(10);
+    for (const [code, permanent] of marked) {
+      const error = unavailableBecause(new Error(`${code} as Redis says.`), 'a lock');
+      expect([code, error.permanent]).toEqual([code, permanent]);
+    }
+  });
+
   it('name an object that Nest did not make, and a mock in place of the service', async () => {
     expect((await failureOf(() => new Goods().buy(1))).message).toMatch(shownAs('… has no lock service'));
     const imports = [RedisLockModule.forRoot({ redis: testRedisUrl() })];

@@ -1,7 +1,17 @@
 import { once } from 'node:events';
 import { EventEmitter2, EventEmitterModule } from '@nestjs/event-emitter';
-import { APP_FILTER, ContextIdFactory } from '@nestjs/core';
-import { Controller, Get, Inject, type INestApplication, Logger, type ModuleMetadata } from '@nestjs/common';
+import { APP_FILTER, APP_GUARD, ContextIdFactory } from '@nestjs/core';
+import {
+  type CanActivate,
+  Controller,
+  type ExecutionContext,
+  Get,
+  Inject,
+  Injectable,
+  type INestApplication,
+  Logger,
+  type ModuleMetadata,
+} from '@nestjs/common';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
@@ -236,7 +246,16 @@ describe('the recipe for tenants', () => {
   });
 
   it('keeps the tenants of one application apart', async () => {
-    const app = await start({ controllers: [InvoicesController] }, { waitMs: 0 });
+    @Injectable()
+    class TenantGuard implements CanActivate {
+      canActivate(context: ExecutionContext): boolean {
+        const request = context.switchToHttp().getRequest<{ headers: Record<string, string>; user?: object }>();
+        request.user = { tenant: request.headers['x-tenant'] };
+        return true;
+      }
+    }
+    const providers = [{ provide: APP_GUARD, useClass: TenantGuard }];
+    const app = await start({ controllers: [InvoicesController], providers }, { waitMs: 0 });
     const send = (tenant: string, id: string) =>
       call(app, `/invoices/${id}/send`, { method: 'POST', headers: { 'x-tenant': tenant } });
     expect(await send('acme:1', '2')).toEqual([201, 'sent 2 of acme:1']);

@@ -1,5 +1,5 @@
 module.exports = {
-  testMatch: ['**/*.test.ts'],
+  testMatch: ['**/*.{spec,test}.ts'],
   transform: {
     '^.+\\.(ts|js)$': [
       '@swc/jest',

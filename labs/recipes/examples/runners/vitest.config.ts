@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  test: { include: ['src/**/*.test.ts'], globals: true },
+  test: { include: ['src/**/*.{spec,test}.ts'], globals: true },
 });
