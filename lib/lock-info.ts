@@ -15,7 +15,7 @@ export interface LockHolder {
   readonly identity: string | undefined;
   /** True if the holder is this module instance. */
   readonly isOwn: boolean;
-  /** The rest of the lease in milliseconds. Infinity for a key without expiry, which another system wrote. */
+  /** The remaining lease in milliseconds. Infinity for a key without expiry, which another system wrote. */
   readonly expiresInMs: number;
   /** Undefined if the store has no tokens, or if the lock is shared: the tokens of shared locks are not stored. */
   readonly fencingToken: number | undefined;

@@ -163,7 +163,7 @@ export class LockRuntime {
   }
 
   /**
-   * Refuses new calls, waits for running holds until `shutdownGraceMs` is over, releases the rest, and closes what
+   * Refuses new calls, waits for running holds until `shutdownGraceMs` has elapsed, releases the rest, and closes what
    * `start` opened.
    */
   async close(): Promise<void> {
@@ -231,7 +231,7 @@ function openStore(
   return { store: created, endpoints: opened, connect, close };
 }
 
-/** Returns how to wait until requests are written, if a client does not write them in the tick that makes them. */
+/** Returns what waits until requests are written, if a client does not write them in the tick that makes them. */
 function writtenBy({ endpoints }: OpenedStore): (() => Promise<void>) | undefined {
   const late = endpoints.find(({ client }) => client.written !== undefined)?.client;
   return late?.written?.bind(late);

@@ -93,7 +93,7 @@ export class LockService {
    * If the handle is garbage-collected without a release after the first renewal, the lock is released and a warning is
    * logged. So keep the handle, or its `signal`, while the lock is needed. `renew: false`: it ends with its lease.
    *
-   * @throws {LockTimeoutError} if others held the lock until `waitMs` was over.
+   * @throws {LockTimeoutError} if others held the lock until `waitMs` had elapsed.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
    * @throws {LockReentryError} if the caller's own context holds the lock and `reentrant` is false, or if that hold is

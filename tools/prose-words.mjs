@@ -80,6 +80,8 @@ export const PHRASES = [
   [/(?<!\b(?:each|one|two|some|all|none|many|most|half|part|both) )\bof which\b/i, 'make it a sentence of its own'],
   [/, also (?:in|through|from|of|by|under|inside|those|with)\b/i, 'even …, including …'],
   [/\bis told\b/i, 'is notified, gets, learns'],
+  [/\breturns? how to\b/i, 'Returns a function that …'],
+  [/\bsince when\b/i, 'when … began'],
 ];
 
 /** Beside words. */

@@ -5,9 +5,9 @@ export const MOST_LOCKS = 20_000;
 /** The most holders and waiters of one lock that the board keeps. It counts the others. */
 const MOST_HOLDERS = 10;
 const MOST_WAITERS = 20;
-/** The holder of a key that another system wrote is its whole value. */
+/** Longer ids are cut: for a foreign key, the id is its whole value. */
 const LONGEST_ID = 300;
-/** Two reads of one lease differ by the time of their replies. Smaller differences are ignored. */
+/** Two reads of one lease vary with reply latency. Smaller differences are ignored. */
 const JITTER_MS = 250;
 
 /** A lock of the board. Times are on the clock of the board, so that a row without changes stays equal. */
@@ -22,13 +22,13 @@ export interface Row {
   readonly token: number | undefined;
   readonly method: string | undefined;
   readonly label: string | undefined;
-  /** Since when the first holder has the lock. Undefined if nobody holds it. */
+  /** When the first holder got the lock. Undefined if nobody holds it. */
   readonly since: number | undefined;
-  /** Whether `since` is when the board has first seen the holder, and not when it got the lock. */
+  /** Whether `since` is when the board first saw the holder, not when it got the lock. */
   readonly atLeast: boolean;
   /** When the lease ends. Infinity for a key without expiry, undefined if nobody holds the lock. */
   readonly endsAt: number | undefined;
-  /** The longest rest of this holder's lease that the board has seen, in milliseconds. */
+  /** The longest remaining lease seen for this holder, in milliseconds. */
   readonly leaseMs: number;
   readonly waiting: readonly RowWaiter[];
   readonly waiterCount: number;
@@ -53,7 +53,7 @@ interface RowWaiter {
 
 interface RowCallers {
   readonly count: number;
-  /** Since when the first one waits. */
+  /** When the first one began to wait. */
   readonly since: number;
   readonly method: string | undefined;
   readonly label: string | undefined;
@@ -112,7 +112,7 @@ const ORDERS: Readonly<Record<Sort, (a: Row, b: Row) => number>> = {
   resource: byResource,
 };
 
-/** Returns whether that is the name of an order. */
+/** Returns whether the value names a sort order. */
 export const isSort = (value: unknown): value is Sort => typeof value === 'string' && Object.hasOwn(ORDERS, value);
 
 function contains({ resource, method, label, holders, waiting }: Row, text: string): boolean {
@@ -120,7 +120,7 @@ function contains({ resource, method, label, holders, waiting }: Row, text: stri
   return has(resource) || has(method) || has(label) || [...holders, ...waiting].some(({ identity }) => has(identity));
 }
 
-/** What a read of all locks needs besides them. */
+/** The inputs of a read, apart from the locks. */
 export interface ReadContext {
   /** The rows of the read before. Undefined for the first. */
   readonly before: Rows | undefined;
@@ -130,7 +130,7 @@ export interface ReadContext {
 }
 
 /**
- * Reads all locks into rows. What is known of a holder from the rows before is kept: since when it was seen, and its
+ * Reads all locks into rows. What is known of a holder from the rows before is kept: when it was first seen, and its
  * longest lease.
  */
 export async function readRows(
@@ -139,7 +139,7 @@ export async function readRows(
 ): Promise<Rows> {
   const rows = new Map<string, Row>();
   for await (const lock of locks) {
-    // To leave the loop ends the scan.
+    // Leaving the loop ends the scan.
     if (isOver()) break;
     // A scan may return a key twice.
     if (rows.size >= MOST_LOCKS && !rows.has(lock.key)) return new Rows(rows, true);

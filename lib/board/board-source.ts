@@ -9,7 +9,7 @@ import { type ForceReleaseOptions, isLockService, type LockService } from '../lo
 export interface BoardHolder {
   readonly holder: string | undefined;
   readonly identity: string | undefined;
-  /** Of an instance of another wire version. */
+  /** The instance's wire version, if it differs from ours. */
   readonly wireVersion?: number | undefined;
 }
 
@@ -47,7 +47,7 @@ export interface BoardLock extends BoardHolder {
 
 /** What the board reads, and the one thing that it changes. A test can pass its own. */
 export interface BoardSource {
-  /** What other instances know this one by. Undefined if it has no identity. */
+  /** The identity that other instances see. Undefined if it has no identity. */
   readonly identity: string | undefined;
   /** Reads all locks that are held or waited for. */
   list(): AsyncIterable<BoardLock>;
@@ -57,7 +57,7 @@ export interface BoardSource {
   ping(): Promise<StorePing>;
   /** Returns whether the lock is held exclusively now. */
   isExclusive(resource: string): Promise<boolean>;
-  /** Ends a hold. Returns false if the lock is not held, or by a token other than `ifToken`. */
+  /** Ends a hold. Returns false if the lock is not held, or is held under a token other than `ifToken`. */
   forceRelease(resource: string, options: ForceReleaseOptions): Promise<boolean>;
 }
 
@@ -134,7 +134,7 @@ function byKey({ holds, waiting }: LocalLockState): ReadonlyMap<string, OwnLock>
 }
 
 /**
- * Adds what only this instance knows: for which work it holds the lock, and which of its callers wait.
+ * Adds what only this instance knows: what work it holds the lock for, and which of its callers wait.
  *
  * @param passedMs the time since `own` was read.
  */

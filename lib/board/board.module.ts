@@ -33,8 +33,8 @@ const BOARD_PLACE = Symbol.for('nestjs-redis-lock:board-place');
  * RedisLockBoardModule.forRoot({ route: 'locks', guards: [AdminGuard] });
  * ```
  *
- * The page is a controller of the application, so guards, a global prefix and versions apply. It reads the locks at
- * most once a second, and only while a browser shows it.
+ * The page is a controller of the application, so the application's guards, global prefix and versioning apply. It
+ * reads the locks at most once a second, and only while a browser shows it.
  *
  * @publicApi
  */
@@ -60,8 +60,8 @@ export class RedisLockBoardModule implements OnModuleInit, OnModuleDestroy {
   /**
    * Configures the page with `allowRelease`, `hosts` and `who` from a factory.
    *
-   * @throws {LockConfigError} at once, as `forRoot()` does. When the application starts, if the factory returns an
-   * option that is not allowed.
+   * @throws {LockConfigError} at once, as `forRoot()` does, or when the application starts, if the factory returns
+   * an option that is not allowed.
    */
   static forRootAsync<R = LockBoardRequest>(options: RedisLockBoardAsyncOptions<R>): DynamicModule {
     const place = 'RedisLockBoardModule.forRootAsync()';
@@ -93,7 +93,7 @@ function moduleOf(extras: RedisLockBoardModuleExtras, options: Provider): Dynami
     module: RedisLockBoardModule,
     imports,
     controllers: [createBoardController(extras)],
-    // Nest 10 takes modules with equal metadata for one, and the classes of two controllers have one name.
+    // Nest 10 treats modules with equal metadata as one, and the two controller classes share a name.
     providers: [options, board, { provide: BOARD_PLACE, useValue: { name, route } }],
   };
 }

@@ -14,7 +14,7 @@ const TOKEN = /^[\w-]{32}$/;
 export function sessionOf(request: LockBoardRequest): { readonly token: string; readonly cookie: string } {
   const token = cookieOf(request) ?? randomBytes(24).toString('base64url');
   // Not `Strict`: a browser that follows a link from another site would get a new token, and its other tabs keep the
-  // old one. `Lax` sends the cookie with no POST of another site either.
+  // old one. `Lax` also withholds the cookie from other sites' POSTs.
   const attributes = request.protocol === 'https' ? 'HttpOnly; SameSite=Lax; Secure' : 'HttpOnly; SameSite=Lax';
   return { token, cookie: `${COOKIE}=${token}; ${attributes}` };
 }
@@ -25,10 +25,10 @@ export function sessionOf(request: LockBoardRequest): { readonly token: string; 
  */
 export function crossSiteProblem(request: LockBoardRequest): string | undefined {
   if (!/^application\/json(?:\s*;|$)/i.test(headerOf(request, 'content-type') ?? '')) {
-    return 'The content type of a release is application/json.';
+    return 'The content type of a release must be application/json.';
   }
   if (!isSameOrigin(request)) {
-    return 'This request does not come from the page of the board. A proxy has to keep the header Host.';
+    return 'This request does not come from the page of the board. A proxy must pass on the Host header.';
   }
   const expected = cookieOf(request);
   const given = headerOf(request, HEADER);
@@ -40,8 +40,8 @@ export function crossSiteProblem(request: LockBoardRequest): string | undefined 
 
 /**
  * Returns why a request to this host name is refused. Returns undefined if it may be served: the host is localhost, an
- * IP address, or one of `allowed`. A site whose own name leads to this machine is the same origin for a browser. Only
- * the name differs.
+ * IP address, or one of `allowed`. A site whose name resolves to this machine (DNS rebinding) is same-origin to a
+ * browser. Only the host name gives it away.
  */
 export function hostProblem(request: LockBoardRequest, allowed: readonly string[]): string | undefined {
   const given = hostOf(request) ?? '';
@@ -53,22 +53,22 @@ export function hostProblem(request: LockBoardRequest, allowed: readonly string[
   };
   const isLocal = name === 'localhost' || name.endsWith('.localhost') || isIP(name.replace(/^\[(.*)\]$/, '$1')) !== 0;
   if (name !== '' && (isLocal || allowed.some(isAllowed))) return undefined;
-  return 'The board is not served under this host name. The option hosts lists the names besides localhost.';
+  return 'The board is not served under this host name. Add the name to the hosts option.';
 }
 
 /**
  * Returns whether another site tries to read a route with the viewer's cookies. Matters if the application's CORS
- * options allow every origin. A navigation to the page is allowed, because a link may stand anywhere.
+ * options allow every origin. A navigation to the page is allowed, because a link may be anywhere.
  */
 export function isForeignRead(request: LockBoardRequest): boolean {
   const site = headerOf(request, 'sec-fetch-site');
-  // Over plain HTTP a browser sends `Origin` with what other sites read, and not with navigations.
+  // Over plain HTTP a browser sends `Origin` with cross-site reads, but not with navigations.
   if (site === undefined) return headerOf(request, 'origin') !== undefined && !isOwnOrigin(request);
   if (site === 'same-origin' || site === 'none') return false;
   return headerOf(request, 'sec-fetch-mode') !== 'navigate';
 }
 
-/** Browsers send `Sec-Fetch-Site` over HTTPS and to localhost. Else they send `Origin` with each POST. */
+/** Browsers send `Sec-Fetch-Site` over HTTPS and to localhost. Otherwise they send `Origin` with each POST. */
 function isSameOrigin(request: LockBoardRequest): boolean {
   const site = headerOf(request, 'sec-fetch-site');
   return site === undefined ? isOwnOrigin(request) : site === 'same-origin';

@@ -33,10 +33,10 @@ export interface BoardQuery {
 /** A release by force: which hold, and who wants it. */
 export interface ForcedRelease {
   readonly resource: string;
-  /** The token of the hold that the viewer has seen. Undefined for a lock without. */
+  /** The token of the hold that the viewer saw. Undefined for a lock without a token. */
   readonly token: number | undefined;
   readonly caller: string;
-  /** Whether the viewer has seen that several callers share the lock, or have its permits. */
+  /** Whether the viewer saw that several callers share the lock, or have its permits. */
   readonly isShared: boolean;
 }
 

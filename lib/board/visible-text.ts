@@ -5,7 +5,7 @@
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{DI}\u2800]|[^\S ]/gu;
 const LONGEST = 300;
 
-/** Returns a text for a line of a log: hidden characters are written `\u{202e}`, and 300 characters are the most. */
+/** Returns a string for a log line: hidden characters are written `\u{202e}`, and only 300 characters are kept. */
 export function visibleText(text: string): string {
   const shown = text.length <= LONGEST ? text : `${text.slice(0, LONGEST)}…`;
   return shown.replace(HIDDEN, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);

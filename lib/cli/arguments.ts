@@ -33,7 +33,7 @@ export type CommandCall =
       readonly yes: boolean;
     };
 
-/** What the user wants: a command, or a text such as the help. */
+/** What the user wants: a command, or text such as the help. */
 export type Invocation =
   (CommandCall & { readonly options: GlobalOptions }) | { readonly text: string; readonly exitCode: ExitCode };
 

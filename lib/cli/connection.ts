@@ -65,7 +65,7 @@ export function inTime<T>(clock: Clock, timeoutMs: number, request: Promise<T>, 
 }
 
 function untilReady(opened: OwnRedis, target: RedisTarget, timeoutMs: number, clock: Clock): Promise<void> {
-  // What is known of the outage when the client reports it, or when the time is over.
+  // What is known of the outage when the client reports it, or when the timeout has elapsed.
   const client: Pick<EventEmitter, 'on'> = opened.ioredis;
   let detail: Error | undefined;
   const onDetail = (error: Error): void => void (detail = error);
@@ -85,7 +85,7 @@ function untilReady(opened: OwnRedis, target: RedisTarget, timeoutMs: number, cl
   });
 }
 
-/** Some errors of ioredis only say that all servers have failed. Then the last one of a server has the reason. */
+/** Some errors of ioredis only say that all servers failed. Then the last error of a server has the reason. */
 function causeOf(error: Error, detail: Error | undefined): Error {
   const last: unknown = 'lastNodeError' in error ? error.lastNodeError : undefined;
   if (last instanceof Error) return last;

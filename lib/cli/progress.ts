@@ -5,7 +5,7 @@ import { lockCount } from './lock-view.js';
 /** After this time the progress is shown, and this often. */
 const PROGRESS_MS = 500;
 
-/** Calls `show` with a line on the progress of a scan, again and again. Returns how to stop. */
+/** Calls `show` with a line on the progress of a scan, again and again. Returns a function that stops this. */
 export function reportProgress(clock: Clock, found: () => number, show: (line: string) => void): () => void {
   const startedAt = clock.now();
   const report = (): void => {

@@ -23,7 +23,7 @@ export interface Surroundings {
   readonly openAdmin: (settings: AdminSettings, clock: Clock) => Promise<LockAdmin>;
 }
 
-/** Runs one command. Returns the exit code, and throws nothing. */
+/** Runs one command. Returns the exit code. Never rejects. */
 export async function run(args: readonly string[], surroundings: Surroundings): Promise<number> {
   const { version, env, terminal, clock = new SystemClock(), openAdmin } = surroundings;
   let secrets: readonly string[] = [];
@@ -83,7 +83,7 @@ function runCommand(context: CommandContext, call: CommandCall): Promise<number>
   }
 }
 
-/** Returns what is printed for an error: its message with its advice, and for a defect its stack. */
+/** Returns the text to print for an error: its message and advice, or for a bug its stack. */
 function textOf(error: unknown, shown: (error: unknown) => string, masked: (text: string) => string): string {
   const isExpected = error instanceof CliError || exitCodeOf(error) !== EXIT.internal;
   const advice = error instanceof CliError && error.advice !== undefined ? ` ${error.advice}` : '';

@@ -15,7 +15,7 @@ const GAP = '  ';
 /** The least width of a flexible column. */
 const LEAST_WIDTH = 8;
 
-/** Without a terminal, a text that is longer than this widens its own row only. */
+/** Without a terminal, a string longer than this widens its own row only. */
 const LONGEST_ALIGNED = 40;
 
 /**

@@ -3,7 +3,7 @@ export interface Output {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
   readonly rows?: number | undefined;
-  /** Returns false if the stream is full. It emits `drain` when it takes more. */
+  /** Returns false if the stream is full. It emits `drain` when it can take more. */
   write(text: string): unknown;
   once?(event: 'drain', listener: () => void): unknown;
 }
@@ -16,11 +16,17 @@ export interface Terminal {
   readonly isInteractive: boolean;
   /** Prints a question on stderr. Returns the reply, or undefined if the input ends or the user presses Ctrl-C. */
   ask(question: string): Promise<string | undefined>;
-  /** Calls the listener when the user presses Ctrl-C, or when the process is to end. Returns how to stop. */
+  /**
+   * Calls the listener when the user presses Ctrl-C, or when the process is asked to exit. Returns a function that
+   * removes the listener.
+   */
   onInterrupt(listener: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP') => void): () => void;
-  /** Calls `leave` before Ctrl-Z suspends the process, and `enter` when it goes on. Returns how to stop. */
+  /**
+   * Calls `leave` before Ctrl-Z suspends the process, and `enter` when it resumes. Returns a function that removes
+   * both.
+   */
   onSuspend(leave: () => void, enter: () => void): () => void;
-  /** Calls the listener when the process ends in any way but SIGKILL. Returns how to stop. */
+  /** Calls the listener when the process ends, except by SIGKILL. Returns a function that removes the listener. */
   onExit(listener: () => void): () => void;
 }
 
@@ -38,7 +44,7 @@ export function columnsOf({ isTTY, columns }: Output): number | undefined {
   return isTTY === true ? columns || DEFAULT_COLUMNS : undefined;
 }
 
-/** Writes a text. Resolves when the stream takes more: a reader may be slower than a listing. */
+/** Writes text. Resolves when the stream can take more: a reader may be slower than a listing. */
 export async function writeTo(output: Output, text: string): Promise<void> {
   if (output.write(text) !== false) return;
   await new Promise<void>((resolve) => (output.once === undefined ? resolve() : output.once('drain', resolve)));
@@ -68,13 +74,13 @@ export class Screen {
   /** Replaces what is shown. Lines that do not fit are left out. */
   draw(lines: readonly string[]): void {
     const { rows } = this.size;
-    // Behind a line as wide as the terminal, CLEAR_LINE would clear its last character.
+    // After a line as wide as the terminal, CLEAR_LINE would clear its last character.
     const shown = lines.slice(0, rows).map((line) => CLEAR_LINE + line);
     const rest = shown.length < rows ? `\r\n${CLEAR_BELOW}` : '';
     this.output.write(HOME + shown.join('\r\n') + rest);
   }
 
-  /** Shows again what was there before. Does nothing the second time. */
+  /** Restores the previous screen. A second call does nothing. */
   close(): void {
     if (!this.isOpen) return;
     this.isOpen = false;

@@ -138,7 +138,7 @@ export interface LockTimeoutDetails extends LockErrorDetails {
 }
 
 /**
- * Thrown if other callers held the lock until `waitMs` was over, or if more than `maxWaiting` callers of this module
+ * Thrown if other callers held the lock until `waitMs` had elapsed, or if more than `maxWaiting` callers of this module
  * instance would wait for it. The store works. The resource is busy.
  *
  * @publicApi
@@ -192,10 +192,10 @@ export class LockTimeoutError extends LockError {
 }
 
 /**
- * Thrown if the lock was lost before it was released. Its lease or `maxHoldMs` is over, its key was deleted or belongs
- * to another holder, it was released by force, or the application has shut down. Another holder may have written since.
- * `assertHeld()` and `extend()` also throw it after `release()`. `cause` is the error of the work under the lock, if
- * the work failed too.
+ * Thrown if the lock was lost before it was released. Its lease or `maxHoldMs` has elapsed, its key was deleted or
+ * belongs to another holder, it was released by force, or the application has shut down. Another holder may have
+ * written since. `assertHeld()` and `extend()` also throw it after `release()`. `cause` is the error of the work under
+ * the lock, if the work failed too.
  *
  * @publicApi
  */
@@ -352,7 +352,7 @@ export class LockOrderError extends LockError {
 
 /**
  * Thrown if the application shuts down and no longer serves the request. Background work is refused at once. Other
- * requests are refused once Nest has closed its servers or `shutdownGraceMs` is over. `onDeposed` gets one if a
+ * requests are refused once Nest has closed its servers or `shutdownGraceMs` has elapsed. `onDeposed` gets one if a
  * leadership is closed.
  *
  * @publicApi

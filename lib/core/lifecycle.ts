@@ -75,7 +75,7 @@ export class Lifecycle {
     return this.settled ?? Promise.resolve();
   }
 
-  /** Refuses all callers that run in no hold, and waits for the holds until `graceMs` is over. */
+  /** Refuses all callers that run in no hold, and waits for the holds until `graceMs` has elapsed. */
   async drain(graceMs: number): Promise<void> {
     const now = this.clock.now();
     const restMs = Math.max(0, (this.graceEndsAt ?? now + graceMs) - now);

@@ -249,7 +249,7 @@ export class LockEngine {
     }
   }
 
-  /** Declares a grant lost, as if its lease were over. For tests. */
+  /** Declares a grant lost, as if its lease had expired. For tests. */
   lose(grant: Grant, why: string): void {
     this.leases.lose(grant, why);
   }
@@ -348,7 +348,7 @@ export class LockEngine {
 
   /**
    * Waits for all calls that have been made so far, and for the end of their holds. Later calls are served meanwhile.
-   * After `graceMs` milliseconds it does what {@link close} does, even if the wait was over earlier.
+   * After `graceMs` milliseconds it does what {@link close} does, even if the wait ended earlier.
    */
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();
@@ -386,7 +386,7 @@ export class LockEngine {
     return false;
   }
 
-  /** Rejects the callers for whom an outage has lasted too long, after the code that has seen it. */
+  /** Rejects the callers for whom an outage has lasted too long, after the code that saw it. */
   private rejectLater(): void {
     if (this.isRejecting) return;
     this.isRejecting = true;
@@ -399,7 +399,7 @@ export class LockEngine {
   }
 
   private onForceReleased(key: string): void {
-    // Its timers and requests are not those of the caller that has released the lock.
+    // Its timers and requests are not those of the caller that released the lock.
     runOutside(() => {
       this.lines.onForceReleased(key);
       void this.leases.checkForce(key);

@@ -48,7 +48,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    */
   readonly when?: ((...args: A) => boolean) | undefined;
   /**
-   * What happens if others hold the lock until `waitMs` is over. `throw`: the call rejects with `LockTimeoutError`.
+   * What happens if others hold the lock until `waitMs` has elapsed. `throw`: the call rejects with `LockTimeoutError`.
    * `skip`: the method is not called, and the call returns undefined. A function: it is called on the same instance
    * with the error and the arguments, and the call returns its result. Other errors are always thrown.
    *

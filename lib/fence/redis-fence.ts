@@ -113,8 +113,8 @@ export class RedisFence {
    *
    * @returns the replies of the commands, one for each, or the reply of the script.
    * @throws {StaleFenceError} if nothing was written. A later holder has opened the fence, or `open` was not called
-   * with this token, or `retentionMs` is over, or Redis has lost the fence. The holder must discard what it has read.
-   * If the client has repeated the write, the first one may have taken effect.
+   * with this token, or `retentionMs` has elapsed, or Redis has lost the fence. The holder must discard what it has
+   * read. If the client has repeated the write, the first one may have taken effect.
    * @throws {LockConfigError} if nothing was written. The token is not a whole number from 0 to 2⁵³ - 1, a command or
    * the script is not allowed, or the key of the fence holds something other than a token.
    * @throws the client's error, if a command or the script failed, or Redis did not reply.

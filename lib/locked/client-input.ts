@@ -161,7 +161,7 @@ function problemOfList(list: readonly unknown[]): string | undefined {
   return problem === undefined ? undefined : `has an element that ${problem}`;
 }
 
-/** Returns the problem of a text that a pipe has made `NaN` of. */
+/** Returns the problem of a string that a pipe turned into `NaN`. */
 function problemOfNumber(value: unknown, { path }: LockKeyPlaceholder): string | undefined {
   return path.length === 0 && Number.isNaN(value) ? 'is not a number' : undefined;
 }

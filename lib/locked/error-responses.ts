@@ -62,7 +62,7 @@ const known = shared('error-responses', () => new WeakMap<object, ErrorResponses
 export function logUnexpected(logger: LoggerService, error: LockError, { logged }: LockErrorResponse): void {
   if (!logged) return;
   const unlogged = error instanceof LockLostError ? error.cause : error;
-  // A shutdown that waits no longer for a lock is the cause of its loss.
+  // A shutdown that no longer waits for a lock is the cause of its loss.
   if (unlogged === undefined || unlogged instanceof LockClosedError) return;
   logger.error(messageOf(unlogged), unlogged instanceof Error ? unlogged.stack : undefined);
 }

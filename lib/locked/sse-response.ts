@@ -63,7 +63,7 @@ function takeOver(controller: object, name: string, handler: object): void {
   Reflect.defineMetadata(RESPONSE_PASSTHROUGH_METADATA, false, controller, name);
 }
 
-/** Returns how to send the events of a handler. Undefined if it is not an `@Sse` handler. */
+/** Returns the function that sends the events of a handler. Undefined if it is not an `@Sse` handler. */
 export function sendEventsOf(handler: object): SendEvents | undefined {
   return Reflect.getMetadata(SSE_HANDLER, handler) as SendEvents | undefined;
 }

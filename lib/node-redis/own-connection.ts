@@ -43,7 +43,7 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
   private attempt = new AbortController();
   /** Ends an attempt to connect, or begins the next one. */
   private timer: Timer | undefined;
-  /** Attempts in a row that have failed. */
+  /** Attempts in a row that failed. */
   private failures = 0;
 
   constructor(

@@ -38,7 +38,7 @@ export function spanAttributes(call: LockCallContext): Attributes {
   };
 }
 
-/** Returns the event of a span for an attempt. The rest of a lease is not in it, because it differs each time. */
+/** Returns the event of a span for an attempt. The remaining lease is not in it, because it differs each time. */
 export function attemptEvent({ outcome, heldBy, queuedAhead, error }: AttemptEvent): [name: string, of: Attributes] {
   const attributes = {
     [`${ATTEMPT}.outcome`]: outcome,

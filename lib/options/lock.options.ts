@@ -103,10 +103,10 @@ export interface LockOptions {
   readonly awaitRelease?: boolean | undefined;
 
   /**
-   * What to do if this lock is requested inside another one, and the program has taken them in the other order before.
-   * Two such calls at the same time would wait for each other until `waitMs` is over. The check finds both places as
-   * soon as each order has run once, without a deadlock. It compares families (`goods` of `goods:300`), and for two
-   * locks of one family their ids. A request with `waitMs: 0` cannot wait and is not reported.
+   * What to do if this lock is requested inside another one, and the program has taken them in the opposite order
+   * before. Two such calls at the same time would wait for each other until `waitMs` has elapsed. The check finds both
+   * places as soon as each order has run once, without a deadlock. It compares families (`goods` of `goods:300`), and
+   * for two locks of one family their ids. A request with `waitMs: 0` cannot wait and is not reported.
    *
    * `warn`: logs one line for each circle of locks. `error`: throws `LockOrderError`, each time. `off`: does not
    * check this request. Use it for locks that are always taken along a tree, from parent to child. The modules of

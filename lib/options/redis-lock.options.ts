@@ -100,8 +100,8 @@ export interface CheckOptions {
  */
 export interface FamilyOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'> {
   /**
-   * What happens to a call of a `@Locked` method if others hold the lock until `waitMs` is over. A function is called
-   * on the instance of the method, with the error and the arguments. Methods of `LockService` always throw.
+   * What happens to a call of a `@Locked` method if others hold the lock until `waitMs` has elapsed. A function is
+   * called on the instance of the method, with the error and the arguments. Methods of `LockService` always throw.
    *
    * @default 'throw'
    */
@@ -215,7 +215,7 @@ export interface RedisLockModuleOptions extends Omit<
    * the wait for other holders. Once an outage has lasted this long, all callers get `LockUnavailableError` at once,
    * and so do those in the queue, until Redis replies again. No caller fails because of a shorter outage.
    *
-   * `0` does not wait. `Infinity` waits for Redis until `waitMs` is over. A request without a reply for one second
+   * `0` does not wait. `Infinity` waits for Redis until `waitMs` has elapsed. A request without a reply for one second
    * counts as an outage of that length.
    *
    * @default 500

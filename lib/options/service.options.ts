@@ -25,7 +25,7 @@ export interface ListOptions {
 export interface ForceReleaseOptions {
   /**
    * Ends the hold only if this is its fencing token, as `inspect` returns it. So it ends the grant that the operator
-   * has seen, and no later one. An instance that passes its grant on to its own callers keeps that token in Redis and
+   * saw, and no later one. An instance that passes its grant on to its own callers keeps that token in Redis and
    * gives them higher ones. A lock that is shared has no such token. Default: any hold.
    */
   readonly ifToken?: number | undefined;

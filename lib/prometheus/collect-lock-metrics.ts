@@ -76,8 +76,8 @@ const RULES: OptionRules<LockMetricsOptions> = {
 };
 
 /**
- * Collects metrics of all locks of the process for Prometheus, from now on. Returns how to stop, which also removes the
- * metrics from the register.
+ * Collects metrics of all locks of the process for Prometheus, from now on. Returns a function that stops this and
+ * removes the metrics from the register.
  *
  * Call it once, before or after the application starts. The resource is never a label: a thousand resources of one
  * family add no series.

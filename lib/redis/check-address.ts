@@ -20,7 +20,7 @@ export function maskPassword(text: string): string {
 
 /** @throws LockConfigError with a masked password if ioredis could not parse the URL. */
 export function checkUrl(url: string, place = 'redis'): void {
-  // ioredis takes a text that begins with a slash for the path of a socket.
+  // ioredis treats a string that begins with a slash as the path of a socket.
   if (url.startsWith('/') || URL.canParse(url.includes('://') ? url : `redis://${url}`)) return;
   throw new LockConfigError(`${place} is "${maskPassword(url)}"; expected ${ALLOWED_URL}.`);
 }

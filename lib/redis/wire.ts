@@ -20,8 +20,8 @@ export interface OtherWire {
 }
 
 /**
- * Returns the wire version of a value or an entry, if it is another one. Undefined for a text of this version, and for
- * that of another system, which has no version.
+ * Returns the wire version of a value or an entry, if it is another one. Undefined for a string of this version, and
+ * for that of another system, which has no version.
  */
 export function otherWireOf(text: string): OtherWire | undefined {
   if (text.startsWith(WIRE_PREFIX)) return undefined;

@@ -5,7 +5,7 @@ import type { LockOutcome } from '../core/events/tracing.js';
 type ChannelName = keyof typeof lockChannels;
 
 /**
- * What has happened at a test bench.
+ * What happened at a test bench.
  *
  * @publicApi
  */

@@ -4,18 +4,18 @@
  * @publicApi
  */
 export interface UnsafeAwait {
-  /** Where it is, `src/shop.service.ts:41:20`. */
+  /** Where it is, such as `src/shop.service.ts:41:20`. */
   readonly place: string;
   /** The function that awaits, `StockService.buy`. Undefined if it has no name. */
   readonly method: string | undefined;
   /** The locks that were lost. */
   readonly resources: readonly string[];
-  /** What the invariant has thrown. Undefined if it has returned false. */
+  /** What the invariant threw. Undefined if it returned false. */
   readonly reason: unknown;
 }
 
 /**
- * Thrown by `survivesLostLock()` if the invariant does not hold after a loss. `cause` is what the invariant has thrown.
+ * Thrown by `survivesLostLock()` if the invariant does not hold after a loss. `cause` is what the invariant threw.
  *
  * @publicApi
  */
@@ -28,7 +28,7 @@ export class LostLockFailure extends Error {
       return `  ${resources.join(', ')} lost after the await at ${place}${method === undefined ? '' : ` (${method})`}`;
     });
     super(
-      `The invariant does not hold if the lock is lost and another holder works before the call goes on:\n` +
+      `The invariant does not hold if the lock is lost and another holder runs before the call resumes:\n` +
         `${lines.join('\n')}\n` +
         'Call lock.assertHeld() after that await, right before the write, or pass lock.fencingToken to a fence.',
       { cause: awaits.at(0)?.reason },

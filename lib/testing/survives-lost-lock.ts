@@ -123,7 +123,7 @@ interface HeldGrant {
   readonly grant: Grant;
 }
 
-/** What has happened in one run. */
+/** What happened in one run. */
 interface Run {
   /** How many awaits were under a lock. */
   awaits: number;
@@ -132,7 +132,7 @@ interface Run {
   resources: readonly string[];
   /** Why the second holder could not work. */
   problem: Error | undefined;
-  /** How the call has failed. */
+  /** How the call failed. */
   error: { readonly reason: unknown } | undefined;
 }
 
@@ -246,7 +246,7 @@ class LostLockCheck {
     }
   }
 
-  /** Returns what the invariant has thrown, or that it has returned false. Undefined if it holds. */
+  /** Returns what the invariant threw, or that it returned false. Undefined if it holds. */
   private async brokenInvariant(): Promise<{ readonly reason: unknown } | undefined> {
     try {
       return (await this.invariant()) === false ? { reason: undefined } : undefined;

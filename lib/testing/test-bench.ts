@@ -113,7 +113,7 @@ export class TestBench {
 
   /**
    * Lets another process hold a lock, even before the application starts. Calls for it wait, and fail with
-   * `LockTimeoutError` once their `waitMs` is over. With the bench's own clock that takes no real time.
+   * `LockTimeoutError` once their `waitMs` has elapsed. With the bench's own clock that takes no real time.
    *
    * @throws Error if somebody holds the lock.
    * @throws LockKeyError if the resource cannot form a safe key.
@@ -137,9 +137,9 @@ export class TestBench {
   }
 
   /**
-   * Ends the hold of a lock, as if its lease were over: its `signal` aborts, its `assertHeld()` throws, and the caller
-   * of the work gets a `LockLostError`. Another process can have the lock at once. Call it in a fake that the work
-   * under test calls.
+   * Ends the hold of a lock, as if its lease had expired: its `signal` aborts, its `assertHeld()` throws, and the
+   * caller of the work gets a `LockLostError`. Another process can have the lock at once. Call it in a fake that the
+   * work under test calls.
    *
    * @throws Error if no call on the bench holds the lock.
    */
@@ -162,7 +162,7 @@ export class TestBench {
     this.look();
   }
 
-  /** Returns what has happened so far, in order. @param resource only what concerns this one. Default: everything. */
+  /** Returns what happened so far, in order. @param resource only what concerns this one. Default: everything. */
   history(resource?: string): readonly BenchEvent[] {
     return this.events.filter((event) => resource === undefined || event.resource === resource);
   }

@@ -15,8 +15,8 @@ const NOT_PROMISE = Symbol('nestjs-redis-lock:watched');
 let isReading = false;
 
 /**
- * Watches every `await` of a promise in the code of the program, in all contexts of the process. Returns how to end
- * that.
+ * Watches every `await` of a promise in the code of the program, in all contexts of the process. Returns a
+ * function that stops watching.
  *
  * `await` compares the `constructor` of its promise with `Promise`, and calls `then` if they differ (PromiseResolve of
  * ECMAScript). So a getter on the prototype sees each of them, with its place on the stack, and may delay its end. It

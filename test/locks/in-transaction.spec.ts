@@ -57,7 +57,7 @@ describe('a lock that ends in a transaction', () => {
       },
     });
     for (const id of [1, 2]) await locks.using(`goods:${id}`, () => undefined);
-    expect(warnings).toEqual([expect.stringMatching(/^inTransaction\(\) has thrown: no connection\./)]);
+    expect(warnings).toEqual([expect.stringMatching(/^inTransaction\(\) threw: no connection\./)]);
   });
 
   it('needs a function', () => {

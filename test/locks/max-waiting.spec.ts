@@ -137,7 +137,7 @@ describe('the error of a busy lock', () => {
     const error = timeoutOf(locks.acquire('goods:300', { waitMs: 3_000 }));
     await clock.advance(4_000);
     expect(await error).toMatchObject({ isQueueFull: false, waitingHere: 2, queuedAhead: 1 });
-    expect((await error).message).toContain('2 callers of this instance, and 1 before them in the queue wait.');
+    expect((await error).message).toContain('2 callers of this instance wait, behind 1 other in the queue.');
     expect([ahead, ...patient].map(({ error: refused }) => refused)).toEqual([undefined, undefined, undefined]);
   });
 

@@ -191,7 +191,7 @@ describe('the command line', () => {
     const prefix = `cli_${name}_`;
     const args = ['list', '--redis', testRedisUrl(), '--prefix', prefix];
     const output = await project.node('nestjs-redis-lock list', [COMMAND, ...args]);
-    expect(output).toBe(`No lock is held or waited for with --prefix "${prefix}" and --hash-tag family.\n`);
+    expect(output).toBe(`No lock is held or awaited under --prefix "${prefix}" and --hash-tag family.\n`);
   });
 
   it('loads no Nest, and names ioredis if it is missing', async () => {

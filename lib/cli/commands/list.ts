@@ -6,7 +6,7 @@ import { formatTable } from '../table.js';
 import { columnsOf, Progress, writeTo } from '../terminal.js';
 import type { CommandContext, KeySettings } from './context.js';
 
-/** Prints the locks: a table, or one object a line as they are found. */
+/** Prints the locks: a table, or with --json, one object per line as each is found. */
 export async function list(context: CommandContext, match: string | undefined): Promise<ExitCode> {
   const { admin, terminal, json, keys } = context;
   const { stdout, stderr } = terminal;
@@ -34,18 +34,18 @@ export async function list(context: CommandContext, match: string | undefined): 
 /** Returns the line for an empty list. */
 export function nothingFound({ prefix, hashTag }: KeySettings, match: string | undefined): string {
   const matching = match === undefined ? '' : ` that matches ${printable(match)}`;
-  return `No lock${matching} is held or waited for with --prefix "${printable(prefix)}" and --hash-tag ${hashTag}.`;
+  return `No lock${matching} is held or awaited under --prefix "${printable(prefix)}" and --hash-tag ${hashTag}.`;
 }
 
 function otherKeysFound(key: string): string {
   return (
-    `Keys such as ${printable(key)} look like locks and are not listed. ` +
-    'Compare --namespace, --prefix, --hash-tag and --key-prefix with the application.'
+    `Keys such as ${printable(key)} look like locks but are not listed. ` +
+    "Check that --namespace, --prefix, --hash-tag and --key-prefix match the application's settings."
   );
 }
 
 function showProgress({ terminal, clock, json }: CommandContext, found: () => number): () => void {
-  // On one terminal, the objects and the progress would write into each other's lines.
+  // On one terminal, the objects and the progress would overwrite each other's lines.
   if (json && terminal.stdout.isTTY === true) return () => undefined;
   const progress = new Progress(terminal.stderr);
   const stop = reportProgress(clock, found, (line) => progress.show(line));

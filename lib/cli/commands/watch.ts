@@ -14,7 +14,7 @@ const INTERVAL_MS = 1_000;
 /** Ctrl-C is how `watch` ends. The others are what a shell shows for a process that the signal has ended. */
 const EXIT_CODE_AFTER = { SIGINT: EXIT.ok, SIGTERM: 143, SIGHUP: 129 } as const;
 
-/** What `watch` has seen last. */
+/** What `watch` saw last. */
 interface Snapshot {
   /** When it was complete, in milliseconds since 1970. */
   readonly at: number;

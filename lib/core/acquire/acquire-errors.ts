@@ -87,7 +87,7 @@ export function notYetLimitOf(leastMs: number, { unavailableAfterMs }: StoreLimi
 }
 
 /**
- * @param error what a caller gets whose time is over before a request is delivered.
+ * @param error what a caller gets whose time has elapsed before a request is delivered.
  * @param now when that was seen.
  */
 export function notDelivered(error: LockUnavailableError, now: number): LastReply {
@@ -182,9 +182,9 @@ function describeLine({ waitingHere, maxWaiting }: WaitingLine, ahead = 0): stri
   if (waitingHere === 0 && ahead === 0) return '';
   const limit = maxWaiting === undefined ? '' : ` (maxWaiting: ${maxWaiting})`;
   const here = `${waitingHere} ${waitingHere === 1 ? 'caller' : 'callers'} of this instance`;
-  const others = ahead === 0 ? '' : `, and ${ahead} before them in the queue`;
-  const verb = waitingHere === 1 && ahead === 0 ? 'waits' : 'wait';
-  return waitingHere === 0 ? ` ${ahead} wait in the queue.` : ` ${here}${limit}${others} ${verb}.`;
+  const others = ahead === 0 ? '' : `, behind ${ahead} ${ahead === 1 ? 'other' : 'others'} in the queue`;
+  const verb = waitingHere === 1 ? 'waits' : 'wait';
+  return waitingHere === 0 ? ` ${ahead} wait in the queue.` : ` ${here}${limit} ${verb}${others}.`;
 }
 
 /** Returns the error for a caller in a lock scope that another use of the lock in that scope kept out. */

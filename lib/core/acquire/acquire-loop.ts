@@ -7,7 +7,7 @@ import type { AcquireDeps } from './acquire-options.js';
 import { Attempt, type AttemptListener, leaseStartOf, pauseAfterFailure } from './attempt.js';
 import { FOREIGN_MS, type Turns, turnsOf } from './turns.js';
 
-/** The line that a loop acquires for: what its next request asks for, and who learns what it finds out. */
+/** The line that a loop acquires for: what its next request asks for, and who receives the result. */
 export interface LoopUser {
   /** The resource of the first caller, for errors. Several resources may share a key. */
   readonly resource: string;
@@ -15,7 +15,7 @@ export interface LoopUser {
   readonly leaseMs: number;
   /** How many fencing tokens to reserve. */
   readonly tokens: number;
-  /** Whether a caller would wait for other holders. Only then a request joins the store's queue. */
+  /** Whether a caller would wait for other holders. Only then does a request join the store's queue. */
   readonly willWait: boolean;
   /** The local moment at which the first caller stops waiting. */
   readonly waitUntil: number;
@@ -30,7 +30,7 @@ export interface LoopUser {
   onBlocked(): void;
   /** Called if the loop has stopped and no reply is outstanding. */
   onIdle(loop: AcquireLoop): void;
-  /** Returns true if the line has the lock by this owner. */
+  /** Returns true if the line holds the lock under this owner. */
   owns(owner: string): boolean;
 }
 
@@ -54,8 +54,8 @@ const IDLE: AcquireLoopState = { kind: 'idle' };
  * store's queue it waits for a handoff, and repeats its request now and then in case a message was lost. Without a
  * queue it repeats its request with jittered pauses.
  *
- * A request that was given up may still run. So a release follows it, and the next attempt has a new owner. At most one
- * such request is outstanding, beside those of attempts that a handoff has granted.
+ * An abandoned request may still run. So a release follows it, and the next attempt has a new owner. At most one such
+ * request is outstanding, besides those of attempts granted by a handoff.
  */
 export class AcquireLoop implements AttemptListener {
   /** The model checker reads it. @internal */
@@ -88,13 +88,13 @@ export class AcquireLoop implements AttemptListener {
     return this.state.kind === 'pausing';
   }
 
-  /** No caller stops waiting before: Infinity while a request is on its way, 0 if none is. */
+  /** No caller gives up before this moment: Infinity while a request is on its way, 0 if none is. */
   get replyDueAt(): number {
     if (this.state.kind === 'requesting') return Infinity;
     return this.state.kind === 'blocked' ? this.state.until : 0;
   }
 
-  /** Starts the first attempt, after a yield if the last turn of this instance is over. */
+  /** Starts the first attempt, after a yield if this instance has used up its turn. */
   start(): void {
     // A caller that does not wait does not yield.
     const yieldMs = this.longestYieldMs > 0 ? (this.turns?.yieldBefore(this.key) ?? 0) : 0;
@@ -174,7 +174,8 @@ export class AcquireLoop implements AttemptListener {
     const lastReply = attempt.lastReplyOf(reply);
     if (reply.status === 'held') {
       if (reply.isForeign === true) this.deps.turns?.onOthers(this.key, FOREIGN_MS);
-      // Instances of a store with a queue go back to it, even if they refuse each other meanwhile.
+      // If the store has a queue, a refusal by another instance does not prolong the turns: the instances return to the
+      // queue.
       else if (!this.deps.store.capabilities.queue) this.turns?.onOthers(this.key);
       return this.onHeld(attempt, reply, lastReply);
     }
@@ -244,7 +245,7 @@ export class AcquireLoop implements AttemptListener {
     else this.fail(attempt, failure, now);
   }
 
-  /** Gives up the attempt and starts another one after a pause. @param since since when the store has not replied. */
+  /** Gives up the attempt and starts another one after a pause. @param since the time at which replies stopped. */
   private fail(attempt: Attempt, error: LockUnavailableError, since: number): void {
     attempt.releaseBehind(true);
     this.pause(pauseAfterFailure(this.deps.clock));

@@ -24,7 +24,7 @@ export interface WaitOptions extends HoldOptions {
   readonly waitMs: number;
   /**
    * How long to wait for a store that cannot be reached or refuses all requests, in milliseconds, whatever `waitMs` is.
-   * Infinity, the default: until `waitMs` is over.
+   * Infinity, the default: until `waitMs` has elapsed.
    */
   readonly unavailableAfterMs?: number | undefined;
   /**

@@ -33,7 +33,7 @@ interface AcquireCall {
   readonly nested: boolean;
 }
 
-/** A lock that a caller was given: newly, or as a nested hold. */
+/** A caller's lock: a new one, or a nested hold. */
 interface ScopedLock {
   readonly lock: Lock;
   readonly isNew: boolean;
@@ -65,7 +65,7 @@ export class Acquirer {
     }
   }
 
-  // Every lock goes through here, and `async` would cost it more than `then` does.
+  // Every lock goes through here, and `async` is slower here than `then`.
   private acquireOrNest(target: Target, options: AcquireOptions): Promise<Lock> {
     throwIfAborted(options.signal);
     this.checkStore(target, options);
@@ -110,7 +110,8 @@ export class Acquirer {
     try {
       for (const { key } of targets) {
         const outer = locks.has(key) ? undefined : this.outerHold(key);
-        // Lists that take those in lock order do not wait for each other.
+        // Locks that only a lock scope keeps are taken in lock order below, so that two such calls cannot wait for each
+        // other.
         if (outer !== undefined && !this.isKeptApart(outer)) add(this.nest(outer, options));
       }
       const others = targets.filter(({ key }) => !locks.has(key));
@@ -167,8 +168,8 @@ export class Acquirer {
   ): Promise<void> {
     const { options, startedAt, nested } = call;
     const { mode, waitMs } = options;
-    // If a caller here has one of the keys, the request would be refused. A caller that does not wait learns the reason
-    // by it.
+    // The joint request is refused if a local caller holds one of the keys. With `waitMs: 0` it is sent anyway, for the
+    // reason in the refusal.
     const scope = scopeAround();
     const isInScope = scope !== undefined && group.some(({ key }) => this.outerHold(key) !== undefined);
     if (group.length > 1 && !isInScope && (waitMs === 0 || !this.lines.hasExclusive(group))) {
@@ -196,7 +197,7 @@ export class Acquirer {
     return { lock: new Lock(grant, this.leases, options), isNew: true };
   }
 
-  /** Like `acquire`, for a caller that runs in a lock scope and that no hold of the lock is around. */
+  /** Like `acquire`, for a caller that runs in a lock scope and is not inside a hold of the lock. */
   private async acquireInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<Lock> {
     // It becomes a nested hold, which does not count as a request, unless the request before it fails.
     const isBehind = this.outerHold(target.key) !== undefined || scope.awaits(this.leases, target.key);
@@ -267,7 +268,7 @@ export class Acquirer {
     }
   }
 
-  /** @throws LockConfigError if the store has no such mode or no such lease. */
+  /** @throws LockConfigError if the store does not support the mode or the lease. */
   checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
     const { mode } = options;
@@ -286,7 +287,7 @@ export class Acquirer {
   /**
    * Records which locks the caller holds while it requests others, which are in lock order.
    *
-   * @throws LockOrderError if the program has taken them in the other order before, and `lockOrder` is `error`.
+   * @throws LockOrderError if the program has taken them in the opposite order before, and `lockOrder` is `error`.
    */
   private checkOrder(targets: readonly Target[], options: AcquireOptions): void {
     const { lockOrder = 'off', waitMs } = options;
@@ -341,19 +342,19 @@ export class Acquirer {
   }
 }
 
-/** Returns the reason of a request that has become a nested hold. */
+/** Returns the error recorded for a request that has become a nested hold. */
 function grantedInScope({ resource }: Target): LockReentryError {
   return new LockReentryError(`${resource} was granted to another request of the caller's lock scope.`, { resource });
 }
 
-/** Returns true if a caller that got this reply to its request waits no longer. */
+/** Returns true if a caller that got this reply to its request no longer waits. */
 function isOver(reply: LastReply, options: AcquireOptions, startedAt: number, now: number): boolean {
   const limitMs = storeLimitOf(reply, options);
   if (reply.kind === 'failed' && limitMs !== Infinity) return now - reply.since >= limitMs;
   return now >= startedAt + options.waitMs;
 }
 
-/** Returns true if single requests would bring nothing else to a caller without time left. */
+/** Returns true if single requests cannot change the result for a caller that has no time left. */
 function isFinal(reply: LastReply): boolean {
   // The store may be unable to acquire several keys at once.
   if (reply.kind === 'failed') return !reply.error.permanent;

@@ -3,18 +3,18 @@ import type { LockStore } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
 
 /**
- * How many acquire requests for the locks of one server may be without a reply. More would wait in buffers of this
- * process and of the machine, where they age, and where renewals and releases would wait behind them.
+ * How many acquire requests for the locks of one server may be outstanding. More would go stale in buffers of this
+ * process and of the machine, and delay the renewals and releases behind them.
  */
 export const MOST_IN_FLIGHT = 1_000;
 
 /** A request that waits to be sent. */
 interface Place {
-  /** Undefined if it waits no longer. */
+  /** Undefined once it has stopped waiting. */
   send: (() => void) | undefined;
 }
 
-/** From this number of places that have been served on, they are removed, so that the list does not grow forever. */
+/** Served places are removed once there are this many, so that the list does not grow forever. */
 const MANY_SERVED = 1_000;
 
 /** The acquire requests for one server: those without a reply, and those that wait to be sent. */
@@ -23,7 +23,7 @@ export class Lane {
   length = 0;
   private inFlight = 0;
   /** In order. */
-  // An array, because the first of a `Set` is found in O(n) after many have left.
+  // An array, because finding the first element of a `Set` is O(n) after many removals.
   private places: Place[] = [];
   /** The first place that was not served. */
   private next = 0;
@@ -58,7 +58,7 @@ export class Lane {
   /** Called when a request that was sent has its outcome. */
   leave(): void {
     this.inFlight -= 1;
-    // The caller whose reply has arrived has nothing to do with the next request.
+    // Run outside the async context of the caller whose reply arrived: the next request is not its own.
     if (this.length > 0) runOutside(() => this.sendNext());
   }
 
@@ -80,8 +80,8 @@ export class Lane {
 }
 
 /**
- * Limits how many acquire requests are without a reply, for each server. The others wait in this process until one has
- * its outcome. Renewals and releases do not wait.
+ * Limits how many acquire requests are outstanding, for each server. The others wait in this process until an
+ * outstanding one completes. Renewals and releases do not wait.
  */
 export class Admission {
   private readonly lanes = new Map<string | undefined, Lane>();
@@ -94,7 +94,7 @@ export class Admission {
     if (store.serverOf === undefined) this.single = new Lane(most);
   }
 
-  /** Returns where requests for a key wait. */
+  /** Returns the lane for a key's requests. */
   laneOf(key: string): Lane {
     if (this.single !== undefined) return this.single;
     const server = this.store.serverOf?.(key);

@@ -7,12 +7,12 @@ import { type AcquireReply, instanceOf } from '../store/lock-store.js';
  * The outcome of one request for a lock.
  *
  * - `granted`: this instance has the lock.
- * - `held`: others hold the lock, or wait before this instance. The request is repeated.
+ * - `held`: others hold the lock, or are ahead of this instance. The request is repeated.
  * - `queued`: the same, and this instance has a place in the store's queue.
  * - `handed-off`: the last holder has handed the lock off to this instance, without another request.
- * - `permits-mismatch`: the lock is held with another number of permits.
+ * - `permits-mismatch`: the lock is held with a different number of permits.
  * - `expired`: the request arrived too late and had no effect.
- * - `failed`: the store cannot be reached, refuses the request, or has sent no reply in time.
+ * - `failed`: the store cannot be reached, refuses the request, or did not reply in time.
  *
  * @publicApi
  */
@@ -30,7 +30,7 @@ export interface AttemptEvent {
   readonly resource: string;
   /** The Redis keys of the request: several if several locks are requested at once. */
   readonly keys: readonly string[];
-  /** The number of the attempt. Repeated requests and the handoff of one attempt have the same. */
+  /** The number of the attempt. Repeated requests and the handoff of one attempt share its number. */
   readonly attempt: number;
   readonly outcome: AttemptOutcome;
   /** The time from the last request to the outcome, in milliseconds. */
@@ -41,15 +41,15 @@ export interface AttemptEvent {
   readonly isOwn: boolean | undefined;
   /** How many instances wait in the store's queue before this one. Undefined if it is not known. */
   readonly queuedAhead: number | undefined;
-  /** The rest of the holder's lease in milliseconds. Undefined if it is not known, Infinity if it has no end. */
+  /** The holder's remaining lease in milliseconds. Undefined if it is not known, Infinity if it never expires. */
   readonly remainingMs: number | undefined;
-  /** Why the request has failed. */
+  /** Why the request failed. */
   readonly error: LockUnavailableError | undefined;
 }
 
 /**
- * Publishes an {@link AttemptEvent} for each request for a lock, and for each handoff. All callers of a key of a module
- * instance share its requests. A caller that gets the lock from another caller of its instance has none.
+ * Publishes an {@link AttemptEvent} for each request for a lock, and for each handoff. Callers in one module instance
+ * that want the same key share its requests. A caller that gets the lock from another local caller publishes no event.
  *
  * @publicApi
  */

@@ -97,7 +97,7 @@ export class Attempt {
   unverifiedHandoff = false;
   /** How many times it has backed off. */
   private retries = 0;
-  /** Since when a foreign client was seen to hold the key, and when its lease ends. */
+  /** When a foreign client was first seen to hold the key, and when its lease ends. */
   private foreignSince = -Infinity;
   private foreignUntil = -Infinity;
   /** Runs while a reply is expected. */
@@ -188,7 +188,7 @@ export class Attempt {
   /**
    * Sends a release of each key, which undoes a request that runs before it.
    *
-   * @param isLost whether that request has failed.
+   * @param isLost whether that request failed.
    */
   releaseBehind(isLost = false): void {
     const { keys, owner, mode, leaseMs } = this;
@@ -197,13 +197,13 @@ export class Attempt {
     }
   }
 
-  /** Returns the grant that a reply has brought, or undefined if its lease is over already. */
+  /** Returns the grant of a reply, or undefined if its lease has already expired. */
   grantOf({ token, tokens }: GrantedTokens, now: number): StoreGrant | undefined {
     const { owner, sentAt, leaseMs } = this;
     return now < deadlineOf(sentAt, leaseMs) ? { owner, sentAt, leaseMs, token, tokens } : undefined;
   }
 
-  /** Returns the error for a grant whose lease was over when it arrived. */
+  /** Returns the error for a grant whose lease had expired when it arrived. */
   tooLate(): LockUnavailableError {
     return this.unavailable(`the reply took longer than the lease of ${this.leaseMs} ms${this.stallNote()}`);
   }
@@ -360,7 +360,7 @@ export function pauseAfterFailure(clock: Clock): number {
   return LONGEST_PAUSE_MS * jitter(clock);
 }
 
-/** Returns the moment from which a handoff's lease counts, or undefined if it is unknown or the lease is over. */
+/** Returns the moment from which a handoff's lease counts, or undefined if it is unknown or the lease has expired. */
 export function leaseStartOf({ grantedAt, leaseMs }: Handoff, now: number): number | undefined {
   // A grant in the future means that the server's clock was set: its age is unknown.
   if (grantedAt === undefined || grantedAt > now) return undefined;

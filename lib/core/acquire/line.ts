@@ -62,7 +62,7 @@ export class Line implements LoopUser, OwnershipUser {
   private unanswered: readonly AcquireLoop[] = NO_LOOPS;
   /** What further readers may join. */
   private joinable: Ownership | undefined = undefined;
-  /** Whether a request was refused or has failed, so that others may have permits, too. */
+  /** Whether a request was refused or failed, so that others may have permits, too. */
   private isFull = false;
   /** The last caller that was refused at once. */
   private lastFull: FullLine | undefined = undefined;

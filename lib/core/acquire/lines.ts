@@ -129,7 +129,7 @@ export class Lines implements LinesListener, OwnershipUser, ThinCallUser {
     for (const request of this.multiAcquires) if (concerns?.(request.key) !== false) request.onDisconnected();
   }
 
-  /** Called if a server is seen to be silent. Rejects the callers that wait no longer for it. */
+  /** Called if a server is seen to be silent. Rejects the callers that no longer wait for it. */
   onSilent(): void {
     for (const call of this.thinCalls()) this.inflate(call);
     for (const line of this.all()) line.refuseIfUnavailable();

@@ -5,7 +5,7 @@ import { usedInScope } from './acquire-errors.js';
 import type { WaitOptions } from './acquire-options.js';
 import { PendingCall } from './pending-call.js';
 
-/** A request of a caller in a lock scope for a lock that the scope keeps and another caller uses. */
+/** A request from a caller in a lock scope for a lock that the scope keeps while another caller uses it. */
 export interface UseRequest {
   readonly options: Pick<WaitOptions, 'waitMs' | 'signal'>;
   readonly startedAt: number;
@@ -32,7 +32,7 @@ export class UseWaiter extends PendingCall<Lock | undefined> implements GrantWai
    * Waits for a nested hold.
    *
    * @returns undefined if the caller must look for the lock again: it was lost, or a scope that kept it has ended.
-   * @throws LockTimeoutError if `waitMs` is over, and the reason of the caller's signal.
+   * @throws LockTimeoutError if `waitMs` has elapsed, or the signal's reason if it aborts.
    */
   wait(): Promise<Lock | undefined> {
     const { options, startedAt } = this.request;

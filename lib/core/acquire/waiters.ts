@@ -8,14 +8,15 @@ export class Waiter extends PendingCall<Grant> {
   /** Neighbours in the queue. A waiter holds them itself, so that it can leave from the middle in O(1). */
   previous: Waiter | undefined = undefined;
   next: Waiter | undefined = undefined;
-  /** How many requests without a grant have counted while it waited. */
+  /** How many ungranted requests were counted against this waiter. */
   ungranted = 0;
   /** The lease that it wants, in milliseconds. */
   readonly leaseMs: number;
 
   /**
    * @param resource the caller's name for the key. Several resources may share a key.
-   * @param nested whether the caller runs in a hold of this engine. A shutdown lets it in, so that the hold can finish.
+   * @param nested whether the caller runs in a hold of this engine. A shutdown still admits it, so that the hold can
+   * finish.
    * @param call the number of the call.
    */
   constructor(
@@ -35,7 +36,7 @@ export class Waiter extends PendingCall<Grant> {
     return this.enteredAt + this.options.waitMs;
   }
 
-  /** Ends the waiting with a grant. The caller gets it when it is ready. */
+  /** Ends the waiting with a grant. The caller receives the grant once the grant is ready. */
   admit(grant: Grant): void {
     const { ready } = grant;
     this.resolve(ready === undefined ? grant : ready.then(() => grant));
@@ -48,7 +49,7 @@ export class Waiter extends PendingCall<Grant> {
 }
 
 /** Waiters in the order in which they arrived. A waiter may leave at any time. */
-// A linked list: the first of a `Set` is found in O(n) after many have left, 2.5 s for 100,000 waiters.
+// A linked list: finding the first element of a `Set` is O(n) after many removals, 2.5 s for 100,000 waiters.
 export class WaiterQueue {
   head: Waiter | undefined;
   private tail: Waiter | undefined;
@@ -91,9 +92,9 @@ export class WaiterQueue {
     return true;
   }
 
-  /** Yields all waiters in order, without those that leave meanwhile. */
+  /** Yields all waiters in order, skipping any that leave during the iteration. */
   *[Symbol.iterator](): Generator<Waiter> {
-    // One that leaves may make others leave, also the next one.
+    // A waiter that leaves may cause others to leave, including the next.
     const waiters: Waiter[] = [];
     for (let waiter = this.head; waiter !== undefined; waiter = waiter.next) waiters.push(waiter);
     for (const waiter of waiters) if (this.has(waiter)) yield waiter;

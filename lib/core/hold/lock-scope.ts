@@ -73,8 +73,8 @@ const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHol
  * Locks that are acquired in an inner scope are kept until the outermost scope around them has ended. Work that is
  * started inside and not awaited is in the scope until the scope ends, and then acquires locks like any other caller.
  *
- * Two scopes that acquire the same locks in different orders wait for each other until `waitMs` is over. Acquire the
- * locks in one order, or together as a list.
+ * Two scopes that acquire the same locks in different orders wait for each other until `waitMs` has elapsed. Acquire
+ * the locks in one order, or together as a list.
  *
  * @returns the result of `fn`. An error of `fn` is thrown unchanged.
  * @throws {LockLostError} if a lock was lost before the scope ended, unless `onLost` is `ignore`. Its `cause` is the

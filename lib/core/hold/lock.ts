@@ -224,7 +224,7 @@ export class Lock implements Hold {
    * @returns false if the lock was lost, as far as this instance knows. While other callers of it share the lock, the
    * store is not asked.
    * @throws LockUnavailableError if the store sent no reply within 1 s, and at once if there is no
-   * connection. The release is repeated in the background until the store replies or the lease is over.
+   * connection. The release is repeated in the background until the store replies or the lease expires.
    */
   release(): Promise<boolean> {
     return this.end(false);

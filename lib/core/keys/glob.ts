@@ -18,8 +18,8 @@ export function literalStart(glob: string): string {
 }
 
 /**
- * Returns whether a text matches a glob as Redis has them: `*`, `?`, `[abc]`, `[a-z]`, `[^abc]`, and a backslash before
- * a character that stands for itself. `?` is one character, even if it takes several bytes. Returns undefined if a
+ * Returns whether a string matches a glob of Redis: `*`, `?`, `[abc]`, `[a-z]`, `[^abc]`, and a backslash before a
+ * literal character. `?` is one character, even if it takes several bytes. Returns undefined if a
  * bracket is never closed.
  */
 export function compileGlob(glob: string): ((text: string) => boolean) | undefined {

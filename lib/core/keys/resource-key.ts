@@ -20,7 +20,7 @@ export type KeyFactory = (resource: string) => string;
 /** What a namespace is, for errors. */
 export const NAMESPACE_SHAPE = 'a string of 1 to 64 letters, digits and the characters . _ -';
 
-/** Returns whether a text can be a namespace. It has no character with a meaning in keys, globs or ACL patterns. */
+/** Returns whether a string can be a namespace. It has no character with a meaning in keys, globs or ACL patterns. */
 export function isNamespace(text: string): boolean {
   return /^[\w.-]{1,64}$/.test(text);
 }

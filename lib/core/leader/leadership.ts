@@ -56,7 +56,7 @@ export class Leadership {
   private readonly closing = new AbortController();
   private readonly finished: Promise<void>;
   private term: LeaderTerm | undefined = undefined;
-  /** How many terms or campaigns have failed in a row. */
+  /** How many terms or campaigns failed in a row. */
   private failures = 0;
   private lastWarning = '';
 
@@ -230,7 +230,7 @@ function notElected({ resource }: Leadership): LockLostError {
   return new LockLostError(`This candidate does not lead ${resource} yet.`, { resource });
 }
 
-/** Returns whether work has failed because its signal has aborted with `reason`. */
+/** Returns whether work failed because its signal aborted with `reason`. */
 function isConsequence(error: unknown, reason: unknown): boolean {
   if (error === reason || error instanceof LockLostError || error instanceof LockClosedError) return true;
   return typeof error === 'object' && error !== null && 'name' in error && error.name === 'AbortError';

@@ -26,7 +26,7 @@ const LONGEST_REPEAT_MS = 1000;
 
 /**
  * Releases locks. Repeats a release that failed, or whose connection ended without a reply, until the store has replied
- * or the lease is over. So a lost packet does not keep a lock closed. Releasing twice has no further effect.
+ * or the lease expires. So a lost packet does not keep a lock closed. Releasing twice has no further effect.
  */
 export class Releaser {
   private unanswered = 0;
@@ -101,7 +101,7 @@ export class Releaser {
   /**
    * Releases in the background, behind a request that was given up.
    *
-   * @param isLost whether that request has failed. The release may then arrive later than the next request.
+   * @param isLost whether that request failed. The release may then arrive later than the next request.
    */
   releaseBehind(release: Release, isLost = false): void {
     const released = this.release(release);

@@ -29,10 +29,7 @@ export class TransactionCheck {
     try {
       return this.inTransaction();
     } catch (error) {
-      this.report(
-        '',
-        `inTransaction() has thrown: ${messageOf(error)}. Whether locks end in a transaction is not known.`,
-      );
+      this.report('', `inTransaction() threw: ${messageOf(error)}. Whether locks end in a transaction is not known.`);
       return false;
     }
   }

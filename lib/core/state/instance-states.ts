@@ -23,7 +23,7 @@ export function instanceStates(): readonly InstanceState[] {
   return found;
 }
 
-/** Lets {@link instanceStates} find a module instance. Returns how to end that. */
+/** Lets {@link instanceStates} find a module instance. Returns a function that ends this. */
 export function offerState(read: () => InstanceState): () => void {
   const onAsked = (report: unknown): void => {
     if (typeof report === 'function') (report as Report)(read());

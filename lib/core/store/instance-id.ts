@@ -11,7 +11,7 @@ const RANDOM_PART = /^-[\w-]{16}$/;
 const RANDOM_PART_LENGTH = 17;
 const ESCAPE = /_([\da-f]{2})?/g;
 
-/** Returns whether a text can be an identity: letters, digits and `. _ : @ / -`. An empty one means no identity. */
+/** Returns whether a string can be an identity: letters, digits and `. _ : @ / -`. An empty one means no identity. */
 export function isIdentity(text: string): boolean {
   return text === '' || IDENTITY.test(text);
 }

@@ -38,7 +38,7 @@ export interface StoreCapabilities {
   readonly queue: boolean;
   /**
    * How the engine retries a store without a queue. Default: 40 times after up to 50 ms, then after up to 200 ms, until
-   * `waitMs` is over.
+   * `waitMs` has elapsed.
    */
   readonly retry?: RetryPolicy;
   /** Whether every grant has a fencing token. */

@@ -47,7 +47,7 @@ interface Silence {
   readonly why: string;
   readonly since: number;
   readonly lastAt: number;
-  /** Since when it was seen again and again. */
+  /** When the latest series of observations began. A long pause ends a series. */
   readonly unbrokenSince: number;
   /** When a request was sent last to find out whether the silence goes on. */
   retriedAt: number;
@@ -183,7 +183,7 @@ export class StoreHealth {
   /**
    * Records that a request for the key got no reply in time.
    *
-   * @param sentAt since when the server is silent at least. Default: now.
+   * @param sentAt when the unanswered request was sent. Default: now.
    */
   onNoReply(key: string, why: string, sentAt?: number): void {
     const server = this.serverOf(key);
@@ -196,7 +196,7 @@ export class StoreHealth {
     if (this.silences.size > 0 || this.outages.isActive) this.onReachable(this.serverOf(key));
   }
 
-  /** Records that a server, or without `server` the whole store, has replied. */
+  /** Records that a server, or without `server` the whole store, replied. */
   onReachable(server?: string): void {
     if (this.silences.size === 0 && !this.outages.isActive) return;
     for (const silent of new Set([server, undefined])) if (this.silences.delete(silent)) this.onChanged(silent, true);
@@ -211,7 +211,7 @@ export class StoreHealth {
     this.outages.forgetOld();
   }
 
-  /** Records that a request for the key has failed. Logs it if a server has refused it, or if the store failed. */
+  /** Records that a request for the key failed. Logs it if a server refused it, or if the store failed. */
   onFailed(operation: StoreOperation, key: string, error: unknown): void {
     const isKnown = error instanceof LockUnavailableError;
     const code = isKnown ? error.refusal : STORE_FAILED;

@@ -6,7 +6,7 @@
 export interface ServerPing {
   /** The server's name, as in the warnings: `redis.internal:6379`. Behind Sentinel, the address of the master. */
   readonly server: string;
-  /** Whether it has replied in time. */
+  /** Whether it replied in time. */
   readonly isUp: boolean;
   /** How long the reply took, in milliseconds. Undefined if there was none. */
   readonly latencyMs: number | undefined;

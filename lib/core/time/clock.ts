@@ -143,7 +143,7 @@ export function scheduleTimeout(
 
 /**
  * Returns the result of `reply` if it settles within `delayMs`, otherwise what `late` returns or throws. If the event
- * loop stood still when the time was over, the reply has half of `delayMs` more: the request may not have been sent.
+ * loop stood still when the time elapsed, the reply has half of `delayMs` more: the request may not have been sent.
  *
  * @param start see {@link scheduleTimeout}.
  */

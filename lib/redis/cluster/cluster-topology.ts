@@ -179,7 +179,7 @@ export class ClusterTopology implements Topology, ChannelSources {
     void this.sendAgain(request, node, failure).then(outcome.onReply).catch(outcome.onFailed);
   }
 
-  /** Sends a request again that has failed at a node, or that no node could be found for. */
+  /** Sends a request again that failed at a node, or for which no node could be found. */
   private async sendAgain<T>(
     { slot, send, giveUpAt }: SlotRequest<T>,
     failedAt: RedisNode | undefined,

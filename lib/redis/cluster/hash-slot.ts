@@ -18,7 +18,7 @@ export function slotOfChecksum(crc: number): number {
   return crc & (SLOTS - 1);
 }
 
-/** Returns the CRC16 of a text, or of `before + text` from the CRC16 of `before`. */
+/** Returns the CRC16 of a string, or of `before + text` from the CRC16 of `before`. */
 export function checksum(text: string, before = 0): number {
   let crc = before;
   for (let i = 0; i < text.length; i++) {

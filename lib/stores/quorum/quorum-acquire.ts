@@ -160,7 +160,7 @@ export class QuorumAcquire {
     // meanwhile.
     if (!this.abandoned) this.releaseAll();
     if (vote.replied) this.refuse();
-    // The error says what each node has replied, so it waits for the others, at most for `nodeTimeoutMs`.
+    // The error says what each node replied, so it waits for the others, at most for `nodeTimeoutMs`.
     else if (vote.unreachable && vote.complete) this.fail('No majority of the nodes can be reached');
   }
 

@@ -2,7 +2,7 @@ import { LockUnavailableError, messageOf } from '../../core/errors.js';
 import type { QuorumNode } from './quorum-node.js';
 import type { NodeHeld, NodeVote } from './quorum-scripts.js';
 
-/** What one node has replied: its vote, another reply (`answered`), an error, or nothing yet. */
+/** What one node replied: its vote, another reply (`answered`), an error, or nothing yet. */
 export type Outcome = NodeVote | 'answered' | Error | undefined;
 
 /** Returns whether another owner holds the lock on that node. */

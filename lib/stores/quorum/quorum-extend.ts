@@ -83,7 +83,7 @@ export class QuorumExtend {
   }
 }
 
-/** One lock of a batch, and what the nodes have replied about it. */
+/** One lock of a batch, and what the nodes replied about it. */
 class ExtendedLock {
   readonly vote: Vote;
   /** The value and the fence to restore: the highest of all replies. */

@@ -23,7 +23,7 @@ export function listQuorum(nodes: readonly QuorumNode[], request: ListRequest): 
 
 class QuorumListing implements LockSource {
   readonly pages: AsyncIterable<readonly string[]>;
-  /** What each node has replied to its scan: all of its keys, or an error. */
+  /** What each node replied to its scan: all of its keys, or an error. */
   private readonly outcomes: Outcome[];
   /** The replies about the keys that were inspected last. */
   private inspected: { readonly keys: readonly string[]; readonly replies: ReadonlyMap<QuorumNode, Replies> };

@@ -40,7 +40,7 @@ export interface NodeRelease {
   readonly owner: string;
   /** The local moment until which the node keeps the lock. 0 releases it now. */
   readonly closedUntil: number;
-  /** The local moment from which the lease is over without a release. */
+  /** The local moment at which the lease expires without a release. */
   readonly forgetAt: number;
 }
 
@@ -55,7 +55,7 @@ export interface NodeListener {
   onUp(node: QuorumNode): void;
   /** A connection that had ended is back, perhaps to a server that has lost locks. */
   onReconnected(): void;
-  /** A request to the node has failed. */
+  /** A request to the node failed. */
   onFailed(node: QuorumNode, operation: StoreOperation, key: string, error: unknown): void;
   /** The node has granted, released or extended a lock. */
   onServed(node: QuorumNode, operation: StoreOperation, key: string): void;

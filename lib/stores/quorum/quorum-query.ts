@@ -30,7 +30,7 @@ export function queryNodes<Reply, Result>(
       vote.cast(node, ballot);
       const result = decide(vote, replies);
       if (result !== undefined) return resolve(result);
-      // The error says what each node has replied, so it waits for all of them.
+      // The error says what each node replied, so it waits for all of them.
       if (!vote.complete) return;
       const why = vote.unreachable
         ? 'got no usable reply from a majority of the nodes'

@@ -89,7 +89,7 @@ export class QuorumStore implements LockStore {
   private round = 0;
   /** The extends that not all nodes have replied to. */
   private readonly extensions = new Set<QuorumExtend>();
-  /** The longest lease that was ever requested: a lock without a release is over after it. */
+  /** The longest lease that was ever requested: a lock without a release expires after it. */
   private longestLeaseMs = 0;
 
   constructor(nodes: readonly QuorumNodeAddress[], { nodeTimeoutMs }: QuorumOptions, context: StoreContext) {

@@ -45,12 +45,12 @@ import type { LockPubSub } from './lock-pubsub.js';
 
 /**
  * Keeps locks in the format of Redisson 4 for Java, so that both can contend for them: `RedissonLock` behind `RLock`,
- * and `RFencedLock` with `fencing: true`. Works on one Redis from 6.2, and on a cluster. The name of a lock in Redisson
- * is the key here, which the module's `key` option makes.
+ * and `RFencedLock` with `fencing: true`. Works with a single Redis 6.2 or later, and with a cluster. A lock's name in
+ * Redisson is its key here, as built by the module's `key` option.
  *
  * The guarantee is Redisson's: exclusion while the server keeps its data. Waiting callers are notified by Redisson's
- * pub/sub messages, in no order. A caller whose message is lost retries after 3 s at most, or when the holder's lease
- * is over.
+ * pub/sub messages, in no particular order. A caller whose message is lost retries after at most 3 s, or when the
+ * holder's lease expires.
  *
  * @throws LockConfigError if an option is unknown or not allowed.
  * @throws LockConfigError at the start of the module if `fencing` is on and the client has a `keyPrefix`, because such
@@ -62,7 +62,7 @@ export function redisson(options: RedissonStoreOptions = {}): StoreFactory {
   return (context) => new RedissonStore(fencing, context);
 }
 
-const DEGRADED = 'Waiting for locks costs more requests, because releases cannot be received';
+const DEGRADED = 'Waiting for locks costs more requests, because release messages cannot be received';
 
 class RedissonStore implements LockStore {
   readonly capabilities: StoreCapabilities;
@@ -74,7 +74,7 @@ class RedissonStore implements LockStore {
   private pubsub: LockPubSub | undefined;
   private onRefused: (why: string) => void = () => undefined;
   private listener: StoreListener | undefined;
-  /** Why releases cannot be received. Undefined if they can, or if nobody has waited yet. */
+  /** Why release messages cannot be received. Undefined if they can, or if nobody has waited yet. */
   private pollingBecause: string | undefined;
 
   constructor(
@@ -239,13 +239,13 @@ class RedissonStore implements LockStore {
     const { clock, requestTimeoutMs } = this.times;
     const sentAt = clock.now();
     const held = await inspectScript.run(connection, this.keysOf(key), []);
-    // In the client's queue requests wait through an outage. By then, the caller already has an error.
+    // A request queued in the client outlives an outage. By then, the caller already has an error.
     if (clock.now() - sentAt >= requestTimeoutMs) throw new Error('the reply came too late');
     if (held === null || (ifToken !== undefined && held.token !== ifToken)) return false;
     const args = [held.holder, this.channelOf(key), ...this.topology.releaseArgs];
     const { losses } = connection;
     const released = await forceReleaseScript.run(connection, [key], args);
-    // The client has sent the script again, which may have found that its first run has released the lock.
+    // The client resent the script, and its first run may have released the lock.
     if (!released && connection.losses !== losses) throw new Error('the connection ended before the reply');
     return released;
   }

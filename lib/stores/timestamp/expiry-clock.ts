@@ -13,7 +13,7 @@ export interface Expiry {
   readonly ttl: number;
 }
 
-/** When a lease is over, by the protocol's clock and by the monotonic clock. */
+/** When a lease expires, by the protocol's clock and by the monotonic clock. */
 type ExpiryMoment = Pick<Expiry, 'value' | 'overAt'>;
 
 /**
@@ -99,7 +99,7 @@ export class ExpiryClock {
     return this.now() >= value || this.clock.now() >= overAt;
   }
 
-  /** Returns the rest of a lease in milliseconds. Not negative. */
+  /** Returns the remaining lease in milliseconds. Not negative. */
   restMs({ value }: Pick<Expiry, 'value'>): number {
     return Math.max(0, value * this.unitMs - this.clock.wallTime());
   }

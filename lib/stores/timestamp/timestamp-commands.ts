@@ -14,16 +14,15 @@ const MAX_ROUNDS = 10;
 /** Nothing is written or deleted in the last part of a lease: this fraction, or `requestTimeoutMs` if that is less. */
 const MARGIN = 1 / 4;
 
-/** A quarter of it is longer than a request on a busy machine takes. */
+/** A quarter of this lease is longer than a request takes on a busy machine. */
 export const SHORTEST_PLAIN_LEASE: ShortestLease = {
   ms: 1_000,
-  reason:
-    'timestamp({ scripts: false }) checks and deletes a lock by two requests, and a shorter lock may end in between',
+  reason: 'timestamp({ scripts: false }) deletes a lock with two requests, and a shorter lock could expire between them',
 };
 
 /**
  * Runs each step as several plain commands. The algorithm allows for commands of other clients between them. It does
- * not allow for a command that is delayed in the network until its own lease is over.
+ * not allow for a command that is delayed in the network until its own lease has expired.
  */
 export class TimestampCommands implements TimestampProtocol {
   private reaching: Promise<unknown> | undefined;
@@ -43,13 +42,13 @@ export class TimestampCommands implements TimestampProtocol {
   }
 
   prepare(key: string, until: number): Promise<void> {
-    // The command waits in the client's queue until the connection is back. One serves all callers, so that they do not
-    // pile up.
+    // The command waits in the client's queue until the connection is back. All callers share one command, so
+    // commands do not pile up.
     this.reaching ??= this.get(key).finally(() => (this.reaching = undefined));
     const reached = this.reaching.then(
       () => undefined,
       (error: unknown) => {
-        // An error of a ready connection concerns this key alone, as one of another type does.
+        // An error on a ready connection concerns this key alone, for example that it holds another type.
         if (!this.ready) throw error;
       },
     );
@@ -80,7 +79,7 @@ export class TimestampCommands implements TimestampProtocol {
   }
 
   async renew(renewals: readonly Renewal[]): Promise<readonly (ExtendReply | Error)[]> {
-    // In the client's queue a renewal would grow old before it is sent.
+    // In the client's queue a renewal would go stale before it is sent.
     if (!this.ready) return renewals.map(() => 'unknown');
     return Promise.all(renewals.map((renewal) => this.renewOne(renewal).catch(toError)));
   }
@@ -103,8 +102,8 @@ export class TimestampCommands implements TimestampProtocol {
     // The key was deleted meanwhile, and nobody else was granted the lock. A new round would wait for our own value.
     if (old === null) return this.grant(key, 'acquired', expiry);
     publishOutcome(key, 'lostRace');
-    // We have overwritten the winner's value. A later one does no harm. An earlier one, of a shorter or older lease,
-    // would let others take over the winner's lock too soon.
+    // We have overwritten the winner's value. A value that expires later does no harm. One that expires earlier would
+    // let others take over the winner's lock too soon.
     const winners = time.read(old);
     if (winners === undefined || winners > expiry.value) await client.send('set', [key], [old, 'XX']);
     return undefined;
@@ -137,8 +136,8 @@ export class TimestampCommands implements TimestampProtocol {
   }
 
   /**
-   * Returns whether a write may arrive after the end of the lease. DEL and SET check nothing, and would hit the key of
-   * another client then.
+   * Returns whether a write may arrive after the end of the lease. DEL and SET check nothing, and could then hit
+   * another client's key.
    */
   private isEnding({ overAt, lengthMs }: HeldLease): boolean {
     return this.clock.now() + Math.min(lengthMs * MARGIN, this.requestTimeoutMs) >= overAt;

@@ -67,7 +67,7 @@ interface PendingAcquire {
 
 /**
  * The value of a key does not name its holder, and another client that tried in the same second may have the same
- * value. A lock is therefore ours from the reply until its lease is over, by the wall clock and by the monotonic clock.
+ * value. A lock is therefore ours from the reply until its lease expires, by the wall clock and by the monotonic clock.
  * Afterwards nothing is written or deleted.
  *
  * Nobody may take the lock over before the value in the key is over. The loser of a race overwrites our value by one

@@ -108,7 +108,7 @@ export class ForcedReleases {
   private async run(connection: RedisConnection, key: string, args: readonly string[]) {
     const { losses } = connection;
     const reply = await forceReleaseScript.run(connection, this.topology.keysOf(key), args);
-    // The client has sent the script again, which may have found that its first run has released the lock.
+    // The client resent the script, and its first run may have released the lock.
     if (reply.ended === 0 && connection.losses !== losses) throw new Error('the connection ended before the reply');
     return reply;
   }

@@ -16,7 +16,7 @@ const MAX_AGE_MS = 1;
 /** A request for one lock. */
 type OwnedRequest = Pick<LockOwnership, 'owner' | 'keys'>;
 
-/** The replies to several requests, an error among them for those that have failed. */
+/** The replies to several requests, an error among them for those that failed. */
 export type RepliesTogether<Reply> = Promise<readonly (Reply | Error)[] | undefined>;
 
 /** A request, and its reply once that has arrived. */

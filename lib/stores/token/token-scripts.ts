@@ -275,7 +275,7 @@ export function stateOf(
   return waiting.length === 0 ? null : { waiting };
 }
 
-/** Adds since when a holder has the lock. Tokens are the server's time, unless its clock was set back. */
+/** Adds when a holder got the lock. Tokens are the server's time, unless its clock was set back. */
 function withSince(holder: HolderInfo | null, from: ServerClock | undefined): HolderInfo | null {
   return holder?.token === undefined ? holder : { ...holder, since: from?.localLowerBound(holder.token) };
 }

@@ -243,7 +243,7 @@ export class TokenStore implements LockStore {
   /**
    * Returns the lock of an owner that this instance has released. After a failover the queue may still contain it,
    * because the new master has missed that release. The engine then releases the lock again. Returns undefined if the
-   * lease is over: then the message is an old one that somebody repeats.
+   * lease has expired: then the message is an old one that somebody repeats.
    */
   // Without a reading of the server's clock the lease counts as running.
   private formerOwnership(

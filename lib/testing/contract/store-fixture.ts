@@ -16,11 +16,11 @@ import type { Need } from './needs.js';
  * @publicApi
  */
 export interface OtherClient {
-  /** Requests a key that is held, and leaves what a client leaves that was refused or lost a race. */
+  /** Requests a key that is held, and leaves behind whatever that library leaves after a refusal or a lost race. */
   lose(key: string): Promise<void>;
   /** Acquires a key if it is free by the rules of that library. Returns whether it was. */
   acquire(key: string): Promise<boolean>;
-  /** Returns whether the lock of `acquire` is there, as it was written. */
+  /** Returns whether the lock taken by `acquire` still exists, unchanged. */
   holds(key: string): Promise<boolean>;
 }
 
@@ -42,7 +42,7 @@ export interface StoreUnderTest {
 /** What a test does. */
 export type Run = (fixture: StoreFixture) => Promise<void>;
 
-/** A test that not every store of its part can run. */
+/** A test that only some stores can run. */
 interface ConditionalTest {
   readonly needs: readonly Need[];
   readonly run: Run;
@@ -72,7 +72,7 @@ export const TIMEOUT_MS = 5_000;
 /** How much two clocks may differ within a test, in milliseconds. */
 const TOLERANCE_MS = 20;
 
-/** The name of a caller in another instance, which has no subscriber. */
+/** The name of a caller whose instance has no subscriber. */
 export const DEAD = 'dead';
 
 /** The lease of a handoff, in milliseconds. */
@@ -172,7 +172,7 @@ export class StoreFixture {
     return store.forceRelease({ ...HANDOFF, key, ifToken });
   }
 
-  /** Waits until keys were reported `count` times to be released by force. Returns these keys. */
+  /** Waits until `count` forced releases have been reported. Returns their keys. */
   async forcedTimes(count: number): Promise<readonly string[]> {
     while (this.forced.length < count) await new Promise<void>((resolve) => this.onForced.add(resolve));
     return this.forced;
@@ -182,7 +182,7 @@ export class StoreFixture {
   async listen(): Promise<void> {
     const subscribed = new Promise<void>((resolve) => this.onSubscribed.add(resolve));
     this.under.store.listen(this.listener());
-    // A store may subscribe when it is needed first: behind another caller's lock.
+    // A store may subscribe only when first needed: behind another caller's lock.
     const behind = { key: `${this.key}:listening` };
     await this.acquire('holder', LONG_MS, TIMEOUT_MS, behind);
     const reply = await this.acquire('waiter', LONG_MS, TIMEOUT_MS, { ...behind, queue: true });
@@ -235,7 +235,7 @@ export class StoreFixture {
     return this.handoffs.map(({ owner }) => this.names[Number(owner.split(':')[1])]);
   }
 
-  /** Asserts that a reply or a state has the rest of a lease of `leaseMs` that began in this test. */
+  /** Asserts that a reply or a state shows the time left of a lease of `leaseMs` that began in this test. */
   assertRemaining(remainingMs: number | undefined, leaseMs: number): void {
     const leastMs = leaseMs - (this.under.clock.now() - this.startedAt) - TOLERANCE_MS;
     const isRest = remainingMs !== undefined && remainingMs >= leastMs && remainingMs <= leaseMs + this.surplusMs;

@@ -22,18 +22,18 @@ export const tokenContract: ContractPart = {
       ok(tokens.every(Number.isSafeInteger));
     },
 
-    'do not overlap if a grant may reserve more than microseconds have passed': async (fixture) => {
+    'do not overlap if a grant reserves more tokens than microseconds have passed': async (fixture) => {
       let next = 0;
       for (const name of ['ann', 'bob', 'cid']) {
         const reply = await fixture.acquire(name, LONG_MS, TIMEOUT_MS, { tokens: 1_000_000 });
         ok(reply.status === 'granted' && reply.token !== undefined, JSON.stringify(reply));
-        ok(reply.token >= next, `${name} got ${reply.token} in place of ${next}`);
+        ok(reply.token >= next, `${name} got ${reply.token}, want at least ${next}`);
         next = reply.token + reply.tokens;
         await fixture.release(name);
       }
     },
 
-    'rise although the wall clock is set back': onlyWith([turningBack], async (fixture) => {
+    'rise even if the wall clock is set back': onlyWith([turningBack], async (fixture) => {
       const tokens: number[] = [];
       for (const name of ['ann', 'bob', 'cid']) {
         tokens.push(await fixture.tokenOf(name));

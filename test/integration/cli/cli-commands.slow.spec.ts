@@ -137,7 +137,7 @@ describe('list', () => {
     await instance('api-1').acquire('goods:300');
     const { out, err } = await cli('list --json');
     expect(objectsIn(out).map(({ key }) => key)).toEqual([`{${running.prefix}goods}:300`]);
-    expect(err).toContain(`Keys such as {shop:${running.prefix}goods}:300 look like locks and are not listed.`);
+    expect(err).toContain(`Keys such as {shop:${running.prefix}goods}:300 look like locks but are not listed.`);
     const named = await cli('list --namespace shop --json');
     expect(objectsIn(named.out).map(({ key }) => key)).toEqual([lock.key]);
     expect(named.err).toBe('');
@@ -152,7 +152,7 @@ describe('list', () => {
     const { code, out, err } = await cli('list --json');
     expect(code).toBe(0);
     expect(objectsIn(out).map(({ resource }) => resource)).toEqual(['report']);
-    expect(err).toContain(`Keys such as {${running.prefix}goods:300} look like locks and are not listed.`);
+    expect(err).toContain(`Keys such as {${running.prefix}goods:300} look like locks but are not listed.`);
     expect(await cli('list --hash-tag resource --json')).toMatchObject({ err: '' });
   });
 

@@ -406,7 +406,7 @@ describe('a waiter', () => {
     await clock.advanceUntil('the refusal is reported', () => running.warnings.length === 1);
     await admin.del(NAME);
     await clock.until(granted);
-    expect(running.warnings).toEqual([expect.stringContaining('releases cannot be received')]);
+    expect(running.warnings).toEqual([expect.stringContaining('release messages cannot be received')]);
   });
 
   it('subscribes again on a new connection when pub/sub is allowed', async () => {
@@ -529,7 +529,7 @@ describe('redisson() beside another store', () => {
     const lock = await instance({ redis: asGuest() }).acquire(NAME);
     expect(await lock.release()).toBe(true);
     expect(await admin.exists(NAME)).toBe(0);
-    expect(running.warnings).toEqual([expect.stringContaining('releases cannot be received')]);
+    expect(running.warnings).toEqual([expect.stringContaining('release messages cannot be received')]);
   });
 });
 

@@ -7,8 +7,8 @@ import { clockOfApps, useServer } from './app.js';
 needWallClocks();
 
 /**
- * Lets the applications of a file use a server whose clock stands still. Returns how to get the clock of a test, which
- * is theirs as well.
+ * Lets the applications of a file use a server whose clock stands still. Returns a function that gets the clock of a
+ * test, which is theirs as well.
  */
 export function onStoppedServer(): () => ServerManualClock {
   let servers: StoppedServers;

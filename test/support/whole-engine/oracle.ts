@@ -29,7 +29,7 @@ export interface Call {
   readonly enteredAt: number;
   /** Whether no other caller of its instance waited for one of its keys when it came. */
   readonly isAlone: boolean;
-  /** Since when its instance has a place in the queue for it, on the timeline. */
+  /** When its instance got a place in the queue for it, on the timeline. */
   queuedAt: number;
 }
 

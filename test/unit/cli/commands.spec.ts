@@ -99,7 +99,7 @@ describe('list', () => {
     const { context, terminal } = new Scene(PIPE(), [[]]);
     expect(await list(context, 'goods:*')).toBe(0);
     expect(terminal.stdout.text).toBe('');
-    const line = 'No lock that matches goods:* is held or waited for with --prefix "lock_" and --hash-tag family.\n';
+    const line = 'No lock that matches goods:* is held or awaited under --prefix "lock_" and --hash-tag family.\n';
     expect(terminal.stderr.text).toBe(line);
   });
 
@@ -108,8 +108,8 @@ describe('list', () => {
     scene.otherKey = 'app:{lock_goods}:\u001b';
     expect(await list(scene.context, undefined)).toBe(0);
     expect(scene.terminal.stderr.text).toBe(
-      String.raw`Keys such as app:{lock_goods}:\u{1b} look like locks and are not listed. ` +
-        'Compare --namespace, --prefix, --hash-tag and --key-prefix with the application.\n',
+      String.raw`Keys such as app:{lock_goods}:\u{1b} look like locks but are not listed. ` +
+        "Check that --namespace, --prefix, --hash-tag and --key-prefix match the application's settings.\n",
     );
   });
 

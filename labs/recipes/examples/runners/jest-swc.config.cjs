@@ -12,7 +12,7 @@ module.exports = {
       },
     ],
   },
-  // Nest 12 is ESM-only: SWC makes CommonJS of it, too.
+  // Nest 12 is ESM-only: SWC compiles it to CommonJS as well.
   transformIgnorePatterns: ['/node_modules/(?!@nestjs/|nestjs-redis-lock/)'],
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
 };

@@ -13,12 +13,12 @@ import { LongHolds } from './long-holds.js';
 export interface HandoffListener {
   /**
    * @param message the text. Any client that may use the channel can have published it.
-   * @param from the connection to the server whose clock the message is measured by.
+   * @param from the connection to the server whose clock timed the message.
    */
   onMessage(message: string, from: RedisConnection): void;
-  /** From now on handoffs are received (again) for these keys. */
+  /** Called when handoffs are received (again) for these keys. */
   onSubscribed(concerns: KeyFilter): void;
-  /** Handoffs cannot be received, and why. */
+  /** Called with the reason when handoffs cannot be received. */
   onRefused(why: string): void;
 }
 
@@ -34,7 +34,7 @@ export function channelPrefix(prefix: string): string {
 }
 
 /**
- * Returns the channel of an instance. It has the wire version, so nothing that another version writes arrives here.
+ * Returns the channel of an instance. Its name contains the wire version, so messages of other versions do not arrive.
  *
  * @param prefix what the channels of its keys begin with.
  */
@@ -43,7 +43,7 @@ export function channelOf(prefix: string, instanceId: string): string {
 }
 
 /**
- * Publishes a probe, and tries the commands that a queue needs. Returns how many subscribers the server has counted.
+ * Publishes a probe, and tries the commands that a queue needs. Returns how many subscribers the server counted.
  */
 const probeScript = new RedisScript(scripts.probeSubscription, Number);
 
@@ -54,7 +54,7 @@ interface HandoffDeps {
 
 /** When holds subscribe to a channel, and how long it stays subscribed. */
 interface HandoffTimes {
-  /** A hold that lasts for longer subscribes to its channel, at twice that at the latest. In milliseconds. */
+  /** A hold longer than this subscribes to its channel, no later than at twice this time. In milliseconds. */
   readonly longHoldMs: number;
   /** True if a channel stays subscribed without a use. */
   readonly stays: boolean;
@@ -69,7 +69,7 @@ export const CHANNEL_OF_TAG: HandoffTimes = { longHoldMs: 1_000, stays: false };
 /** Longer than the pause between two acquire requests of a waiter in the queue. */
 const LINGER_MS = 60_000;
 
-/** Holds subscribe to no further channel if there are this many. Many hash tags would cost as many subscriptions. */
+/** Holds stop subscribing once there are this many channels. Many hash tags would cost as many subscriptions. */
 const MAX_CHANNELS = 1_000;
 
 /**
@@ -132,7 +132,7 @@ export class HandoffChannels {
     this.subscriptions.open(this.subscriptionOf(key));
   }
 
-  /** Called with each owner that has a lock. */
+  /** Called with each owner that is granted a lock. */
   onGranted(owner: string, key: string): void {
     if (this.closed || this.isOpenForAll) return;
     this.longHolds.onGranted(owner, key);
@@ -156,12 +156,12 @@ export class HandoffChannels {
     this.subscriptions.close();
   }
 
-  // The one channel stays subscribed, so no further hold is looked for.
+  // The one channel stays subscribed, so holds need not be tracked.
   private get isOpenForAll(): boolean {
     return this.only?.state === 'subscribed';
   }
 
-  /** Reports the channels of one tick together, because each report takes a look at all keys in use. */
+  /** Reports the channels of one tick together, because each report visits all keys in use. */
   private onSubscribed(channel: string): void {
     this.subscribed.add(channel);
     if (this.subscribed.size > 1) return;

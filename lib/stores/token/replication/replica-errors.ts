@@ -13,7 +13,7 @@ export async function replicasOf(connection: ServerClient): Promise<number | und
   return found === null ? undefined : Number(found[1]);
 }
 
-/** Returns the error for a lock that too few replicas have acknowledged in time. */
+/** Returns the error for a lock that too few replicas acknowledged in time. */
 export function tooFewReplicas(
   { min, timeoutMs }: ReplicaDemand,
   acknowledged: number,
@@ -35,7 +35,7 @@ export function waitRefused(error: Error): LockReplicationError {
   return new LockReplicationError(`Replicas cannot be waited for, ${why}.`, { cause, permanent: true });
 }
 
-/** Returns true if the server that has replied is a replica itself. */
+/** Returns true if the server that replied is a replica itself. */
 export function isFromReplica(error: Error): boolean {
   return error.message.startsWith('READONLY');
 }

@@ -110,7 +110,7 @@ export class ReplicatedStore implements LockStore {
     const confirmed = each.find((result) => result !== 'renewed');
     if (confirmed === undefined) return reply;
     if (confirmed !== 'lost') throw confirmed;
-    // The lease was over by then. The engine ignores a grant that arrives so late.
+    // The lease had expired by then. The engine ignores a grant that arrives so late.
     if (this.clock.now() - sentAt >= request.leaseMs) return reply;
     // If a release has followed, it has removed the lock.
     if (this.acquiring.has(request.owner)) this.acks.onLockMissing();
