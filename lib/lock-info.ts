@@ -20,7 +20,7 @@ export interface LockHolder {
   /** Undefined if the store has no tokens, or if the lock is shared: the tokens of shared locks are not stored. */
   readonly fencingToken: number | undefined;
   /**
-   * How long that instance has had the lock, in milliseconds. Its callers may have passed the lock on meanwhile.
+   * How long that instance has had the lock, in milliseconds. Its callers may have passed the lock on since.
    * Undefined if the store does not know it, as for a shared lock.
    */
   readonly heldForMs?: number | undefined;
@@ -95,7 +95,7 @@ export interface HeldLockInfo extends DescribedLock, LockHolder, LockSharing {
 }
 
 /**
- * A lock that nobody holds and others wait for. Its last holder has died, and the first waiter gets it with its next
+ * A lock that nobody holds and others wait for. Its last holder died, and the first waiter gets it with its next
  * request. A waiter that has died stays in the queue until an instance requests the lock, or until the queue expires.
  *
  * @publicApi

@@ -224,8 +224,8 @@ export class LockService {
    *
    * @throws {LockConfigError} on the first step if an option is not allowed, if the store cannot list its locks, or if
    * the module has a `key` function, because the resource cannot be computed back from the key.
-   * @throws {LockUnavailableError} if a server did not reply, refused SCAN, or was replaced by another one meanwhile.
-   * The list would then be incomplete. Locks that were yielded before are valid.
+   * @throws {LockUnavailableError} if a server did not reply, refused SCAN, or was replaced by another one during the
+   * scan. The list would then be incomplete. Locks that were yielded before are valid.
    */
   async *list(options: ListOptions = {}): AsyncGenerator<LockInfo, void, undefined> {
     const { match, count = OPTIONS.count.default } = checkAt('list()', options);

@@ -41,7 +41,7 @@ function handlesSignals(): boolean {
   return SIGNALS.some((signal) => process.listenerCount(signal) > 0);
 }
 
-/** Returns whether a test runner has started the process, or `Test.createTestingModule()` has made the application. */
+/** Returns whether a test runner started the process, or `Test.createTestingModule()` made the application. */
 function isTest(modules: ModulesContainer): boolean {
   const { NODE_ENV, NODE_TEST_CONTEXT } = process.env;
   if (NODE_ENV === 'test' || NODE_TEST_CONTEXT !== undefined) return true;

@@ -16,7 +16,7 @@ const MOST_LOST = 50;
 /** A module with a `key` function may have longer resources. */
 const LONGEST_RESOURCE = 1_024;
 
-/** A lock that a caller of this instance has lost. */
+/** A lock that a caller of this instance lost. */
 export interface LostLock {
   /** Rises with each lost lock. */
   readonly id: number;
@@ -79,7 +79,7 @@ export class BoardEvents {
     for (const [channel, handler] of this.handlers) channel.unsubscribe(handler);
   }
 
-  /** Records how many locks a read has found. */
+  /** Records how many locks a read found. */
   onRead(held: number, waiting: number): void {
     Object.assign(this.bucket(), { held, waiting });
   }

@@ -10,14 +10,14 @@ import type { BoardSource } from './board-source.js';
 import { SharedTask, type TaskResult } from './shared-task.js';
 import { visibleText } from './visible-text.js';
 
-/** How many locks a reply has at most. */
+/** The most locks that a reply has. */
 const PAGE_SIZE = 50;
 /** The shortest time between two reads of all locks, and between two requests to the servers. */
 const PAUSE_MS = 750;
 /** A reply waits this long for a read, and then shows the one before. */
 const LONGEST_REPLY_MS = 2_500;
 
-/** What a viewer looks at, and what it has received before. */
+/** What a viewer looks at, and what it received before. */
 export interface BoardQuery {
   readonly search: string;
   readonly sort: Sort;

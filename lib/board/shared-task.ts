@@ -11,7 +11,7 @@ export interface TaskResult<T> {
   readonly tookMs: number;
 }
 
-/** A task that takes long pauses longer, so that it runs for this part of the time at most. */
+/** A task that takes long pauses longer, so that it runs for at most this part of the time. */
 const SHARE_OF_TIME = 1 / 10;
 /** A result is forgotten if no caller has come this long after the task might have begun again. */
 const FORGET_AFTER_MS = 60_000;

@@ -5,7 +5,7 @@ import { openAddress, type OwnRedis } from '../redis/open-redis.js';
 import { CliError, EXIT, usageError } from './exit-codes.js';
 import type { RedisTarget } from './redis-target.js';
 
-const CLOSED = /has closed the connection|ECONNRESET/;
+const CLOSED = /it closed the connection|ECONNRESET/;
 
 /** Matches errors of a request for TLS to a server without it: most often that server waits for the end of a line. */
 const NO_TLS = new RegExp(
@@ -73,7 +73,7 @@ function untilReady(opened: OwnRedis, target: RedisTarget, timeoutMs: number, cl
     client.on('ready', resolve);
     client.on('node error', onDetail);
     client.on('sentinelError', onDetail);
-    const onClose = (): void => void (detail ??= new Error('it has closed the connection'));
+    const onClose = (): void => void (detail ??= new Error('it closed the connection'));
     // A server that expects TLS closes it, and the client tries again without an error. A cluster closes by itself.
     if (target.kind !== 'cluster') client.on('close', onClose);
     // The client would try again. Somebody waits at a terminal.

@@ -108,8 +108,8 @@ Redraws the table once a second until Ctrl-C. If the output is not a terminal, i
     summary: 'ends the hold of a lock by force',
     details: `
 The holder's signal aborts, and the next in the queue gets the lock. The work of the holder may still run: stop that
-process first if you can. Shows the holder and asks for a confirmation, unless --yes is given. Ends the hold that it
-has found, and not the next one.
+process first if you can. Shows the holder and asks for a confirmation, unless --yes is given. Ends only the hold
+that it found.
 
 Examples:
   nestjs-redis-lock release goods:300

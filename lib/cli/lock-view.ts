@@ -120,8 +120,7 @@ function finite(ms: number | undefined): number | null {
 function describeHolder(label: string, { holder, identity, expiresInMs, wireVersion }: LockHolder): string[] {
   const lines = [field(label, nameOf(identity, holder, wireVersion))];
   if (identity !== undefined) lines.push(field('', printable(holder)));
-  const lease =
-    expiresInMs === Infinity ? 'without end: another system has written the key' : formatDuration(expiresInMs);
+  const lease = expiresInMs === Infinity ? 'without end: another system wrote the key' : formatDuration(expiresInMs);
   lines.push(field('lease', lease));
   return lines;
 }

@@ -110,7 +110,7 @@ export abstract class LockError extends Error {
   }
 }
 
-/** Returns whether the class of an error is one of this library, and not a subclass of the program's. */
+/** Returns whether the class of an error is one of this library, not a subclass of the program's. */
 export function isOfOwnClass(error: LockError): boolean {
   return Object.hasOwn(Object.getPrototypeOf(error) as object, brand(error.name));
 }

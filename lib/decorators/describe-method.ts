@@ -21,7 +21,7 @@ export function methodBelow(
   return method as Method;
 }
 
-/** @throws LockConfigError if the target of a method decorator is the class, and not its prototype. */
+/** @throws LockConfigError if the target of a method decorator is the class, not its prototype. */
 export function refuseStatic(decorator: string, where: string, target: object): void {
   if (typeof target !== 'function') return;
   throw new LockConfigError(`${where}: ${decorator} needs an instance that Nest makes: static methods have none.`);

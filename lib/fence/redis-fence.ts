@@ -44,7 +44,7 @@ const clientRule: OptionRule = {
 
 const openScript = new RedisScript(scripts.open, isOne);
 
-/** Which scripts a client has sent. All fences of the client share it. */
+/** Which scripts a client sent. All fences of the client share it. */
 const connections = new WeakMap<FenceClient, ScriptConnection>();
 
 /**

@@ -1,5 +1,5 @@
 /**
- * The SQL of a database: PostgreSQL from 9.5, SQLite from 3.35, MySQL from 8 or MariaDB from 10.5, both with InnoDB.
+ * The SQL of a database: PostgreSQL 9.5, SQLite 3.35, MySQL 8 or MariaDB 10.5, or later. The last two with InnoDB.
  */
 export type SqlDialect = 'postgres' | 'sqlite' | 'mysql';
 

@@ -19,7 +19,7 @@ export function findUnknownHandler({ key, method, owner }: FoundMethod): string 
   const outermost = functionOf(owner, key);
   if (outermost === undefined || decoratedMethodOf(outermost)?.locked === method) return undefined;
   return (
-    `${method.name}: a decorator above @Locked has replaced the handler by a function that other methods have, too, ` +
+    `${method.name}: a decorator above @Locked replaced the handler with a function that other methods have, too, ` +
     `so the lock would end before the response is complete. Put @Locked above that decorator.`
   );
 }

@@ -30,7 +30,7 @@ export function scopeOf(method: LockedMethod | ScopedMethod): HandlerScope | und
   return caller?.calls.isOpen === true && caller.scope.isOf(method) ? caller.scope : undefined;
 }
 
-/** Returns the scope that an outer interceptor has opened for a request. */
+/** Returns the scope that an outer interceptor opened for a request. */
 export function scopeOfContext(context: ExecutionContext): HandlerScope | undefined {
   const scope = callers.getStore()?.scope;
   return scope?.context === context ? scope : undefined;

@@ -13,7 +13,7 @@ interface CallSpans {
 /** Makes the spans of calls and holds. */
 export class LockSpans {
   private readonly calls = new WeakMap<LockCallContext, CallSpans>();
-  /** The open `acquire` spans of a key, each with the last event that it has got. */
+  /** The open `acquire` spans of a key, each with the last event that it got. */
   private readonly waiting = new Map<string, Map<Span, string>>();
 
   constructor(private readonly tracer: () => Tracer) {}

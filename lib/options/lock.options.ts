@@ -153,7 +153,7 @@ export interface LockOptions {
 
   /**
    * Names the call in events, traces and `local()`, such as the id of a request. The first 128 characters are shown,
-   * with `?` in place of unprintable ones, so it may be a header that a client has sent. Never sent to Redis.
+   * with `?` in place of unprintable ones, so it may be a header that a client sent. Never sent to Redis.
    */
   readonly label?: string | undefined;
 

@@ -130,7 +130,7 @@ export function isCrossSlot(error: unknown): boolean {
   return /\bCROSSSLOT\b/.test(messageOf(cause));
 }
 
-/** Returns true for an error that a server has sent, and false for one of the connection. */
+/** Returns true for an error that a server sent, and false for one of the connection. */
 export function isErrorReply(error: unknown): boolean {
   const cause = error instanceof LockUnavailableError ? error.cause : error;
   return cause instanceof Error && cause.name === 'ReplyError';

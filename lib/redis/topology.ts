@@ -23,7 +23,7 @@ export interface Call {
   readonly args: readonly string[];
 }
 
-/** What a ping of all masters has found out. */
+/** What a ping of all masters found out. */
 export interface TopologyPing {
   readonly isUp: boolean;
   readonly servers: readonly ServerPing[];

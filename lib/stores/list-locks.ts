@@ -18,7 +18,7 @@ export interface LockSource {
    * Returns whether a lock is also found in another way, by which it is yielded. It is called if not all yielded locks
    * are remembered. Default: no.
    *
-   * @param byOwnKey whether it was found by its own key, and not by a helper key.
+   * @param byOwnKey whether it was found by its own key, not by a helper key.
    */
   isFoundElsewhere?(key: string, state: LockState, byOwnKey: boolean): boolean | Promise<boolean>;
 }

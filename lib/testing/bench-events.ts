@@ -12,7 +12,7 @@ type ChannelName = keyof typeof lockChannels;
 export interface BenchEvent {
   /**
    * The name of one of the `lockChannels`, such as `requested`, `granted` or `refused`. `occupied` and `freed`: another
-   * process has taken and released the lock. `unavailable` and `available`: the connection of the store has ended and
+   * process took and released the lock. `unavailable` and `available`: the connection of the store ended and
    * is back.
    */
   readonly type: ChannelName | 'occupied' | 'freed' | 'unavailable' | 'available';
@@ -22,7 +22,7 @@ export interface BenchEvent {
   readonly resource: string | undefined;
   /** The call with its method and its label. Undefined for what the bench has done. */
   readonly call: LockCall | undefined;
-  /** How a refused call has ended: `timeout`, `busy`, `unavailable`. Undefined for other events. */
+  /** How a refused call ended: `timeout`, `busy`, `unavailable`. Undefined for other events. */
   readonly outcome: LockOutcome | undefined;
   /** What a refused call throws, or the `LockLostError` of a lost lock. Undefined for other events. */
   readonly error: unknown;

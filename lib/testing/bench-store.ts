@@ -40,7 +40,7 @@ export class BenchStore implements LockStore {
   /** Ends the connection, or opens it again, and reports that as a store on a server does. */
   setDown(isDown: boolean): void {
     if (isDown === (this.outage !== undefined)) return;
-    const outage = isDown ? new Error('The test bench has ended the connection.') : undefined;
+    const outage = isDown ? new Error('The test bench ended the connection.') : undefined;
     this.outage = outage;
     this.reconnecting?.cancel();
     if (outage !== undefined) {

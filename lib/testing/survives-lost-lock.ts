@@ -21,7 +21,7 @@ export interface LostLockOptions {
   readonly setup?: (() => unknown) | undefined;
   /** What the second holder does. Default: the same call. */
   readonly second?: (() => unknown) | undefined;
-  /** The lock services whose locks are lost. Default: all that `nestjs-redis-lock/testing` has started. */
+  /** The lock services whose locks are lost. Default: all that `nestjs-redis-lock/testing` started. */
   readonly locks?: LockService | readonly LockService[] | undefined;
   /** Looks only at awaits in files whose path matches. Default: all files outside of `node_modules`. */
   readonly files?: RegExp | undefined;

@@ -4,7 +4,7 @@ import type { CheckLevel, RedisLockModuleOptions } from '../options/redis-lock.o
 import { resolveChecks } from '../options/resolve-options.js';
 import { ManualClock } from './manual-clock.js';
 
-/** A lock service that a test has started. */
+/** A lock service that a test started. */
 interface TestService {
   readonly service: WeakRef<LockService>;
   readonly clock: Clock;
@@ -30,7 +30,7 @@ export function addTestService(service: LockService, clock: Clock): void {
   started.add({ service: new WeakRef(service), clock });
 }
 
-/** Returns the lock services that tests have started in this process. */
+/** Returns the lock services that tests started in this process. */
 export function testServices(): readonly LockService[] {
   return Array.from(started, ({ service }) => service.deref()).filter((service) => service !== undefined);
 }

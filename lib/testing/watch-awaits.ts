@@ -49,7 +49,7 @@ function watch(prototype: object, watcher: AwaitWatcher): () => void {
   return () => Object.defineProperty(prototype, 'constructor', descriptor);
 }
 
-/** Returns the place that has read `constructor`. Undefined for functions of the engine, packages and this library. */
+/** Returns the place that read `constructor`. Undefined for functions of the engine, packages and this library. */
 function siteOf(getter: () => unknown): CallSite | undefined {
   // What formats stacks may use promises.
   isReading = true;

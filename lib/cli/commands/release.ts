@@ -14,8 +14,8 @@ export interface ReleaseArguments {
 }
 
 /**
- * Releases a lock by force. Without `yes` it shows the holder and requests a confirmation. It releases the hold that it
- * has found, and not the next one.
+ * Releases a lock by force. Without `yes` it shows the holder and requests a confirmation. It releases only the
+ * hold that it found.
  *
  * @throws CliError without `yes` if nobody can be asked.
  */

@@ -11,7 +11,7 @@ import { nothingFound } from './list.js';
 /** The pause between two listings. After a listing that takes longer, it is as long as that took. */
 const INTERVAL_MS = 1_000;
 
-/** Ctrl-C is how `watch` ends. The others are what a shell shows for a process that the signal has ended. */
+/** Ctrl-C is how `watch` ends. The others are what a shell shows for a process that the signal ended. */
 const EXIT_CODE_AFTER = { SIGINT: EXIT.ok, SIGTERM: 143, SIGHUP: 129 } as const;
 
 /** What `watch` saw last. */

@@ -68,7 +68,7 @@ export function heldUntil(until: number | undefined, holder?: CurrentHolder, ahe
 }
 
 /**
- * Returns how long a caller waits for a store that has sent this reply, in milliseconds. Infinity: `waitMs` limits
+ * Returns how long a caller waits for a store that sent this reply, in milliseconds. Infinity: `waitMs` limits
  * the wait. A store whose replicas do not acknowledge replies, so `waitMs` limits that wait as well.
  */
 export function storeLimitOf(reply: LastReply, { unavailableAfterMs = Infinity }: StoreLimit): number {

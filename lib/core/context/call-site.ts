@@ -66,7 +66,7 @@ export function callerInProgram(): CallSite | undefined {
 }
 
 /**
- * Returns the place of the function that has called `callee`, as the engine knows it and as source maps show it.
+ * Returns the place of the function that called `callee`, as the engine knows it and as source maps show it.
  * Undefined if that is not a function of the program. Never throws.
  */
 export function callerOf(callee: Callee): CallSite | undefined {
@@ -79,7 +79,7 @@ export function callerOf(callee: Callee): CallSite | undefined {
 }
 
 /**
- * Returns the places that have called `callee`, the innermost first, in one line. Without source maps, which make it
+ * Returns the places that called `callee`, the innermost first, in one line. Without source maps, which make it
  * slow. Undefined if they are unknown. Never throws.
  *
  * @param most how many places are of interest.

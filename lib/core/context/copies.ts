@@ -41,7 +41,7 @@ function findRegistry(): Registry {
 }
 
 /**
- * Returns a value that all copies of this version share: the one that the first of them has created. Copies of other
+ * Returns a value that all copies of this version share: the one that the first of them created. Copies of other
  * versions have a value of their own, because nothing is known of what they expect.
  */
 export function shared<T>(name: string, create: () => T): T {

@@ -93,7 +93,7 @@ export function familyOfTemplate(template: string): string | undefined {
   return firstSegmentOf(template).includes('<') ? template : undefined;
 }
 
-// A label may be a header that a client has sent, so a bad one must not make the call fail.
+// A label may be a header that a client sent, so a bad one must not make the call fail.
 function shownLabel(label: string | undefined): string | undefined {
   return label?.slice(0, LONGEST_LABEL).replace(UNPRINTABLE, '?');
 }

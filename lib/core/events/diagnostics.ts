@@ -50,7 +50,7 @@ export interface LostEvent extends EndedEvent {
 
 /** The event of `nestjs-redis-lock:leaked`. */
 export interface LeakedEvent extends EndedEvent {
-  /** The first frames of the stack of the call that has acquired the lock. Undefined in production. */
+  /** The first frames of the stack of the call that acquired the lock. Undefined in production. */
   readonly place: string | undefined;
 }
 
@@ -149,7 +149,7 @@ export class LockEvents {
     if (loss !== undefined) traceEnd(grant.trace, { heldMs: loss.elapsedMs ?? 0, outcome: 'lost', error: loss });
   }
 
-  /** @param known how the call has ended. Default: the kind of the reason. */
+  /** @param known how the call ended. Default: the kind of the reason. */
   refused(target: CallTarget, options: RefusedOptions, waitedMs: number, reason: unknown, known?: LockOutcome): void {
     const { hasSubscribers } = this.channels.refused;
     const hasTraces = isTraced();

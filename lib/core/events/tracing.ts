@@ -3,7 +3,7 @@ import { type CallDetails, type CallTarget, describeCall, type LockCall } from '
 import { shared } from '../context/copies.js';
 
 /**
- * How a call or a hold has ended. A request ends as `granted`, as `nested` (another request of its lock scope got the
+ * How a call or a hold ended. A request ends as `granted`, as `nested` (another request of its lock scope got the
  * lock, and the caller has it too), as `aborted` (by the caller's signal), as `busy` (others hold the lock, and the
  * call does not wait), or as the code of its error says: `timeout` for `LOCK_TIMEOUT` after a wait. A hold ends as
  * `released` or `lost`.
@@ -40,7 +40,7 @@ export interface LockCallContext extends LockCall {
   readonly waitMs: number;
   /** The fencing token, once the lock is granted. Undefined if the store gives none. */
   fencingToken: number | undefined;
-  /** How the request has ended, and then how the hold has ended. */
+  /** How the request ended, and then how the hold ended. */
   outcome: LockOutcome | undefined;
   /** The time from the call to the grant or the refusal, in milliseconds. */
   waitedMs: number | undefined;

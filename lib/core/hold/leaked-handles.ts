@@ -8,7 +8,7 @@ interface Handle {
   lost(error: LockLostError): void;
 }
 
-/** How many frames of the stack are kept of the place that has acquired a lock. */
+/** How many frames of the stack are kept of the place that acquired a lock. */
 const FRAMES = 3;
 
 /** How many calls a second read their stack. Reading it costs more than the rest of a call's own work. */
@@ -85,7 +85,7 @@ export class LeakedHandles {
   }
 
   /**
-   * Returns the place that has called `method`. Undefined in production, and for calls beyond the first
+   * Returns the place that called `method`. Undefined in production, and for calls beyond the first
    * {@link PLACES_PER_SECOND} of a second. Never throws.
    */
   placeOf(method: (...args: never[]) => unknown): string | undefined {

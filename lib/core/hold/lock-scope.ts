@@ -64,7 +64,7 @@ const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHol
  * returns a nested hold without a request.
  *
  * In parallel branches of one scope, the uses of an exclusive lock by `using` and `@Locked` run one after the other. A
- * request waits in order of arrival for uses that are not around it, for `waitMs` at most. A hold by `acquire()` waits
+ * request waits in order of arrival for uses that are not around it, for at most `waitMs`. A hold by `acquire()` waits
  * too, but keeps no other caller of the scope out. Shared locks and permits keep no caller of the scope out.
  *
  * With `reentrant: false`, acquiring throws `LockReentryError` if a hold is around the caller, or if the scope has a

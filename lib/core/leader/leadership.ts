@@ -191,7 +191,7 @@ export class Leadership {
     if (error instanceof LockTimeoutError || error instanceof LockLostError) return;
     this.failures += 1;
     const message = `The leadership of ${this.resource} cannot be acquired: ${messageOf(error)}`;
-    // The store's health logs what a server has refused.
+    // The store's health logs what a server refused.
     if (error instanceof LockUnavailableError || message === this.lastWarning) return;
     this.lastWarning = message;
     this.options.warn(message);

@@ -133,7 +133,7 @@ export class Releaser {
     this.pauses.endAll();
   }
 
-  /** Waits until all releases have a reply, for `requestTimeoutMs` at most. */
+  /** Waits until all releases have a reply, for at most `requestTimeoutMs`. */
   async drain(): Promise<void> {
     if (this.unanswered === 0) return;
     const all = new Promise<void>((resolve) => (this.drained = resolve));

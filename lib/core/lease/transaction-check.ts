@@ -2,7 +2,7 @@ import { callerInProgram, shortSite } from '../context/call-site.js';
 import { messageOf } from '../errors.js';
 import type { Grant } from './grant.js';
 
-/** How many places are named at most. */
+/** At most this many places are named. */
 const MOST_PLACES = 100;
 
 /** Warns of locks that end while a transaction of their caller is open. Once for each place of the program. */

@@ -25,7 +25,7 @@ const HEARTBEAT_MS = 100;
 
 /**
  * How many locks one call of the store renews. ioredis and Redis take about 10 ms for 250. The store `token()` sends
- * them to Redis in script calls of 64 at most.
+ * them to Redis in script calls of at most 64.
  */
 const MAX_BATCH = 250;
 

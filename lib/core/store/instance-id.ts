@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
-/** The longest identity. Encoded, it has three times as many characters at most. */
+/** The longest identity. Encoded, it has at most three times as many characters. */
 export const LONGEST_IDENTITY = 80;
 
 const IDENTITY = new RegExp(String.raw`^[\w.:@/-]{1,${LONGEST_IDENTITY}}$`);

@@ -34,7 +34,7 @@ export interface HeldState extends HolderInfo {
   readonly waiting?: readonly WaiterInfo[];
 }
 
-/** The state of a key that nobody holds and others wait for, because its last holder has died. */
+/** The state of a key that nobody holds and others wait for, because its last holder died. */
 export interface AwaitedState {
   readonly holder?: undefined;
   readonly remainingMs?: undefined;

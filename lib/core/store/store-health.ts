@@ -145,7 +145,7 @@ export class StoreHealth {
    */
   outage(key: string): Outage | undefined {
     const silence = this.silenceOf(key);
-    // A server that has sent an error can be reached. Each request finds out what it refuses, such as a password.
+    // A server that sent an error can be reached. Each request finds out what it refuses, such as a password.
     if (silence === undefined || silence.error?.name === 'ReplyError') return undefined;
     const now = this.now();
     const { since, lastAt, unbrokenSince, retriedAt, why, error } = silence;

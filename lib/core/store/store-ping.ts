@@ -1,5 +1,5 @@
 /**
- * What a ping has found out about one server.
+ * What a ping found out about one server.
  *
  * @publicApi
  */
@@ -15,7 +15,7 @@ export interface ServerPing {
 }
 
 /**
- * What a ping has found out about the servers of a store.
+ * What a ping found out about the servers of a store.
  *
  * @publicApi
  */

@@ -20,7 +20,7 @@ export interface TimeoutPoolListener {
    * @param oldestMs the part of that time for which the oldest timeout has run.
    */
   onLook(attendedMs: number, oldestMs: number): void;
-  /** Called when the event loop has stood still for that long, and for half of the delay of timeouts at least. */
+  /** Called when the event loop has stood still for that long, and for at least half of the delay of timeouts. */
   onStalled(stalledMs: number): void;
   /**
    * Returns whether a timeout of a request for the key may expire, which has run for its whole time. It is asked again
@@ -174,7 +174,7 @@ export class TimeoutPool implements Clock {
     this.arm(Math.max(0, this.lookedAt + this.stepMs - this.clock.now()));
   }
 
-  /** Yields the timeouts that have run for their whole time, without those that are removed meanwhile. */
+  /** Yields the timeouts that have run for their whole time, skipping any that are removed during the iteration. */
   private *due(): Generator<PooledTimeout> {
     const due: PooledTimeout[] = [];
     const until = this.attendedMs + EPSILON_MS;

@@ -16,7 +16,7 @@ export type ChannelKind = 'sharded' | 'sharded or plain';
 export interface ChannelSources {
   /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
   sourceOf(key: string): ChannelSource | undefined;
-  /** Learns from a redirection that the key's server has sent in reply to a SUBSCRIBE. */
+  /** Learns from a redirection that the key's server sent in reply to a SUBSCRIBE. */
   learnRedirection?(key: string, redirection: Redirection): void;
   /** Refreshes the slot table in the background. */
   refresh?(): void;
@@ -28,7 +28,7 @@ export interface ChannelListener {
   onSourceReady(source: ChannelSource): void;
   /** The source's subscriptions are lost. */
   onSourceLost(source: ChannelSource): void;
-  /** The source's connection has ended 10 s ago. It may be opened again. */
+  /** The source's connection ended 10 s ago. It may be opened again. */
   onSourceClosed(source: ChannelSource): void;
   onMessage(source: ChannelSource, channel: string, message: string): void;
   /** Subscribing is refused, and why. */
@@ -181,7 +181,7 @@ export class ChannelSource implements Follower {
       connect: ifUsed(() => this.onConnect(subscriber)),
       ready: ifUsed(() => this.onReady()),
       close: ifUsed(() => this.onClose()),
-      end: ifUsed(() => this.end('its connection has ended, and its retryStrategy makes no other one')),
+      end: ifUsed(() => this.end('its connection ended, and its retryStrategy makes no other one')),
       message: (channel, message) => {
         this.receivedAt = this.clock.now();
         this.listener()?.onMessage(this, channel, message);

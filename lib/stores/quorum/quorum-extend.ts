@@ -16,7 +16,7 @@ export class QuorumExtend {
   readonly over: Promise<unknown>;
   private readonly locks: readonly ExtendedLock[];
   private readonly until: number;
-  /** The owners that have not been released meanwhile. */
+  /** The owners that have not been released since. */
   private readonly holders: Set<string>;
   private timer: Timer;
   private resolve!: (replies: readonly ExtendReply[]) => void;

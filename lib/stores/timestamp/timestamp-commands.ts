@@ -17,7 +17,7 @@ const MARGIN = 1 / 4;
 /** A quarter of this lease is longer than a request takes on a busy machine. */
 export const SHORTEST_PLAIN_LEASE: ShortestLease = {
   ms: 1_000,
-  reason: 'timestamp({ scripts: false }) deletes a lock with two requests, and a shorter lock could expire between them',
+  reason: 'timestamp({ scripts: false }) deletes a lock with two requests, and a shorter one could expire between them',
 };
 
 /**

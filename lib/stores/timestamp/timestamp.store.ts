@@ -44,7 +44,7 @@ import { TimestampScripts } from './timestamp-scripts.js';
  * winner's expiry. The store gives no fencing tokens and has no queue: waiting callers retry.
  *
  * With scripts, a second key `{key}|holder` makes repeated requests harmless, and shows whether another client has
- * written the key. A lock whose key another client has written is lost, and its key is left as it is. The loser of a
+ * written the key. A lock whose key another client wrote is lost, and its key is left as it is. The loser of a
  * race is tolerated in the first half of a lease of 1 s or more. With plain commands, leases below 1 s are refused, and
  * a request that is repeated or delayed beyond the lease can end the lock of another client.
  *
@@ -259,7 +259,7 @@ class TimestampStore implements LockStore {
         if (clock.now() >= until) throw new Error('the reply came too late');
         const { losses } = connection;
         if (await protocol.force(key, held, owner ?? '')) return true;
-        // The client has sent the script again, which may have found that its first run has deleted the key.
+        // The client has sent the script again, which may have found that its first run deleted the key.
         if (connection.losses !== losses) throw new Error('the connection ended before the reply');
       }
     } catch (error) {

@@ -73,7 +73,7 @@ export class ForcedReleases {
     this.pauses.endAll();
   }
 
-  /** Waits until the former holders are notified, or notices are no longer repeated: 3 s at most. */
+  /** Waits until the former holders are notified, or notices are no longer repeated: at most 3 s. */
   async notified(): Promise<void> {
     await Promise.all(this.notices);
   }

@@ -69,7 +69,7 @@ export class TokenRequests {
   >;
   /** The releases that were sent again, with the key of each. */
   private readonly repeats = new Map<Promise<void>, string>();
-  /** The groups of locks whose requests go alone for a while, because the server has refused some of them together. */
+  /** The groups of locks whose requests go alone for a while, because the server refused some of them together. */
   private readonly refused = new RecentNames();
   /** What all owners of this instance begin with. */
   private instancePart = '';

@@ -157,7 +157,7 @@ export class TokenStore implements LockStore {
     return this.forced.release(request);
   }
 
-  /** Waits until the holders of locks that were released by force are notified, 3 s at most. */
+  /** Waits until the holders of locks that were released by force are notified, for at most 3 s. */
   notified(): Promise<void> {
     return this.forced.notified();
   }

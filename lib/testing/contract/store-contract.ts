@@ -92,7 +92,7 @@ const RULES: OptionRules<StoreContractOptions> = {
   it: aFunction,
 };
 
-const UNLIKE = 'createStore has created a store that declares something other than the option `store`';
+const UNLIKE = 'createStore created a store that declares something other than the option `store`';
 
 let fixtures = 0;
 
