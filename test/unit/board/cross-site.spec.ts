@@ -81,7 +81,7 @@ describe('the host name of a request', () => {
     '',
     ' ',
     undefined,
-  ])('may not be %s', (host) => expect(problemWith(host)).toContain('The option hosts'));
+  ])('may not be %s', (host) => expect(problemWith(host)).toContain('Add the name to the hosts option'));
 
   it('may be one of those that are listed, in any case and on any port', () => {
     const allowed = ['Admin.example.com', '.example.org'];
