@@ -154,4 +154,15 @@ describe.each(PLATFORMS)('a controller on %s', (platform) => {
     expect((await again).status).toBe(201);
     expect(app.room.most).toBe(1);
   });
+
+  it('goes on waiting for the lock after a client disconnect, and calls the method', async () => {
+    const holder = await app.locks.acquire('goods:300');
+    const client = new RawRequest(`${app.url}/goods/300/buy`, 'POST');
+    await app.log.until('requested goods:300', 2);
+    client.hangUp();
+    expect((await app.call('/goods/300/grab', post)).status).toBe(423);
+    await holder.release();
+    (await app.room.next()).leave();
+    await app.log.until('released goods:300', 2);
+  });
 });

@@ -114,6 +114,16 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     expect(controller.subject.observed).toBe(false);
   });
 
+  it('an Observable stops waiting for its lock after a client disconnect', async () => {
+    const holder = await app.locks.acquire('goods:1');
+    const client = new RawRequest(`${app.url}/at-once/1`);
+    await app.log.until('requested goods:1', 2);
+    client.hangUp();
+    await app.log.until('refused goods:1');
+    expect(app.log.count('granted goods:1')).toBe(1);
+    await holder.release();
+  });
+
   it('an Observable that completes at once does not abort its signal', async () => {
     const response = await app.call('/at-once/1');
     expect([response.status, response.text]).toEqual([200, '1']);
