@@ -66,9 +66,9 @@ describe('a proxy that requires literal KEYS[n]', () => {
     expect(refuseOtherKeys(['EVAL', script, '1', 'key'])).toContain('KEYS array');
   });
 
-  it('accepts every script', () => {
+  it('accepts every script but two, which serve several locks of a tick', () => {
     const refused = [...embeddedScripts].filter(([, lua]) => refuseOtherKeys(['EVAL', lua]) !== undefined);
-    expect(refused).toEqual([]);
+    expect(refused.map(([name]) => name)).toEqual(['tokenAcquireBatch', 'tokenReleaseBatch']);
   });
 
   it.each(STORES)('serves every operation of %s', async (_, options) => {
@@ -81,7 +81,8 @@ describe('a proxy that requires literal KEYS[n]', () => {
       return error;
     };
     await useAll(options);
-    expect(refused).toEqual([]);
+    // The requests of that tick are then sent one by one.
+    expect(refused.filter((error) => !error.includes('unpack(KEYS, 2)'))).toEqual([]);
     expect(scripts).toBeGreaterThan(0);
     expect(running.warnings).toEqual([]);
   });

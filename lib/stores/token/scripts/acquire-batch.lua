@@ -1,6 +1,7 @@
 --[[ Acquires several locks of one slot, each for an entry of its own. Does for each what the acquire script does. An
   error of one of them concerns it alone. Locks that are free get the same token: tokens order the holders of one lock.
-  If all are free, one command finds that out.
+  If all are free, one command finds that out. A proxy that allows literal KEYS[n] only refuses this script. The
+  requests are then sent one by one.
   keys.fence       last token
   keys.lock        lock and queue follow for each further lock
   keys.queue       entries by ticket, preceded by the sharers

@@ -1,5 +1,6 @@
 --[[ Releases several locks of one slot, each of an entry of its own. Does for each what the release script does. An
-  error of one of them concerns it alone.
+  error of one of them concerns it alone. A proxy that allows literal KEYS[n] only refuses this script. The requests
+  are then sent one by one.
   keys.fence      last token
   keys.lock       lock and queue follow for each further lock
   keys.queue      entries by ticket, preceded by the sharers
