@@ -82,6 +82,7 @@ export const PHRASES = [
   [/\bis told\b/i, 'is notified, gets, learns'],
   [/\breturns? how to\b/i, 'Returns a function that …'],
   [/\bsince when\b/i, 'when … began'],
+  [/\blet it be\b/i, 'Set it to …'],
 ];
 
 /** Beside words. */
