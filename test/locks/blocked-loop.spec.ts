@@ -225,6 +225,6 @@ describe('the error of a lost lock', () => {
     const { clock, locks } = faultyLocks({ ttlMs: 5_000 });
     const lock = await locks.acquire('goods:300', { maxHoldMs: 6_000 });
     clock.jump(7_000);
-    expect(() => lock.assertHeld()).toThrow(/maxHoldMs \(6000\) is over/);
+    expect(() => lock.assertHeld()).toThrow(/maxHoldMs \(6000\) has elapsed/);
   });
 });

@@ -198,7 +198,7 @@ describe('a lost lock of a scope', () => {
   });
 
   it.each([
-    ['maxHoldMs', { maxHoldMs: 5_000 }, /maxHoldMs \(5000\) is over/],
+    ['maxHoldMs', { maxHoldMs: 5_000 }, /maxHoldMs \(5000\) has elapsed/],
     ['a lease without renewal', { renew: false, ttlMs: 5_000 }, /its lease ran out/],
   ])('ends by %s, although its use has ended', async (_what, options, message) => {
     const { clock, locks, stranger } = faultyLocks();

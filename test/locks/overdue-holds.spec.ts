@@ -147,7 +147,7 @@ describe('a hold that is renewed for longer than warnHeldMs', () => {
     await clock.advance(50_000);
     await lock.release();
     expect(lines).toHaveLength(2);
-    expect(lines[1]).toContain('was lost after 40000 ms: maxHoldMs (40000) is over.');
+    expect(lines[1]).toContain('was lost after 40000 ms: maxHoldMs (40000) has elapsed.');
   });
 
   it('is checked: warnHeldMs is false, Infinity, or at least 1', async () => {

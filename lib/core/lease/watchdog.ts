@@ -297,7 +297,7 @@ export class Watchdog {
   }
 
   private reasonFor(grant: Grant, now: number): string {
-    if (now >= grant.maxHoldUntil) return `maxHoldMs (${grant.options.maxHoldMs}) is over`;
+    if (now >= grant.maxHoldUntil) return `maxHoldMs (${grant.options.maxHoldMs}) has elapsed`;
     const blockedMs = this.loopDelay.around(grant.deadline, now);
     // A shorter delay leaves time for a renewal: without a reply to it, that is the reason.
     if (!isRenewable(grant) || blockedMs < grant.lease.leaseMs / 2) return 'its lease ran out';

@@ -159,7 +159,7 @@ describe('minHoldMs and maxHoldMs', () => {
     await first.release();
     const { signal } = await granted;
     await (await here.clock.until(next)).release();
-    expect(String(signal.reason)).toContain('maxHoldMs (300) is over');
+    expect(String(signal.reason)).toContain('maxHoldMs (300) has elapsed');
   });
 });
 
