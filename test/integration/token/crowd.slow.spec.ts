@@ -38,7 +38,7 @@ describe('200,000 callers of one lock in one process', () => {
   });
 });
 
-// The first lease of a lock that is handed off lasts 1.2 s, which a busy machine may need to serve so many.
+// The first lease of a lock that is handed off lasts 1.2 s, which a busy machine may need to serve all readers.
 describe('20,000 readers of one process, on a clock that stands still', () => {
   needWallClocks();
 
