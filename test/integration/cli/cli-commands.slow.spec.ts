@@ -126,8 +126,8 @@ describe('list', () => {
     await instance('api-1').acquire('goods:300');
     const { code, out, err } = await cli('list --match none:*');
     expect({ code, out }).toEqual({ code: 0, out: '' });
-    const options = `with --prefix "${running.prefix}" and --hash-tag family`;
-    expect(err).toBe(`No lock that matches none:* is held or waited for ${options}.\n`);
+    const options = `under --prefix "${running.prefix}" and --hash-tag family`;
+    expect(err).toBe(`No lock that matches none:* is held or awaited ${options}.\n`);
   });
 
   it('lists the locks of a namespace, and names them without it', async () => {
