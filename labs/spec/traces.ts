@@ -5,7 +5,7 @@ import { instanceOf } from '../../lib/core/store/lock-store.js';
 import type { TableHandoff } from '../../lib/stores/memory/lock-table.js';
 import { choices } from '../../test/support/model-checker/choices.js';
 import { type Exchange, Samples } from '../../test/support/model-checker/exchange.js';
-import type { Message, Request } from '../../test/support/model-checker/network.js';
+import type { Message, Reply, Request } from '../../test/support/model-checker/network.js';
 import type { Process } from '../../test/support/model-checker/process.js';
 import { BASE, KEY, type Scenario, type Variant } from '../../test/support/model-checker/scenario.js';
 import { World } from '../../test/support/model-checker/world.js';
@@ -35,6 +35,7 @@ const ACTIONS = [
 type Action = (typeof ACTIONS)[number];
 type Event = readonly number[];
 const KINDS = ['acquire', 'extend', 'check', 'release', 'handoff', 'prompt', 'forced'];
+const REPLIES = ['granted', 'held', 'expired', 'renewed', 'lost', 'released'];
 const SUBSCRIPTIONS = ['open', 'closed', 'half-open'];
 
 /** Records what the engine does. */
@@ -81,8 +82,8 @@ class Recorder {
     const clock = lastToken + SCENARIO.maxLocalPasses + 1;
     if (label.endsWith('ms pass')) this.add('passes', ms(Number(/^[\d.]+/.exec(label)?.[0])));
     else if (label.endsWith('by force')) this.add('forces', clock);
-    else if (/never runs/.test(label)) for (const request of gone) this.add('losesRequest', 0, ...this.nameOf(request));
-    else if (/closed connection/.test(label)) this.add('runs', 0, clock, ...this.nameOf(gone[0]));
+    else if (/never runs/.test(label)) this.lose(gone);
+    else if (/closed connection/.test(label)) this.runLeftover(gone[0], remaining, clock);
     else this.ofProcess(label, index, before[index], clock);
     this.noteLost();
     world.processes.forEach((process, i) => this.follow(process, i, before[i], label));
@@ -99,9 +100,10 @@ class Recorder {
       const [request, ...others] = before.requests;
       this.add('runs', this.isTwice(request, others), clock, ...this.nameOf(request));
     } else if (label.endsWith('gets a reply')) {
-      const others = before.replies.slice(1).map(({ request }) => request);
-      const isTwice = this.isTwice(reply.request, others) || 2 * this.isTwice(reply.request, before.requests);
-      this.add('getsReply', isTwice, ...this.nameOf(reply.request));
+      const others = before.replies.slice(1);
+      const isTwice = others.some((other) => this.nameOfReply(other) === this.nameOfReply(reply));
+      const isAwaited = !isTwice && this.isTwice(reply.request, before.requests) === 1;
+      this.add('getsReply', isTwice ? 1 : isAwaited ? 2 : 0, ...this.nameOf(reply.request), replyOf(reply));
     } else if (/receives a message/.test(label)) {
       const isKept = label.endsWith('again') || this.isMessageTwice(message, before.messages.slice(1));
       this.add('receives', Number(isKept), ...this.messageOf(message));
@@ -168,7 +170,7 @@ class Recorder {
       const left = world.leftovers.filter((leftover) => leftover.process === i).flatMap(({ requests }) => requests);
       const hold = grant === undefined ? [0, 0, 0] : [attemptOf(grant.owner), grant.token ?? 0, ms(grant.deadline)];
       const requests = this.distinct([...left, ...line.requests]);
-      const replies = this.distinct(line.replies.map(({ request }) => request));
+      const replies = new Set(line.replies.map((reply) => this.nameOfReply(reply))).size;
       const messages = new Set(line.messages.map((message) => this.messageOf(message).join())).size;
       return [...hold, callers.filter(({ leave }) => leave !== undefined).length, requests, replies, messages];
     });
@@ -180,6 +182,19 @@ class Recorder {
 
   private distinct(requests: readonly Request[]): number {
     return new Set(requests.map((request) => this.nameOf(request).join())).size;
+  }
+
+  private nameOfReply(reply: Reply): string {
+    return [...this.nameOf(reply.request), replyOf(reply)].join();
+  }
+
+  private lose(requests: readonly Request[]): void {
+    for (const name of new Set(requests.map((request) => this.nameOf(request).join())))
+      this.add('losesRequest', 0, ...name.split(',').map(Number));
+  }
+
+  private runLeftover(request: Request, others: ReadonlySet<Request>, clock: number): void {
+    this.add('runs', this.isTwice(request, [...others]), clock, ...this.nameOf(request));
   }
 
   private isTwice(request: Request, others: readonly Request[]): number {
@@ -236,6 +251,12 @@ function stateOf({ line, holds, lines, attempts }: Process): State {
 
 function sentSince({ line }: Process, before: State): readonly Request[] {
   return line.requests.filter((request) => !before.requests.includes(request));
+}
+
+/** Returns the number of a reply in `accept.qnt`. */
+function replyOf({ request, body }: Reply): number {
+  const name = typeof body === 'object' ? body.status : request.verb === 'release' ? 'released' : String(body);
+  return REPLIES.indexOf(name);
 }
 
 function kindOf({ verb, sender }: Request): string {
