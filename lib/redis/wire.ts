@@ -3,7 +3,7 @@ import { LockConfigError } from '../core/errors.js';
 /**
  * The wire: what instances of different releases read of each other in Redis. These are keys and their types, values,
  * queue entries, channels and messages. A change that an instance of the version before misunderstands needs the next
- * number, here and in `includes/other-wire.lua` of the token store. `docs/upgrading.md` lists what may never change.
+ * number, here and in `includes/other-wire.lua` of the token store, whose README lists what may never change.
  */
 export const WIRE_VERSION = 1;
 

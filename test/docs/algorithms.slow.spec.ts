@@ -1,7 +1,7 @@
 import { Test } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockService } from 'nestjs-redis-lock';
+import { LockService, RedisLockModule } from 'nestjs-redis-lock';
 import { eventually } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
@@ -52,7 +52,8 @@ describe('the page on algorithms', () => {
   });
 
   it('has a module whose locks other libraries see', async () => {
-    const { besideOthers } = await import('./other-libraries.js');
+    // What the page says in one line.
+    const besideOthers = RedisLockModule.forRoot({ redis: testRedisUrl(), key: (resource) => resource });
     const module = await Test.createTestingModule({ imports: [besideOthers] }).compile();
     await module.init();
     try {

@@ -5,7 +5,7 @@ import { Locked, LockService, resource } from 'nestjs-redis-lock';
 export class OrderService {
   constructor(private readonly locks: LockService) {}
 
-  @Locked('order:<id>') // one caller at a time for each id, in all instances
+  @Locked('order:<id>') // one caller at a time for each id, across all instances
   pay(id: number): Promise<string> {
     return Promise.resolve(`order ${id} is paid`);
   }

@@ -1,6 +1,6 @@
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
-import { LockService } from 'nestjs-redis-lock';
+import { bindLocks, Locked, LockService } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks, withMemoryLocks } from 'nestjs-redis-lock/testing';
 import { OPTIONS, optionsAt } from '../../lib/options/option-table.js';
 import { page } from '../support/pages.js';
@@ -104,9 +104,15 @@ describe('the page on configuration', () => {
     expect(await Promise.all([prices.updateIfFree(2), prices.updateIfFree(2)])).toEqual([true, false]);
   });
 
-  it('binds locks to objects in a list', async () => {
-    const { shelvesOf } = await import('./bind-locks.js');
-    const [one, other] = shelvesOf(createTestLocks());
+  it('binds locks to objects that code makes', async () => {
+    class Shelf {
+      @Locked('shelf:<id>')
+      async fill(id: number): Promise<string> {
+        return `shelf ${id} is filled`;
+      }
+    }
+    const locks = createTestLocks();
+    const [one, other] = [bindLocks(new Shelf(), locks), bindLocks(new Shelf(), locks)];
     expect(await Promise.all([one.fill(1), other.fill(1)])).toEqual(['shelf 1 is filled', 'shelf 1 is filled']);
   });
 });

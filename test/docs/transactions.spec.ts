@@ -1,6 +1,6 @@
 import { TransactionHost } from '@nestjs-cls/transactional';
 import { afterEach, expect, it } from '@jest/globals';
-import { LockService } from 'nestjs-redis-lock';
+import { LockService, RedisLockModule } from 'nestjs-redis-lock';
 import { startRecordedApp } from '../nest/transactions/recorded-transactions.js';
 import { closeApps } from '../nest/support/app.js';
 import { page } from '../support/pages.js';
@@ -21,8 +21,10 @@ it('the page on transactions has figures of all orders, and none is lost with a 
 type Work = () => Promise<unknown>;
 
 const EXAMPLES = {
-  'the transaction host': async () => {
-    const { locks } = await import('./transactions/transactions-of-the-host.js');
+  'the transaction host': () => {
+    // The function in the first row of the table.
+    const inTransaction = () => TransactionHost.getInstance().isTransactionActive();
+    const locks = RedisLockModule.forRoot({ redis: testRedisUrl(), inTransaction });
     return { locks, inside: (work: Work) => TransactionHost.getInstance().withTransaction(work) };
   },
   'a function of the application': async () => {

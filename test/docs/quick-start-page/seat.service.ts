@@ -8,7 +8,7 @@ export class SeatService {
 
   constructor(private readonly locks: LockService) {}
 
-  @Locked('seat:<id>') // one caller at a time for each id, in all instances
+  @Locked('seat:<id>') // one caller at a time for each id, across all instances
   async book(id: number, buyer: string): Promise<boolean> {
     if (this.buyers.has(id)) return false;
     await setTimeout(1_000); // the payment

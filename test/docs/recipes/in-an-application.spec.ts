@@ -37,7 +37,6 @@ import { ShippingListener } from './order-events.js';
 import { EveryExceptionFilter } from './every-exception.filter.js';
 import { ReportsController } from './request-limits.js';
 import { NightlyReport } from './schedule.js';
-import { TenantModule } from './tenants.js';
 import { InvoicesController } from './tenant-requests.js';
 
 // A refused user and a busy lock are logged.
@@ -222,9 +221,9 @@ describe('the recipe for tenants', () => {
   });
 
   async function locksOf(tenant: string): Promise<LockService> {
-    process.env['REDIS_URL'] = server.url.replace('redis://', 'redis://acme:secret@');
-    process.env['TENANT'] = tenant;
-    const module = await Test.createTestingModule({ imports: [TenantModule] }).compile();
+    const redis = server.url.replace('redis://', 'redis://acme:secret@');
+    const imports = [RedisLockModule.forRoot({ redis, namespace: tenant })];
+    const module = await Test.createTestingModule({ imports }).compile();
     await module.init();
     open.push(module);
     return module.get(LockService);
