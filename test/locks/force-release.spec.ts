@@ -128,11 +128,14 @@ describe('forceRelease()', () => {
 
   it('ends the holds of all readers, and of all permits', async () => {
     for (const options of [{ mode: 'shared' }, { permits: 3 }] as const) {
-      const { clock, locks, neighbour, other } = await held(options);
+      const { clock, locks, neighbour, other, lock } = await held(options);
       const readers = [
         await locks.acquire('goods:300', options),
         await neighbour().locks.acquire('goods:300', options),
       ];
+      for (const { fencingToken } of [lock, ...readers]) {
+        expect(await other.locks.forceRelease('goods:300', { ifToken: fencingToken })).toBe(false);
+      }
       expect(await other.locks.forceRelease('goods:300')).toBe(true);
       await clock.advance(0);
       expect(readers.map(({ signal }) => (signal.reason as Error).message)).toEqual([forced, forced]);

@@ -1,8 +1,10 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { LockOptions } from 'nestjs-redis-lock';
 import { outcome } from '../support/async.js';
 import type { FaultyStore } from '../support/faulty-store.js';
 import { faultyLocks, KEY } from '../support/locks.js';
+
+afterEach(() => void jest.restoreAllMocks());
 
 /** The longest pause of a waiter behind up to 2,000 others, in milliseconds. */
 const LONGEST_MS = 2_000;
@@ -78,6 +80,22 @@ describe('a waiter behind thousands', () => {
     // Ten times as many places as a pause of 2 s is for.
     expect(requests).toBeGreaterThan(5);
     expect(requests).toBeLessThan(14);
+  });
+
+  it('pauses for 40 s at most', async () => {
+    const { clock, store, locks } = faultyLocks();
+    jest.spyOn(clock, 'random').mockReturnValue(1 - Number.EPSILON);
+    let requests = 0;
+    store.acquire = () => {
+      requests += 1;
+      return Promise.resolve({ status: 'held', queued: true, remainingMs: undefined, ahead: 1_000_000 });
+    };
+    void outcome(locks.acquire('goods:300', { waitMs: 3_600_000 }));
+    await clock.advance(0);
+    for (let count = 1; count < 10; count += 1) {
+      expect(requests).toBeGreaterThanOrEqual(count);
+      await clock.advance(40_000);
+    }
   });
 });
 

@@ -232,6 +232,18 @@ describe('a caller that does not wait, while a lost request of its instance may 
   });
 });
 
+it('a caller that does not wait finds Redis unavailable while its instance repeats the release of all permits', async () => {
+  const { locks, store, clock } = start();
+  const held = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
+  store.lose('release', refused);
+  for (const lock of held) await expect(lock.release()).rejects.toBe(refused);
+  const call = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 0 }));
+  await clock.advance(400);
+  expect(call).toEqual({});
+  await clock.advance(500);
+  expect(call.error).toBeInstanceOf(LockUnavailableError);
+});
+
 it('a caller behind the permits of others waits for waitMs, although a release of its instance is lost', async () => {
   const { locks, store, clock, neighbour } = start();
   store.less.queue = false;
@@ -353,9 +365,11 @@ describe('an outage', () => {
     expect(waiting).toEqual({});
     await all.clock.advance(400);
     expect(waiting.error).toMatchObject({ refusal: 'READONLY' });
+    const requests = all.store.acquires.length;
     const next = outcome(all.locks.acquire('goods:2', { waitMs: 5_000 }));
     await all.clock.advance(0);
     expect(next.error).toMatchObject({ refusal: 'READONLY' });
+    expect(all.store.acquires).toHaveLength(requests + 1);
     all.store.lose('acquire');
     await all.locks.using('goods:2', () => undefined);
     all.store.lose('acquire', readOnly);

@@ -125,6 +125,12 @@ describe('with awaitRelease: false', () => {
 });
 
 describe('a failed release', () => {
+  it("does not hide the caller's error", async () => {
+    const { locks, store } = faultyLocks();
+    store.fail('release', new LockUnavailableError('down'));
+    await expect(locks.using('goods:300', () => Promise.reject(new Error('sold out')))).rejects.toThrow('sold out');
+  });
+
   it("does not hide the caller's result, and is repeated until there is a reply", async () => {
     const { clock, locks, store } = faultyLocks();
     store.fail('release', new LockUnavailableError('down'));

@@ -15,7 +15,7 @@ import {
   UseGuards,
 } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Locked } from 'nestjs-redis-lock';
+import { CurrentLock, type Lock, Locked } from 'nestjs-redis-lock';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
 import { RawRequest } from './support/raw-request.js';
 import { Room } from './support/room.js';
@@ -40,6 +40,13 @@ class GoodsController {
   @Locked('goods:<id>', { waitMs: 0 })
   @Post(':id/grab')
   grab(@Param('id', ParseIntPipe) id: number): Promise<number | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Post(':id/release')
+  @Locked('goods:<id>')
+  async release(@Param('id', ParseIntPipe) id: number, @CurrentLock() lock: Lock): Promise<number | undefined> {
+    await lock.release();
     return this.room.stay(id);
   }
 
@@ -153,6 +160,15 @@ describe.each(PLATFORMS)('a controller on %s', (platform) => {
     (await app.room.next()).leave();
     expect((await again).status).toBe(201);
     expect(app.room.most).toBe(1);
+  });
+
+  it('keeps the lock until the method has ended, although that calls lock.release()', async () => {
+    const call = app.call('/goods/300/release', post);
+    const visit = await app.room.next();
+    const isLocked = await app.isLocked('goods:300');
+    visit.leave();
+    expect([(await call).status, isLocked]).toEqual([201, true]);
+    expect(await app.isLocked('goods:300')).toBe(false);
   });
 
   it('goes on waiting for the lock after a client disconnect, and calls the method', async () => {

@@ -10,10 +10,12 @@ import { type AppResponse, closeApps, type Platform, PLATFORMS, startApp, type T
 @Controller()
 class PricesController {
   private computed = 0;
+  bought = 0;
 
   @Get('buy/:id')
   @Locked('goods:<id>', { waitMs: 600_000 })
   buy(@Param('id') id: string): string {
+    this.bought += 1;
     return id;
   }
 
@@ -84,6 +86,7 @@ describe('a handler without Redis', () => {
     for (const { status, headers, body } of await Promise.all(calls)) {
       expect([status, headers.get('retry-after'), body.code]).toEqual([503, '1', 'LOCK_UNAVAILABLE']);
     }
+    expect(app.nest.get(PricesController).bought).toBe(1);
     await proxy.acceptConnections();
     await eventually('Redis is back', async () => (await app.call('/buy/2')).text === '2');
   });

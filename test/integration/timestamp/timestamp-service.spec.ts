@@ -217,6 +217,10 @@ describe('the commands that the page on permissions lists', () => {
     const forced = await locks.forceRelease('account:2').catch((error: unknown) => (error as LockConfigError).code);
     expect(forced).toBe(scripts ? true : 'LOCK_CONFIG');
     expect(await held.release()).toBe(!scripts);
+    // Another client has locked it.
+    await redis.set('account:4_lock', clock.wallTime() + 60_000);
+    const isEnded = await locks.forceRelease('account:4').catch(() => false);
+    expect([isEnded, await redis.del('account:4_lock')]).toEqual(scripts ? [true, 0] : [false, 1]);
     await redis.set('account:3_lock', 'somebody');
     expect(await locks.inspect('account:3')).toMatchObject({ holder: 'somebody' });
     const log = (await redis.acl('LOG', '100')) as readonly (readonly string[])[];

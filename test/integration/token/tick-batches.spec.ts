@@ -60,6 +60,23 @@ describe('the requests of one tick', () => {
     expect(Math.max(...last.values())).toBeLessThanOrEqual(seconds * 1e6 + micros);
   });
 
+  it('hand locks off with tokens that are ahead of the clock by 64 µs at most', async () => {
+    const [holder, waiter] = [here.instance(), here.instance()];
+    await here.subscribe(holder, waiter);
+    const resources = RESOURCES.slice(0, 64);
+    const held = await Promise.all(resources.map((resource) => holder.acquire(resource, { ttlMs: 60_000 })));
+    const queues = held.map(({ key }) => `${key}|queue`);
+    const granted = resources.map((resource) => waiter.acquire(resource, { waitMs: 60_000 }));
+    await eventually('all wait', async () => (await here.admin.exists(queues)) === 64);
+    here.clock.jump(1);
+    await Promise.all(held.map((lock) => lock.release()));
+    const tokens = (await Promise.all(granted)).map(({ fencingToken }) => fencingToken);
+    // Meanwhile the clock of the server has stood still.
+    const [seconds, micros] = (await here.admin.time()).map(Number);
+    expect(Math.max(...tokens) - (seconds * 1e6 + micros)).toBeLessThanOrEqual(64);
+    expect(new Set(tokens).size).toBe(64);
+  });
+
   it('reserve tokens for the callers that wait here, which get them in order', async () => {
     const locks = here.instance({ passing: { maxLocalPasses: 16, maxLocalHoldMs: 10_000 } });
     const tokens = new Map(RESOURCES.slice(0, 20).map((resource) => [resource, [] as number[]]));

@@ -1,3 +1,5 @@
+import os from 'node:os';
+import { performance } from 'node:perf_hooks';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { SystemClock, withTimeout } from '../../../../lib/core/time/clock.js';
@@ -28,6 +30,22 @@ describe('SystemClock', () => {
     expect(jumpsAt(NOON + 3_600_000)).toBe(1);
     expect(jumpsAt(NOON - 3_600_000)).toBe(1);
     expect(jumpsAt(NOON)).toBe(2);
+  });
+
+  it('includes the time for which the machine was suspended, and counts a jump of more than 50 ms', () => {
+    let [runningMs, suspendedMs, setByMs] = [1_000, 0, 0];
+    jest.spyOn(performance, 'now').mockImplementation(() => runningMs);
+    jest.spyOn(os, 'uptime').mockImplementation(() => (runningMs + suspendedMs) / 1_000);
+    jest.spyOn(Date, 'now').mockImplementation(() => NOON + runningMs + suspendedMs + setByMs);
+    const clock = new SystemClock();
+    const before = clock.now();
+    runningMs += 200;
+    suspendedMs += 60_000;
+    expect([clock.now() - before, clock.forwardJumps()]).toEqual([60_200, 1]);
+    setByMs += 50;
+    expect([clock.now() - before, clock.forwardJumps()]).toEqual([60_200, 1]);
+    setByMs += 1;
+    expect([clock.now() - before, clock.forwardJumps()]).toEqual([60_200, 2]);
   });
 
   it("fires timers beyond Node's longest delay, and not at once", () => {
