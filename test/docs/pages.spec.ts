@@ -13,22 +13,33 @@ const linked = [
   page('CODE_OF_CONDUCT.md'),
 ];
 
-/** Returns the anchors of a page, spelled as GitHub does. */
+/** Returns a heading as an anchor, spelled as GitHub does. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+    .replaceAll(' ', '-');
+}
+
+/** Returns the anchors of a page. */
 function anchorsOf(path: string): readonly string[] {
   const text = readFileSync(join(root, path), 'utf8').replaceAll(/^```[\s\S]*?^```/gm, '');
-  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
-    heading
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-'),
-  );
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => anchorOf(heading));
+}
+
+/** Returns whether a file has a test whose name contains these words. A link to a test has them as its anchor. */
+function hasTest(path: string, words: string): boolean {
+  const text = readFileSync(join(root, path), 'utf8');
+  const names = [...text.matchAll(/(['"`])(.+?)\1,\s+(?:async )?\(/g)].map(([, , name]) => anchorOf(name));
+  return names.some((name) => name.includes(words));
 }
 
 function isBroken(from: string, link: string): boolean {
   const [file, anchor] = link.split('#');
   const path = file === '' ? from : relative(root, join(root, dirname(from), file));
   if (!existsSync(join(root, path))) return true;
-  return anchor !== undefined && !anchorsOf(path).includes(anchor);
+  if (anchor === undefined) return false;
+  return path.endsWith('.spec.ts') ? !hasTest(path, anchor) : !anchorsOf(path).includes(anchor);
 }
 
 /** Returns the lines that the formatter can wrap: no code, no tables, no link definitions. */
