@@ -2,7 +2,7 @@ import { Injectable, Module, type OnModuleDestroy, type OnModuleInit } from '@ne
 import { type EndedEvent, lockChannels, type LostEvent, RedisLockModule } from 'nestjs-redis-lock';
 import { LoggerModule, PinoLogger } from 'nestjs-pino';
 
-/** Logs events of locks with their fields, beside the lines that the module logs itself. */
+/** Logs events of locks with their fields, in addition to the module's own lines. */
 @Injectable()
 export class LockLog implements OnModuleInit, OnModuleDestroy {
   constructor(private readonly logger: PinoLogger) {
