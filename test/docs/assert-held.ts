@@ -11,7 +11,7 @@ export class LedgerService {
   }
 
   async book(id: number, cents: number): Promise<string> {
-    const { fencingToken } = this.locks.assertHeld(resource`account:${id}`); // throws LockNotHeldError
+    const { fencingToken } = this.locks.assertHeld(resource`account:${id}`); // or LockNotHeldError
     return `${cents} cents are booked under ${fencingToken === undefined ? 'no token' : 'a token'}`;
   }
 }

@@ -7,7 +7,12 @@ export class AccountsService {
   constructor(private readonly locks: LockService) {}
 
   @Locked(['account:<from>', 'account:<to>']) // both or none, without deadlocks
-  async transfer(from: number, to: number, cents: number, @CurrentLock() locks?: MultiLock): Promise<void> {
+  async transfer(
+    from: number,
+    to: number,
+    cents: number,
+    @CurrentLock() locks?: MultiLock,
+  ): Promise<void> {
     const [left, right] = [this.balance(from) - cents, this.balance(to) + cents];
     locks?.assertHeld(); // checks both
     this.cents.set(from, left).set(to, right);

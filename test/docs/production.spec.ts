@@ -58,11 +58,11 @@ async function measure(): Promise<readonly (readonly [string, number])[]> {
   await Promise.all(others.map((other) => other.acquire('goods:300', { mode: 'shared' })));
   const shared = await bytesOf('{lock_goods}:300|queue');
   return [
-    ['a lock that is held', lock],
+    ['a held lock', lock],
     ['the queue of a lock, with one waiting instance', queue[0]],
-    ['each further instance that waits', Math.round((queue[9] - queue[0]) / 9)],
+    ['each further waiting instance', Math.round((queue[9] - queue[0]) / 9)],
     ['each instance that shares a lock, among ten', Math.round(shared / 10)],
-    ['the token key: one, in a cluster one for each slot', token],
+    ['the token key, one for each slot in a cluster', token],
   ];
 }
 

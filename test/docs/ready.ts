@@ -1,4 +1,9 @@
-import { type BeforeApplicationShutdown, Controller, Get, ServiceUnavailableException } from '@nestjs/common';
+import {
+  type BeforeApplicationShutdown,
+  Controller,
+  Get,
+  ServiceUnavailableException,
+} from '@nestjs/common';
 import { setTimeout } from 'node:timers/promises';
 import { LockService } from 'nestjs-redis-lock';
 

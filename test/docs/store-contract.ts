@@ -9,6 +9,6 @@ export async function createStore(): Promise<StoreUnderTest> {
 }
 
 describe('my store', () => {
-  const store = new MemoryStore(new ManualClock()); // is asked for its capabilities, and never called
+  const store = new MemoryStore(new ManualClock()); // the suite only reads its capabilities
   registerStoreContract({ store, createStore, describe, it });
 });

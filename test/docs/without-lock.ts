@@ -13,6 +13,10 @@ export class ReportService {
   }
 }
 
-function computeWithoutLock(this: ReportService, _error: LockUnavailableError, day: string): Promise<string> {
+function computeWithoutLock(
+  this: ReportService,
+  _error: LockUnavailableError,
+  day: string,
+): Promise<string> {
   return this.compute(day);
 }

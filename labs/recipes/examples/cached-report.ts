@@ -31,7 +31,9 @@ export class ReportService {
 @Module({
   imports: [
     RedisLockModule.forRoot({ redis: process.env['REDIS_URL'] }),
-    CacheModule.registerAsync({ useFactory: () => ({ stores: [new KeyvRedis(process.env['REDIS_URL'])] }) }),
+    CacheModule.registerAsync({
+      useFactory: () => ({ stores: [new KeyvRedis(process.env['REDIS_URL'])] }),
+    }),
   ],
   providers: [ReportService],
 })

@@ -10,7 +10,7 @@ import { RedisLockModule } from 'nestjs-redis-lock';
       useFactory: (config: ConfigService) => ({
         redis: config.getOrThrow<string>('REDIS_URL'),
         namespace: config.get<string>('LOCK_NAMESPACE'),
-        waitMs: Number(config.get<string>('LOCK_WAIT_MS', '5000')), // environment variables are strings
+        waitMs: Number(config.get<string>('LOCK_WAIT_MS', '5000')), // variables are strings
       }),
     }),
   ],

@@ -18,8 +18,12 @@ export class OrdersProcessor extends WorkerHost {
   }
 }
 
-/** Gives the place of this worker to another job. `token` is BullMQ's own, which the worker passes to `process`. */
-async function postpone(error: LockTimeoutError, job: Job<OrderJob>, token?: string): Promise<never> {
+/** Frees this worker for another job. The worker passes BullMQ's own `token` to `process`. */
+async function postpone(
+  error: LockTimeoutError,
+  job: Job<OrderJob>,
+  token?: string,
+): Promise<never> {
   await job.moveToDelayed(Date.now() + 1_000, token);
   throw new DelayedError(error.message);
 }

@@ -10,7 +10,10 @@ export async function isBusy(): Promise<string> {
 
 export async function isLost(): Promise<string> {
   const bench = createTestBench();
-  const checkout = withLocks(new Checkout({ save: async () => bench.lose('order:7') }), bench.locks);
+  const checkout = withLocks(
+    new Checkout({ save: async () => bench.lose('order:7') }),
+    bench.locks,
+  );
   return checkout.pay(7); // throws LockLostError
 }
 

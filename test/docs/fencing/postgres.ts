@@ -13,9 +13,15 @@ export class AccountsController {
 
   @Post('interest')
   @Locked('account:<id>', { onLost: 'ignore' })
-  async addInterest(@Param('id', ParseIntPipe) id: number, @CurrentLock() lock: Lock): Promise<number> {
+  async addInterest(
+    @Param('id', ParseIntPipe) id: number,
+    @CurrentLock() lock: Lock,
+  ): Promise<number> {
     await fence.open(rowsOf(this.pool), lock.resource, lock.fencingToken); // before the first read
-    const { rows } = await this.pool.query<{ cents: string }>('SELECT cents FROM accounts WHERE id = $1', [id]);
+    const { rows } = await this.pool.query<{ cents: string }>(
+      'SELECT cents FROM accounts WHERE id = $1',
+      [id],
+    );
     const cents = Math.round(Number(rows[0]?.cents) * 1.01); // and whatever else takes its time
 
     const client = await this.pool.connect();

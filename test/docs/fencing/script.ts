@@ -1,6 +1,11 @@
 import { RedisFence } from 'nestjs-redis-lock/fence';
 
-export async function rename(fence: RedisFence, fencingToken: number, from: string, to: string): Promise<boolean> {
+export async function rename(
+  fence: RedisFence,
+  fencingToken: number,
+  from: string,
+  to: string,
+): Promise<boolean> {
   const moved = await fence.write(fencingToken, {
     lua: `if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
           redis.call('RENAME', KEYS[1], KEYS[2])

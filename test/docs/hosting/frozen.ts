@@ -3,5 +3,5 @@ import { RedisLockModule } from 'nestjs-redis-lock';
 export const inAFunction = RedisLockModule.forRoot({
   redis: process.env['REDIS_URL'],
   ttlMs: 10_000, // a frozen function keeps its locks closed for this long
-  unavailableAfterMs: 2_000, // its connection may have ended meanwhile
+  unavailableAfterMs: 2_000, // its connection may have ended
 });

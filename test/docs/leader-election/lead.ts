@@ -4,6 +4,7 @@ export function leadQueue(locks: LockService, log: (line: string) => void): Lead
   return locks.lead('queue', {
     ttlMs: 10_000,
     onElected: (lock: Lock) => log(`leads with token ${lock.fencingToken}`),
-    onDeposed: (reason) => log(reason instanceof LockLostError ? `was deposed: ${reason.message}` : 'stepped down'),
+    onDeposed: (reason) =>
+      log(reason instanceof LockLostError ? `was deposed: ${reason.message}` : 'stepped down'),
   });
 }

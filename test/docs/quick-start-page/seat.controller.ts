@@ -7,8 +7,13 @@ export class SeatController {
   constructor(private readonly seats: SeatService) {}
 
   @Post(':id/book/:buyer')
-  async book(@Param('id', ParseIntPipe) id: number, @Param('buyer') buyer: string): Promise<string> {
-    return (await this.seats.book(id, buyer)) ? `seat ${id} is sold to ${buyer}` : `seat ${id} is taken`;
+  async book(
+    @Param('id', ParseIntPipe) id: number,
+    @Param('buyer') buyer: string,
+  ): Promise<string> {
+    return (await this.seats.book(id, buyer))
+      ? `seat ${id} is sold to ${buyer}`
+      : `seat ${id} is taken`;
   }
 
   @Post(':id/try/:buyer')

@@ -1,6 +1,15 @@
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { Module } from '@nestjs/common';
-import { Args, Field, GraphQLModule, Int, Mutation, ObjectType, Query, Resolver } from '@nestjs/graphql';
+import {
+  Args,
+  Field,
+  GraphQLModule,
+  Int,
+  Mutation,
+  ObjectType,
+  Query,
+  Resolver,
+} from '@nestjs/graphql';
 import { Locked, RedisLockModule } from 'nestjs-redis-lock';
 
 @ObjectType()
@@ -23,7 +32,10 @@ export class CartResolver {
 
   @Mutation(() => Cart)
   @Locked('cart:<id>', { waitMs: 1_000 })
-  async add(@Args('id', { type: () => Int }) id: number, @Args('item') item: string): Promise<Cart> {
+  async add(
+    @Args('id', { type: () => Int }) id: number,
+    @Args('item') item: string,
+  ): Promise<Cart> {
     this.items.set(id, [...this.cart(id).items, item]);
     return this.cart(id);
   }

@@ -3,7 +3,10 @@ import { Redis } from 'ioredis';
 import { Pool } from 'pg';
 
 const clients = [
-  { provide: Redis, useFactory: () => new Redis(process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379') },
+  {
+    provide: Redis,
+    useFactory: () => new Redis(process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379'),
+  },
   { provide: Pool, useFactory: () => new Pool({ connectionString: process.env['DATABASE_URL'] }) },
 ];
 

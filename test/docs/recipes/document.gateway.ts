@@ -1,5 +1,11 @@
 import { UseFilters } from '@nestjs/common';
-import { ConnectedSocket, MessageBody, SubscribeMessage, WebSocketGateway, WsException } from '@nestjs/websockets';
+import {
+  ConnectedSocket,
+  MessageBody,
+  SubscribeMessage,
+  WebSocketGateway,
+  WsException,
+} from '@nestjs/websockets';
 import { type Lock, LockExceptionFilter, LockService, resource } from 'nestjs-redis-lock';
 
 interface Editor {
@@ -18,7 +24,10 @@ export class DocumentGateway {
 
   @SubscribeMessage('edit')
   async edit(@MessageBody() id: number, @ConnectedSocket() editor: Editor): Promise<object> {
-    const lock = await this.locks.tryAcquire(resource`document:${id}`, { maxHoldMs: 3_600_000, warnHeldMs: false });
+    const lock = await this.locks.tryAcquire(resource`document:${id}`, {
+      maxHoldMs: 3_600_000,
+      warnHeldMs: false,
+    });
     if (lock === null) return { event: 'taken', data: id };
     const before = this.held.get(editor.id);
     this.held.set(editor.id, lock);
@@ -31,7 +40,8 @@ export class DocumentGateway {
   @SubscribeMessage('save')
   save(@MessageBody() [id, text]: [number, string], @ConnectedSocket() editor: Editor): object {
     const lock = this.held.get(editor.id);
-    if (lock?.resource !== resource`document:${id}`) throw new WsException('Edit the document first.');
+    if (lock?.resource !== resource`document:${id}`)
+      throw new WsException('Edit the document first.');
     lock.assertHeld(); // and `lock.fencingToken` for a fence
     this.saved.set(id, text);
     return { event: 'saved', data: id };

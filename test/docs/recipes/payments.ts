@@ -32,26 +32,39 @@ export class PaymentService {
       await fence.open(rowsOf(this.pool), payment, fencingToken); // before the first read
       const earlier = await this.find(key);
       if (earlier === undefined) {
-        const charge = await this.provider.charge(cents, payment); // the same key in every repetition
+        const charge = await this.provider.charge(cents, payment); // always with the same key
         await this.save(key, { charge, cents }, payment, fencingToken);
         return charge;
       }
-      if (earlier.cents !== cents) throw new UnprocessableEntityException('This key was used for another payment.');
+      if (earlier.cents !== cents)
+        throw new UnprocessableEntityException('This key was used for another payment.');
       return earlier.charge;
     });
   }
 
   private async find(key: string): Promise<Payment | undefined> {
-    const { rows } = await this.pool.query<Payment>('SELECT charge, cents FROM payments WHERE key = $1', [key]);
+    const { rows } = await this.pool.query<Payment>(
+      'SELECT charge, cents FROM payments WHERE key = $1',
+      [key],
+    );
     return rows[0];
   }
 
-  private async save(key: string, { charge, cents }: Payment, payment: string, fencingToken: number): Promise<void> {
+  private async save(
+    key: string,
+    { charge, cents }: Payment,
+    payment: string,
+    fencingToken: number,
+  ): Promise<void> {
     const client = await this.pool.connect();
     try {
       await client.query('BEGIN');
       await fence.write(rowsOf(client), payment, fencingToken); // or a StaleFenceError
-      await client.query('INSERT INTO payments (key, charge, cents) VALUES ($1, $2, $3)', [key, charge, cents]);
+      await client.query('INSERT INTO payments (key, charge, cents) VALUES ($1, $2, $3)', [
+        key,
+        charge,
+        cents,
+      ]);
       await client.query('COMMIT');
     } catch (error) {
       await client.query('ROLLBACK');

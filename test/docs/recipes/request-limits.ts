@@ -8,7 +8,7 @@ const tooMany = (): never => {
 @Controller('reports')
 export class ReportsController {
   @Get()
-  @Locked('address:<ip>', { permits: 2, waitMs: 0, onBusy: tooMany }) // two at a time from one address
+  @Locked('address:<ip>', { permits: 2, waitMs: 0, onBusy: tooMany }) // two for one address
   async report(@Ip() ip: string): Promise<string> {
     return `a long report for ${ip}`;
   }

@@ -9,7 +9,7 @@ export class NightlyReport {
 
   constructor(private readonly redis: Redis) {}
 
-  @Cron('0 0,30 3-5 * * *', { name: 'nightly', timeZone: 'UTC' }) // again, in case the first run failed
+  @Cron('0 0,30 3-5 * * *', { name: 'nightly', timeZone: 'UTC' }) // several runs, in case one fails
   @Locked('nightly-report', { waitMs: 0, onBusy: 'skip' })
   async run(@CurrentLock() lock?: Lock): Promise<void> {
     const today = new Date().toISOString().slice(0, 10);

@@ -3,7 +3,7 @@ import { CurrentLock, type Lock, Locked } from 'nestjs-redis-lock';
 
 @Injectable()
 export class SupplierClient {
-  @Locked('supplier:<name>', { permits: 5, waitMs: 20_000 }) // five requests at a time, across all instances
+  @Locked('supplier:<name>', { permits: 5, waitMs: 20_000 }) // five requests at a time
   async order(name: string, item: string, @CurrentLock() lock?: Lock): Promise<string> {
     return this.send(name, item, lock?.signal);
   }

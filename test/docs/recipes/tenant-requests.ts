@@ -1,4 +1,10 @@
-import { Controller, createParamDecorator, type ExecutionContext, Param, Post } from '@nestjs/common';
+import {
+  Controller,
+  createParamDecorator,
+  type ExecutionContext,
+  Param,
+  Post,
+} from '@nestjs/common';
 import { Locked } from 'nestjs-redis-lock';
 
 /** The tenant that a guard has found for the user of a request. */

@@ -20,7 +20,11 @@ export class OrderService {
 const database = {
   provide: DataSource,
   useFactory: () =>
-    new DataSource({ type: 'postgres', url: process.env['DATABASE_URL'], entities: [Goods] }).initialize(),
+    new DataSource({
+      type: 'postgres',
+      url: process.env['DATABASE_URL'],
+      entities: [Goods],
+    }).initialize(),
 };
 
 @Module({ providers: [database], exports: [database] })
