@@ -37,7 +37,7 @@ type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
 const OWN_CALLS_MS = 250;
 
 /**
- * Acquires locks by resource. Inject it by its class, or by `@InjectLockService(name)` if the module has a name.
+ * Acquires locks by resource. Inject it by its class, or with `@InjectLockService(name)` if the module has a name.
  *
  * A lock excludes all processes that use the same Redis, prefix and key options. Methods that take a resource reject or
  * throw with `LockKeyError` for one that cannot form a safe key, and with `LockConfigError` for invalid options.
@@ -99,8 +99,8 @@ export class LockService {
    * @throws {LockReentryError} if the caller's own context holds the lock and `reentrant` is false, or if that hold is
    *   shared or a permit and the request has another mode.
    * @throws {LockOrderError} with `lockOrder: 'error'`, if the program takes the locks in two orders.
-   * @throws {LockClosedError} if the application is shutting down and has closed its servers, or `shutdownGraceMs` is
-   * over, or the call is for `background` work.
+   * @throws {LockClosedError} if the application is shutting down and has closed its servers, or `shutdownGraceMs` has
+   * elapsed, or the call is for `background` work.
    * @throws the reason of `signal`, if it has aborted.
    */
   acquire(resource: string, options?: LockOptions): Promise<Lock>;
@@ -212,11 +212,11 @@ export class LockService {
 
   /**
    * Yields every lock of this module's prefix that is held or waited for, on all servers. Reads from Redis step by
-   * step, by SCAN, so it neither blocks the server nor holds all locks in memory. Ends early if the caller leaves the
+   * step, with SCAN, so it neither blocks the server nor holds all locks in memory. Ends early if the caller leaves the
    * loop.
    *
-   * A lock that is held or waited for all the time is yielded once. One that begins or ends meanwhile may be missing.
-   * Beyond 100,000 locks, one that changes between exclusive and shared meanwhile may be yielded twice or not at all.
+   * A lock that is held or waited for all the time is yielded once. One that begins or ends during the scan may be
+   * missing. Beyond 100,000 locks, one that changes between exclusive and shared may be yielded twice or not at all.
    *
    * ```ts
    * for await (const { resource, identity } of locks.list({ match: 'goods:*' })) console.log(resource, identity);
@@ -257,7 +257,7 @@ export class LockService {
   /**
    * Ends the hold of a lock, of any owner, and hands the lock to the next in the queue. All holders of a shared lock
    * lose it, and so do all holders of permits. For operators: the work of the former holder may still run, and only a
-   * fence keeps its late writes away.
+   * fence refuses its late writes.
    *
    * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()` that
    * takes up to 100 ms, if messages reach the holder, and in a cluster up to 3 s if it has had the lock for less than

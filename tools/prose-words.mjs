@@ -83,6 +83,12 @@ export const PHRASES = [
   [/\breturns? how to\b/i, 'Returns a function that …'],
   [/\bsince when\b/i, 'when … began'],
   [/\blet it be\b/i, 'Set it to …'],
+  [/\bfor good\b/i, 'permanently'],
+  [/\b(?:counts?|works?|applies|apply),? too\b/i, 'also …'],
+  [/\bof yours\b/i, 'your own …'],
+  [/\bfinds? out by\b/i, 'notices at'],
+  [/\bhas none of its own\b/i, 'does not have its own …'],
+  [/\bto the letter\b/i, 'exactly'],
 ];
 
 /** Beside words. */

@@ -10,7 +10,7 @@ interface KeptRun extends Omit<RunResult, 'order'> {
 }
 
 /**
- * The file with the results of a campaign. A campaign that was interrupted, or failed by a run, goes on from it.
+ * The file with the results of a campaign. A campaign that was interrupted, or failed by a run, continues from it.
  * Runs that broke a promise are not kept. Controls are.
  */
 export class KeptRuns {

@@ -1,5 +1,5 @@
 // The environment of jest in which mutants run. Each file of jest is a part of the run of one mutant: its first red
-// test ends the mutant. The process goes on with the next one, so that what jest has loaded stays in its caches.
+// test ends the mutant. The process continues with the next one, so that what jest has loaded stays in its caches.
 const { channel } = require('node:diagnostics_channel');
 const { appendFileSync, readFileSync } = require('node:fs');
 const net = require('node:net');

@@ -19,7 +19,7 @@ const HELP = `npm run mutation -- [options]
   --survivors        runs those again that survived
   --fresh            forgets what ran before
   --keep             keeps the copy of the repository
-A run that was stopped goes on where it was. Each run without --only writes RESULTS.md.`;
+A run that was stopped continues where it was. Each run without --only writes RESULTS.md.`;
 
 /** The last commit before servers had a clock that the tests own. */
 const BEFORE = '6612c19';

@@ -19,7 +19,7 @@ export interface LockBoardRequest {
 }
 
 /**
- * The options of the board that Nest needs before it creates providers: beside the others in `forRoot()`, and outside
+ * The options of the board that Nest needs before it creates providers: next to the others in `forRoot()`, and outside
  * of the factory in `forRootAsync()`.
  *
  * @publicApi
@@ -37,7 +37,7 @@ export interface RedisLockBoardModuleExtras {
    */
   readonly guards?: readonly (Type<CanActivate> | CanActivate)[] | undefined;
   /**
-   * `true`: the board has no guard of its own. Only where something else keeps strangers out, such as a global guard or
+   * `true`: the board has no guard of its own. Only if something else denies access, such as a global guard or
    * a proxy, and on a developer's machine. Not together with `guards`. Requests to a host name other than localhost are
    * refused, unless `hosts` has it.
    *
@@ -61,15 +61,15 @@ export interface RedisLockBoardModuleExtras {
  */
 export interface RedisLockBoardOptions<R = LockBoardRequest> {
   /**
-   * `true`: the page can release locks by force. The holder's work goes on until it notices.
+   * `true`: the page can release locks by force. The holder's work continues until it notices.
    *
    * @default false
    */
   readonly allowRelease?: boolean | undefined;
   /**
-   * The host names by which browsers reach the page: `admin.example.com`, or `.example.com` with all its subdomains.
+   * The host names of the page: `admin.example.com`, or `.example.com` with all its subdomains.
    * Requests with another `Host` get the status 403, apart from localhost and IP addresses. So the page of another site
-   * cannot pass for the board by making its own name lead to this machine (DNS rebinding). Default: all names if there
+   * cannot reach the board through a name that resolves to this machine (DNS rebinding). Default: all names if there
    * are `guards`, none if `unprotected` is true.
    */
   readonly hosts?: readonly string[] | undefined;

@@ -26,7 +26,7 @@ import { LockBoard } from './lock-board.js';
 const BOARD_PLACE = Symbol.for('nestjs-redis-lock:board-place');
 
 /**
- * A page of all locks of a `RedisLockModule`: who holds them, who waits, which were lost. Import it beside
+ * A page of all locks of a `RedisLockModule`: who holds them, who waits, which were lost. Import it next to
  * `RedisLockModule`:
  *
  * ```ts

@@ -195,7 +195,7 @@ export class LockTimeoutError extends LockError {
  * Thrown if the lock was lost before it was released. Its lease or `maxHoldMs` has elapsed, its key was deleted or
  * belongs to another holder, it was released by force, or the application has shut down. Another holder may have
  * written since. `assertHeld()` and `extend()` also throw it after `release()`. `cause` is the error of the work under
- * the lock, if the work failed too.
+ * the lock, if the work also failed.
  *
  * @publicApi
  */
@@ -340,8 +340,8 @@ export class LockReentryError extends LockError {
 }
 
 /**
- * Thrown with `lockOrder: 'error'` if a lock is requested inside another one, and the program has taken them in the
- * other order before. The message names both places. Nothing was requested.
+ * Thrown with `lockOrder: 'error'` if a lock is requested inside another one, and the program took them in the opposite
+ * order before. The message names both places. No request was sent.
  *
  * @publicApi
  */

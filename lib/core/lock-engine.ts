@@ -339,7 +339,7 @@ export class LockEngine {
     this.info(`${method} is not called: the application is shutting down.`);
   }
 
-  /** Closes all leaderships and refuses background work. Everything else goes on. */
+  /** Closes all leaderships and refuses background work. Everything else continues. */
   beginShutdown(): void {
     if (this.isShuttingDown) return;
     this.lifecycle.begin();

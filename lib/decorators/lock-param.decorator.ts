@@ -23,7 +23,7 @@ export function LockParam(name: string): ParameterDecorator {
     if (!isParameterName(name)) {
       throw new LockKeyError(
         `${where}: @LockParam(${formatValue(name)}) is not a valid placeholder name. ` +
-          `It starts with a letter and goes on with letters, digits, '_', '$' or '-'.`,
+          `It starts with a letter and continues with letters, digits, '_', '$' or '-'.`,
       );
     }
     const params = new Map(lockParams(target, propertyKey));

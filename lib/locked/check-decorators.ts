@@ -5,7 +5,7 @@ import type { FoundMethod } from './providers.js';
 /** Returns a finding if another decorator stands above `@Locked` and has replaced the method's function. */
 export function findReplacedMethod({ key, method, owner }: FoundMethod): string | undefined {
   const outermost = functionOf(owner, key);
-  // Accessors count, too: nothing is known of the function that they return.
+  // Accessors also count: nothing is known of the function that they return.
   if (outermost !== undefined && isOwnWrapper(outermost)) return undefined;
   return (
     `${method.name}: another decorator stands above @Locked and replaces the method. The lock is released before ` +

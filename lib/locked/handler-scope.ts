@@ -168,7 +168,7 @@ export class HandlerScope {
     const isError = error !== undefined;
     // An error that is not the method's, such as that of a timeout.
     const isForeignError = isError && (isWorking || this.isUnsubscribed || !this.isCalled);
-    // A response in place of the method's. A stale response leaves the method subscribed, and lets it go on.
+    // A response in place of the method's. A stale response leaves the method subscribed, and lets it continue.
     const isReplacement = isWorking && this.isUnsubscribed;
     if (isForeignError || isReplacement) this.abort();
     const passesNow = isWorking || this.sending !== undefined;
@@ -220,6 +220,6 @@ function bodyOf(value: unknown): Readable | undefined {
 
 /** Resolves when the stream has been read to its end, has failed or is closed. */
 function sent(body: Readable): Promise<void> {
-  // Streams of old libraries do not close themselves, so the end of reading counts as well.
+  // Streams of old libraries do not close themselves, so the end of reading also counts.
   return new Promise((resolve) => void finished(body, { writable: false }, () => resolve()));
 }

@@ -22,7 +22,7 @@ export interface NodeRedisClient {
   unsubscribe(channel: string, listener: MessageListener): Promise<unknown>;
   sSubscribe(channel: string, listener: MessageListener): Promise<unknown>;
   sUnsubscribe(channel: string, listener: MessageListener): Promise<unknown>;
-  /** Cuts the connection for good. */
+  /** Cuts the connection permanently. */
   destroy(): void;
   on(event: string, listener: (error: Error) => void): unknown;
 }

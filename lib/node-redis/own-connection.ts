@@ -135,7 +135,7 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
     };
     onEvent('connect', () => this.onConnect());
     onEvent('ready', () => this.onReady(client));
-    // After an error of its decoder, node-redis would go on with replies to other requests.
+    // After an error of its decoder, node-redis would continue with replies to other requests.
     onEvent('error', (error) => this.onFailed(error, signal));
     onEvent('reconnecting', () => this.onLost());
     onEvent('end', () => this.onLost());

@@ -76,7 +76,7 @@ export class SharedClient extends NodeRedisServer implements ServerClient {
 
   private onError(error: Error): void {
     this.report('error', error);
-    // An error of a ready connection is its end, or one of the decoder, after which the connection goes on.
+    // An error of a ready connection is its end, or one of the decoder, after which the connection continues.
     if (!this.client.isReady) this.onLost();
   }
 

@@ -23,8 +23,8 @@ export interface LeadOptions {
 
   /**
    * Called at the beginning of each term, with a hold of the lock whose `signal` aborts at the end of the term. Work
-   * that runs inside can acquire the same resource again. The term goes on if this function returns, and if it releases
-   * its hold.
+   * that runs inside can acquire the same resource again. The term continues if this function returns
+   * or releases its hold.
    *
    * If it throws or rejects, the error is logged and the leader steps down. It campaigns again after a pause of 1 to 2
    * s, which doubles with each failure up to 30 s.

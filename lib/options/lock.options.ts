@@ -108,7 +108,7 @@ export interface LockOptions {
    * places as soon as each order has run once, without a deadlock. It compares families (`goods` of `goods:300`), and
    * for two locks of one family their ids. A request with `waitMs: 0` cannot wait and is not reported.
    *
-   * `warn`: logs one line for each circle of locks. `error`: throws `LockOrderError`, each time. `off`: does not
+   * `warn`: logs one line for each cycle of locks. `error`: throws `LockOrderError`, each time. `off`: does not
    * check this request. Use it for locks that are always taken along a tree, from parent to child. The modules of
    * `nestjs-redis-lock/testing` have `error` by default.
    *
@@ -160,7 +160,7 @@ export interface LockOptions {
   /**
    * Marks work under the lock that nobody waits for and that can run at another time, like a scheduled job. It is
    * refused with `LockClosedError` as soon as the application begins to shut down, even if it already waits for the
-   * lock. Other calls are served until Nest has closed its servers. Inside a hold, background work is served, too.
+   * lock. Other calls are served until Nest has closed its servers. Inside a hold, background work is also served.
    *
    * A `@Locked` method that is not a handler is then not called, returns `undefined`, and one line is logged. It is
    * background work by default if it has `@Cron`, `@Interval`, `@Timeout` or `@OnEvent`.

@@ -54,8 +54,8 @@ export type CheckLevel = 'warn' | 'error' | 'off';
  */
 export interface CheckOptions {
   /**
-   * Whether a server is unfit for locks: it may evict keys that have a TTL, is a replica, is older than Redis 6.2, or
-   * is a node of a cluster and the client is not a cluster's. The module looks at the reply to `INFO` at start and
+   * Whether a server is unsuitable for locks: it may evict keys that have a TTL, is a replica, is older than Redis 6.2,
+   * or is a cluster node while the client expects a single server. The module looks at the reply to `INFO` at start and
    * after each reconnect. A server that refuses `INFO` is not reported.
    *
    * With `warn` the start does not wait. With `error` it waits for the reply, for at most one second. If there is no
@@ -146,7 +146,7 @@ export interface RedisLockModuleOptions extends Omit<
   readonly redis?: string | RedisOptions | RedisClusterOptions | RedisClient | undefined;
 
   /**
-   * The name of the application, or of several that share their locks. It stands before `prefix` in every key, helper
+   * The name of the application, or of several that share their locks. It precedes `prefix` in every key, helper
    * key and channel: `shop` makes `{shop:lock_goods}:300`. Applications with different namespaces, or one without,
    * never exclude each other. 1 to 64 letters, digits and the characters `. _ -`. Not allowed together with `key`.
    *
@@ -234,7 +234,7 @@ export interface RedisLockModuleOptions extends Omit<
   /**
    * Returns whether the current code runs in a transaction, as far as the database library knows. It is called when
    * a lock ends. If it returns true, one line is logged for each place: another holder may read the old rows before the
-   * commit. It must be fast. `docs/transactions.md` has the function for each library.
+   * commit. It must be fast. `docs/transactions.md` shows the function for each library.
    *
    * Default: no function, no check.
    */
@@ -245,14 +245,14 @@ export interface RedisLockModuleOptions extends Omit<
 
   /**
    * How many replicas must confirm a grant before the caller gets it, so that a failover does not lose the lock: `{
-   * min: 1, timeoutMs: 50 }`. If fewer confirm in time, the lock is released and requested again. When `waitMs` is
-   * over, the caller gets `LockReplicationError`. Costs a second connection, and a round trip to the replicas for every
-   * grant and renewal. For the store `token()` only.
+   * min: 1, timeoutMs: 50 }`. If fewer confirm in time, the lock is released and requested again. When `waitMs` has
+   * elapsed, the caller gets `LockReplicationError`. Costs a second connection, and a round trip to the replicas for
+   * every grant and renewal. For the store `token()` only.
    */
   readonly replicas?: ReplicaOptions | undefined;
 
   /**
-   * How long calls and holds may go on when the application shuts down, in milliseconds. It counts from the module's
+   * How long calls and holds may continue when the application shuts down, in milliseconds. It counts from the module's
    * `beforeApplicationShutdown` hook. After that, callers that wait get `LockClosedError`, the signals of holds abort,
    * and their locks are released. Until then, requests that still arrive can lock as long as Nest's servers are open.
    *

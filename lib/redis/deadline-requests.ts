@@ -17,7 +17,7 @@ export interface DeadlineReply {
   /** What the server keeps of a holder, and how many share the lock with it. */
   readonly holder?: string | undefined;
   readonly count?: number | undefined;
-  /** Whether a release has to follow that goes on to serve the queue. Default: false. */
+  /** Whether a release has to follow that continues to serve the queue. Default: false. */
   readonly more?: boolean;
   /** How many entries wait before the caller in the queue. */
   readonly ahead?: number | undefined;

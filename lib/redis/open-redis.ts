@@ -80,7 +80,7 @@ const LONGEST_RETRY_MS = 500;
 /** How many attempts to connect have the shortest pause before them. They find a Redis that was away for a moment. */
 const QUICK_RETRIES = 10;
 
-// ioredis' own pauses grow to 5 s. Leases go on meanwhile, and callers get errors, so a connection has to come back
+// ioredis' own pauses grow to 5 s. Leases run in that time, and callers get errors, so a connection has to come back
 // sooner.
 function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
   const retryAfter = (pauseMs: number): number =>

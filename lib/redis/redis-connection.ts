@@ -191,7 +191,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
 
   private onError(error: Error): void {
     this.lastError = error;
-    // A client also gives up an attempt to connect if this process was busy. The timer reports it if it goes on.
+    // A client also gives up an attempt to connect if this process was busy. The timer reports it if it continues.
     if (!isConnectTimeout(error)) this.reportUnreachable(error);
   }
 
@@ -213,7 +213,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
 
   /**
    * Reports an outage if the connection is not back within `requestTimeoutMs`, and then repeatedly until it is: while
-   * the client only waits, nothing else shows that the outage goes on. The time in which the event loop stood still
+   * the client only waits, nothing else shows that the outage continues. The time in which the event loop stood still
    * does not count, because the connection may be back and its events were not read.
    *
    * @param restMs how long the connection may still need.
@@ -228,7 +228,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
       const leftMs = isLate ? restMs : restMs - stepMs;
       if (leftMs > 0) return this.startOutageTimer(leftMs);
       this.reportUnreachable(this.whyNotReady());
-      // A server that has refused TIME replies. Each request finds out why.
+      // A server that has refused TIME replies. Each request learns why.
       if (!this.ready || this.learning !== undefined) this.startOutageTimer(REPORT_EVERY_MS);
     };
     this.outageTimer = this.clock.schedule(stepMs, look, true);

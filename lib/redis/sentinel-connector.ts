@@ -14,7 +14,7 @@ const LONGEST_SILENCE_MS = 10_000;
 
 /**
  * Returns ioredis' Sentinel connector with three changes. It survives a failover that happens while it looks for the
- * master, which ends the client for good in ioredis 6.0. It gives up a server that accepts the connection and sends
+ * master, which ends the client permanently in ioredis 6.0. It gives up a server that accepts the connection and sends
  * nothing. A closed client keeps no process alive.
  */
 export function sentinelConnector(clock: Clock): RedisOptions['Connector'] {
@@ -29,8 +29,8 @@ export function sentinelConnector(clock: Clock): RedisOptions['Connector'] {
     }
 
     override async connect(...args: Parameters<Connect>): ReturnType<Connect> {
-      // ioredis keeps the detector of a connection that has ended. A failover would make it cancel this attempt for
-      // good.
+      // ioredis keeps the detector of a connection that has ended. A failover would make it cancel this attempt
+      // permanently.
       if (this.hasDetector) this.disconnect();
       const stream = await super.connect(...args);
       const { silenceMs } = this;

@@ -21,7 +21,7 @@ import type { MemoryStore } from '../stores/memory/memory.store.js';
 /** How long a client waits between two attempts to connect. */
 const RECONNECT_MS = 100;
 
-/** One module instance's connection to the memory of a test bench. Others go on while it is down. */
+/** One module instance's connection to the memory of a test bench. Others continue while it is down. */
 export class BenchStore implements LockStore {
   private readonly listeners = new Set<StoreListener>();
   private outage: Error | undefined;

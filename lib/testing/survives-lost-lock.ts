@@ -77,10 +77,10 @@ let isRunning = false;
 /**
  * Checks that a call does no harm if it loses its lock. Runs it once as it is, and then once for each `await` under its
  * locks. At that `await` all locks of the call are lost, another holder gets them and runs to its end, and the call
- * goes on. So does a process that was paused for longer than its lease. After each run the invariant must hold.
+ * continues. So does a process that was paused for longer than its lease. After each run the invariant must hold.
  *
  * Watches each `await` of a promise in the code of the program, even in handlers that the call reaches over HTTP. The
- * code must be compiled to native `async` functions, for ES2017 or later. The call goes on with an aborted
+ * code must be compiled to native `async` functions, for ES2017 or later. The call continues with an aborted
  * `lock.signal`. Errors of the call and of the second holder are ignored after a loss.
  *
  * ```ts

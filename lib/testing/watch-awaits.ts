@@ -5,7 +5,7 @@ import { type CallSite, callerOf } from '../core/context/call-site.js';
 export interface AwaitWatcher {
   /** Returns whether the `await` at that place is watched. Called when it begins. */
   isWatched(site: CallSite): boolean;
-  /** Called when it is over. The program goes on when the promise has resolved, or at once without one. */
+  /** Called when it is over. The program continues when the promise has resolved, or at once without one. */
   onAwaited(site: CallSite): Promise<void> | undefined;
 }
 

@@ -8,7 +8,7 @@ import { RedisCluster } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
 import { declaredBy, declaredOnCluster, onCluster, onRedis, sideBySide } from './under-test.js';
 
-// Gossip and failure detection need clocks that run. One server by itself shows that real clocks work, too.
+// Gossip and failure detection need clocks that run. One server by itself shows that real clocks also work.
 describe('in real time', () => {
   let servers: ReplicaSet;
   let cluster: RedisCluster;

@@ -434,7 +434,7 @@ describe('lead()', () => {
     expect(store.acquires).toEqual([]);
   });
 
-  it('campaigns with growing pauses if Redis refuses the lock for good, and ends them when closed', async () => {
+  it('campaigns with growing pauses if Redis refuses the lock permanently, and ends them when closed', async () => {
     const { clock, locks, store } = faultyLocks();
     store.lose('acquire', new LockUnavailableError('no permission', { permanent: true, refusal: 'NOPERM' }));
     const { leadership } = candidate(locks, 'one');

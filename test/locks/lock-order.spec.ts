@@ -127,7 +127,7 @@ describe('locks that are taken in two orders', () => {
     expect(events[0]).toMatchObject({ instance: 'default', description: CYCLE });
   });
 
-  it('are found in a circle of three', async () => {
+  it('are found in a cycle of three', async () => {
     const locks = createTestLocks();
     await take(locks, 'a', 'b');
     await take(locks, 'b', 'c');
@@ -326,7 +326,7 @@ describe('the memory of the order', () => {
     expect(Math.max(...graph.edges.map(({ places }) => places.length))).toBeLessThanOrEqual(8);
   });
 
-  it('has at most 2,048 edges and 64 circles', () => {
+  it('has at most 2,048 edges and 64 cycles', () => {
     const graph = new OrderGraph(() => 'here');
     const lock = (family: number) => ({ instance: 'default', family: `f${family}`, resource: `f${family}` });
     for (let i = 0; i < 200; i += 1)

@@ -15,7 +15,7 @@ class Ledger {
 
   constructor(private readonly locks: LockService) {}
 
-  /** Acquires a lock of its own when the test lets the handler go on. */
+  /** Acquires a lock of its own when the test lets the handler continue. */
   async enter(id: string): Promise<void> {
     await this.book.promise;
     await this.locks.using('ledger', () => this.booked.push(id));

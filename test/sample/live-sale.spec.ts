@@ -116,7 +116,7 @@ describe('the page of the flash sale', () => {
     expect(response.status).toBe(200);
     expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'/);
     expect(await response.text()).toContain('<title>Locks</title>');
-    // It cannot release: the holder would go on and sell.
+    // It cannot release: the holder would continue and sell.
     expect((await post('/locks/release', { resource: 'goods:1' })).status).toBe(403);
   });
 

@@ -28,7 +28,7 @@ const files = ['test', 'labs']
   .toSorted((one, other) => (one < other ? -1 : 1));
 
 const isSlow = (file) => file.endsWith('.slow.spec.ts');
-/** Shows that real clocks work, too. */
+/** Shows that real clocks also work. */
 const isRealTime = (file) => file.startsWith('test/real-time/');
 const runsAlone = (file) =>
   READS_ENV.includes(file) || REPLACES_MODULES.test(readFileSync(path.join(root, file), 'utf8'));

@@ -71,7 +71,7 @@ export class FakeTerminal implements Terminal {
     for (const { leave } of this.suspensions) leave();
   }
 
-  /** Goes on after {@link suspend}. */
+  /** Continues after {@link suspend}. */
   resume(): void {
     for (const { enter } of this.suspensions) enter();
   }

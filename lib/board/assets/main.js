@@ -187,7 +187,7 @@ function askToRelease(lock) {
   chosen = lock;
   byId('confirm-resource').replaceChildren(...visible(lock.resource));
   const holders = lock.holderCount === 1 ? nameOf(lock.holders[0]) : `${lock.holderCount} instances, which all lose it`;
-  const risk = 'Work that does not stop at once goes on without the lock, beside that of the next holder.';
+  const risk = 'Work that does not stop at once continues without the lock, while the next holder works.';
   setText(byId('confirm-text'), `It is held by ${holders}. ${risk} ${nextOf(lock)}`);
   setNotice(byId('confirm-error'), undefined);
   byId('release').disabled = false;

@@ -23,7 +23,7 @@ export interface LoopUser {
   onGranted(loop: AcquireLoop, grant: StoreGrant, now: number): void;
   /**
    * Called after a refused or unanswered request. Callers with at least `limit` requests without a grant are rejected.
-   * `0` rejects all, because retrying cannot help. The loop goes on until it is stopped.
+   * `0` rejects all, because retrying cannot help. The loop continues until it is stopped.
    */
   onReply(reply: LastReply, limit: number): void;
   /** Called if the next attempt has to wait for a reply that is overdue. */
@@ -102,7 +102,7 @@ export class AcquireLoop implements AttemptListener {
     else this.startAttempt();
   }
 
-  /** Goes on with an attempt whose request is on its way. */
+  /** Continues with an attempt whose request is on its way. */
   adopt(attempt: Attempt): void {
     attempt.moveTo(this);
     this.state = { kind: 'requesting', attempt };

@@ -363,7 +363,7 @@ function isFinal(reply: LastReply): boolean {
   return reply.kind !== 'held' || reply.until !== undefined;
 }
 
-/** Returns a nested hold when its caller may use it. The request that was granted the lock may wait for that, too. */
+/** Returns a nested hold when its caller may use it. The request that was granted the lock may also wait for that. */
 function whenReady(lock: Lock): Promise<Lock> {
   const { ready } = lock.grant;
   return ready === undefined ? Promise.resolve(lock) : ready.then(() => lock);

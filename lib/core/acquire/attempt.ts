@@ -26,7 +26,7 @@ const STEADY_RETRIES = 40;
 
 /**
  * The pauses while a client of another library holds the key, in milliseconds. Such a client often has it again after a
- * millisecond. The longer it has held the key, the longer it is likely to go on: a pause is a tenth of that time.
+ * millisecond. The longer it has held the key, the longer it is likely to continue: a pause is a tenth of that time.
  */
 const FIRST_FOREIGN_PAUSE_MS = 6;
 const LONGEST_FOREIGN_PAUSE_MS = 50;
@@ -306,7 +306,7 @@ export class Attempt {
     );
   }
 
-  /** Without an outcome, the attempt would block its key for good. */
+  /** Without an outcome, the attempt would block its key permanently. */
   private onNotSent(cause: unknown): void {
     this.abandon();
     this.listener.onFailure(this, this.unavailable('the request could not be sent', cause));

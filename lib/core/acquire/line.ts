@@ -62,7 +62,7 @@ export class Line implements LoopUser, OwnershipUser {
   private unanswered: readonly AcquireLoop[] = NO_LOOPS;
   /** What further readers may join. */
   private joinable: Ownership | undefined = undefined;
-  /** Whether a request was refused or failed, so that others may have permits, too. */
+  /** Whether a request was refused or failed, so that others may also have permits. */
   private isFull = false;
   /** The last caller that was refused at once. */
   private lastFull: FullLine | undefined = undefined;
@@ -74,7 +74,7 @@ export class Line implements LoopUser, OwnershipUser {
     private readonly forget: (line: Line) => void,
   ) {}
 
-  /** Takes over the only caller of the key, whose request is on its way. Returns the loop that goes on with it. */
+  /** Takes over the only caller of the key, whose request is on its way. Returns the loop that continues with it. */
   adoptCall(call: ThinCall): AcquireLoop {
     const loop = new AcquireLoop(this.key, this.mode, this.deps, this);
     this.queue.push(call);

@@ -71,7 +71,7 @@ export class MultiAcquire implements AttemptListener {
     const subscription = onAbort(this.options.signal, (reason) => this.refuse(reason));
     try {
       const isSent = this.attempt.send({ leaseMs: leaseOf(this.options), tokens: 1 }, false);
-      // The caller goes on to request one after the other, each of which waits for its turn.
+      // The caller continues to request one after the other, each of which waits for its turn.
       if (!isSent) this.resolve({ target: this.targets[0], reply: this.attempt.crowdedOut() });
       return await outcome;
     } finally {

@@ -10,7 +10,7 @@ import { Waiter } from './waiters.js';
 export interface ThinCallUser {
   /** Called with the usual outcome. */
   onGranted(call: ThinCall, grant: StoreGrant, now: number): void;
-  /** Makes a line of it, for any other outcome. Returns the loop that goes on with its attempt. */
+  /** Makes a line of it, for any other outcome. Returns the loop that continues with its attempt. */
   inflate(call: ThinCall): AcquireLoop;
 }
 

@@ -128,7 +128,7 @@ export interface KeptUse {
 
 /** A lock that a scope keeps. */
 class KeptLock extends Lock {
-  /** Whether the scope goes on if the lock is lost, because no caller relies on it. */
+  /** Whether the scope continues if the lock is lost, because no caller relies on it. */
   isExpendable: boolean;
 
   constructor(

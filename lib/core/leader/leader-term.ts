@@ -27,7 +27,7 @@ export class LeaderTerm {
     else onAbort(signal, (reason) => this.end(reason));
   }
 
-  /** Whether the term goes on, by the local deadline of the lock. */
+  /** Whether the term continues, by the local deadline of the lock. */
   get isLeading(): boolean {
     return !this.hasEnded && this.own.expiresInMs > 0;
   }

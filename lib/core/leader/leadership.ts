@@ -97,7 +97,7 @@ export class Leadership {
    * `onElected` and `onDeposed` have settled, so that the next leader does not work at the same time.
    *
    * Resolves when both callbacks have settled and the store has replied to the release, or did not reply in time. Never
-   * rejects. A second call waits as well. A call inside a callback of this leadership does not wait, because the
+   * rejects. A second call also waits. A call inside a callback of this leadership does not wait, because the
    * callback would wait for itself. A warning is logged if the callbacks have not settled after 10 s.
    */
   close(): Promise<void> {
@@ -139,7 +139,7 @@ export class Leadership {
   /** Leads until the term ends. Rejects only if the lock was lost before it began. */
   private async serve(own: Lock): Promise<void> {
     const { acquire, clock } = this.options;
-    // The callbacks get a hold of their own: the term goes on if they release it.
+    // The callbacks get a hold of their own: the term continues if they release it.
     const lock = await runInHold(own, () => acquire(this.closing.signal)).catch(async (error: unknown) => {
       await own.release().catch(() => undefined);
       throw error;

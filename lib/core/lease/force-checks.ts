@@ -56,7 +56,7 @@ export class ForceChecks {
     });
   }
 
-  /** Without a reply, the next renewal finds out. */
+  /** Without a reply, the next renewal shows it. */
   private ask(requests: Parameters<LockStore['extend']>[0]): Promise<readonly ExtendReply[]> {
     const none = (): readonly ExtendReply[] => [];
     return this.inTime(this.store.extend(requests), none).catch(none);

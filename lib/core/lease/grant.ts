@@ -253,7 +253,7 @@ export class Grant {
     for (const waiter of waiters) waiter.startOver();
   }
 
-  /** Ends the grant as lost, for good. Returns the loss. Undefined if the grant had ended before. */
+  /** Ends the grant as lost, permanently. Returns the loss. Undefined if the grant had ended before. */
   lose(why: string, now: number, cause?: unknown): LockLostError | undefined {
     if (this.current !== 'held') return undefined;
     this.current = 'lost';

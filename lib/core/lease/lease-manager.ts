@@ -110,7 +110,7 @@ export class LeaseManager {
     const now = this.clock.now();
     if (grant.state !== 'held' || now < grant.deadline) return undefined;
     if (!this.watchdog.mayBeRenewed(grant, now)) return void this.expire(grant);
-    // How long the event loop was blocked is known now, and not after it has turned.
+    // How long the event loop was blocked is known now, not after it has turned.
     this.watchdog.whyOver(grant, now);
     return repliesRead(this.clock).then(() => this.expire(grant));
   }

@@ -1,6 +1,6 @@
 /**
  * Knows how long the event loop stood still, by how late the watchdog's timer was. A process that was stopped, and
- * a machine that was suspended, count as well.
+ * a machine that was suspended, also count.
  */
 export class LoopDelay {
   /** When the timer is due. Infinity without a timer. */

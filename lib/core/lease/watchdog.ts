@@ -322,7 +322,7 @@ export class Watchdog {
     const requests = ownerships.map(({ key, owner, mode }, i): ExtendRequest => {
       return { keys: [key], owner, mode, leaseMs: renewals[i].lease.leaseMs };
     });
-    // A store must not reject here. If one does, its renewals are unknown, and the process goes on.
+    // A store must not reject here. If one does, its renewals are unknown, and the process continues.
     const replies = await this.store.extend(requests).catch((): readonly ExtendReply[] => []);
     ownerships.forEach((ownership, i) => this.onReply(ownership, renewals[i], replies[i] ?? 'unknown'));
     return replies;

@@ -30,7 +30,7 @@ export interface LockOrderEdge {
 }
 
 /**
- * Edges that form a circle. Each begins where the one before it ends. The last edge was seen last.
+ * Edges that form a cycle. Each begins where the one before it ends. The last edge was seen last.
  *
  * @publicApi
  */
@@ -59,7 +59,7 @@ class Family implements LockOrderFamily {
 /** One edge of the graph. */
 class Edge implements LockOrderEdge {
   readonly places: string[] = [];
-  /** The circle that this edge has closed. Undefined if it closes none. */
+  /** The cycle that this edge has closed. Undefined if it closes none. */
   cycle: LockOrderCycle | undefined = undefined;
   /** By the method that holds the lock: those that request the other one. */
   private readonly methods = new Map<string | undefined, Set<string | undefined>>();
@@ -102,7 +102,7 @@ export type PlaceOf = (holder: string | undefined, taker: string | undefined) =>
 
 /** What a step means. */
 export interface StepResult {
-  /** The circle that the step's edge has closed, now or before. */
+  /** The cycle that the step's edge has closed, now or before. */
   readonly cycle: LockOrderCycle;
   /** Whether it was closed by this step. */
   readonly isNew: boolean;
@@ -131,7 +131,7 @@ export class OrderGraph {
     return !this.full;
   }
 
-  /** Remembers a step. Returns the circle that its edge closes. */
+  /** Remembers a step. Returns the cycle that its edge closes. */
   add(step: OrderStep): StepResult | undefined {
     const { held, taken } = step;
     const from = this.familyOf(held);

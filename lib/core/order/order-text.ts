@@ -25,7 +25,7 @@ export function describeCycle(cycle: LockOrderCycle): string {
     .join(', ');
 }
 
-/** Returns the edges as the text of a Mermaid flowchart. Those of circles are red. */
+/** Returns the edges as the text of a Mermaid flowchart. Those of cycles are red. */
 export function toMermaid(edges: readonly LockOrderEdge[], cycles: readonly LockOrderCycle[]): string {
   const { nodes, idOf } = nodesOf(edges);
   const inCycle = new Set(cycles.flat());

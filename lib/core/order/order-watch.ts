@@ -23,11 +23,11 @@ export type LockOrderPolicy = 'warn' | 'error' | 'off';
  */
 export interface LockOrder {
   readonly edges: readonly LockOrderEdge[];
-  /** The circles that edges make. Calls that take the locks of one at the same time can wait for each other. */
+  /** The cycles that edges make. Calls that take the locks of one at the same time can wait for each other. */
   readonly cycles: readonly LockOrderCycle[];
   /** False if the process has more than 256 families of locks or 2,048 edges, and some are missing. */
   readonly isComplete: boolean;
-  /** Returns the text of a Mermaid flowchart. The edges of circles are red. */
+  /** Returns the text of a Mermaid flowchart. The edges of cycles are red. */
   toMermaid(): string;
 }
 
@@ -37,16 +37,16 @@ export interface LockOrder {
  * @publicApi
  */
 export interface LockOrderEvent {
-  /** The name of the module instance whose request has closed the circle, `default` if it has none. */
+  /** The name of the module instance whose request has closed the cycle, `default` if it has none. */
   readonly instance: string;
-  /** The edges of the circle. The last one was seen last. */
+  /** The edges of the cycle. The last one was seen last. */
   readonly cycle: LockOrderCycle;
-  /** The circle in one line: `goods → order in Shop.buy, order → goods in Refunds.run`. */
+  /** The cycle in one line: `goods → order in Shop.buy, order → goods in Refunds.run`. */
   readonly description: string;
 }
 
 /**
- * Publishes a {@link LockOrderEvent} once for each circle of locks that the program takes inside each other.
+ * Publishes a {@link LockOrderEvent} once for each cycle of locks that the program takes inside each other.
  *
  * @publicApi
  */
@@ -111,7 +111,7 @@ export function resetLockOrder(): void {
   graph.clear();
 }
 
-/** Records the requests of one module instance, and reports circles. */
+/** Records the requests of one module instance, and reports cycles. */
 export class OrderWatch {
   constructor(
     private readonly instance: string,
@@ -121,7 +121,7 @@ export class OrderWatch {
   /**
    * Records that a lock is requested while others are held.
    *
-   * @throws LockOrderError if that closes a circle and the policy of the request is `error`.
+   * @throws LockOrderError if that closes a cycle and the policy of the request is `error`.
    */
   nested(held: readonly HeldLock[], taken: RequestedLock, details: RequestDetails): void {
     const to = orderedLock(this.instance, taken, details);
@@ -136,7 +136,7 @@ export class OrderWatch {
    * Records several locks that are acquired one after the other. Steps against the order of the families' names are not
    * recorded: hash tags or a custom `key` function can cause them, so they are not mistakes of the program.
    *
-   * @throws LockOrderError if that closes a circle and the policy of the request is `error`.
+   * @throws LockOrderError if that closes a cycle and the policy of the request is `error`.
    */
   several(inOrder: readonly RequestedLock[], details: RequestDetails): void {
     const { instance } = this;
@@ -155,7 +155,7 @@ export class OrderWatch {
 
   private record(step: OrderStep, { lockOrder: policy }: RequestDetails): void {
     const found = graph.add(step);
-    // Every request that repeats a step of a known circle comes here.
+    // Every request that repeats a step of a known cycle comes here.
     if (found === undefined || !(found.isNew || policy === 'error')) return;
     const { cycle, isNew } = found;
     const description = describeCycle(cycle);

@@ -19,7 +19,7 @@ interface Entry<T> extends Incident<T> {
   details: T;
   count: number;
   lastAt: number;
-  /** When it ended. Undefined while it goes on. */
+  /** When it ended. Undefined while it continues. */
   endedAt: number | undefined;
   /** How long it must not be seen before it counts as ended. */
   readonly quietMs: number;
@@ -27,7 +27,7 @@ interface Entry<T> extends Incident<T> {
 
 /**
  * An incident that begins again within this time after its end is a relapse, in milliseconds. An incident that was not
- * seen for this time does not go on.
+ * seen for this time does not continue.
  */
 export const RELAPSE_MS = 600_000;
 
@@ -42,7 +42,7 @@ const MANY = 100;
  * Logs one line when an incident begins and one when it has ended, however often it is seen in between.
  *
  * An incident that comes and goes would fill the log. So the end of a relapse is logged only after a time in which it
- * was not seen: 10 s, and twice as long for each further relapse, up to 5 min. Until then the log says that it goes on.
+ * was not seen: 10 s, and twice as long for each further relapse, up to 5 min. Until then the log says so.
  *
  * The end of an incident may never be seen, for example if the server is gone. So an incident that was not seen for
  * 10 min is logged again when it is seen.
@@ -62,7 +62,7 @@ export class IncidentLog<T> {
     return this.activeCount > 0;
   }
 
-  /** Returns an incident that goes on, and was seen in the last 10 min. */
+  /** Returns an incident that continues, and was seen in the last 10 min. */
   get(name: string): Incident<T> | undefined {
     const entry = this.entries.get(name);
     if (entry === undefined || entry.endedAt !== undefined) return undefined;
@@ -75,7 +75,7 @@ export class IncidentLog<T> {
     return [...this.entries].filter(([, { endedAt }]) => endedAt === undefined);
   }
 
-  /** Records that an incident was seen. Logs the message unless it goes on and was seen in the last 10 min. */
+  /** Records that an incident was seen. Logs the message unless it continues and was seen in the last 10 min. */
   begin(name: string, details: T, message: string): void {
     const now = this.now();
     const known = this.entries.get(name);
@@ -97,7 +97,7 @@ export class IncidentLog<T> {
   }
 
   /**
-   * Records that an incident seems to have ended. Logs the message if it goes on. Does nothing if it was seen too
+   * Records that an incident seems to have ended. Logs the message if it continues. Does nothing if it was seen too
    * recently.
    *
    * @param minQuietMs how long it must not have been seen, in milliseconds.

@@ -124,7 +124,7 @@ export interface Held {
   /** The first key that was not free, if the request named several. */
   readonly key?: string;
   /**
-   * Whether only waiters that are gone keep the owner from the lock. The next request goes on to remove them from the
+   * Whether only waiters that are gone keep the owner from the lock. The next request continues to remove them from the
    * queue. The engine then repeats the request, even for a caller that does not wait for others. Default: no.
    */
   readonly isFree?: boolean;

@@ -49,12 +49,12 @@ interface Silence {
   readonly lastAt: number;
   /** When the latest series of observations began. A long pause ends a series. */
   readonly unbrokenSince: number;
-  /** When a request was sent last to find out whether the silence goes on. */
+  /** When a request was sent last to find out whether the silence continues. */
   retriedAt: number;
 }
 
 /**
- * How long a silence is assumed to go on after it was seen last, in milliseconds. After that, one request is sent to
+ * How long a silence is assumed to continue after it was seen last, in milliseconds. After that, one request is sent to
  * see it again. A store need not report that a server can be reached again, and nobody sees it if nobody requests a
  * lock.
  */
@@ -141,7 +141,7 @@ export class StoreHealth {
 
   /**
    * Returns the outage of the key's server. Undefined if there is none, or if it was not seen for a second: then a
-   * request has to find out whether it goes on.
+   * request has to find out whether it continues.
    */
   outage(key: string): Outage | undefined {
     const silence = this.silenceOf(key);
@@ -234,7 +234,7 @@ export class StoreHealth {
     this.refusals.begin(name, { server, code, refusedAt, key, permanent, line }, line);
   }
 
-  /** Returns what the log says of a refusal in the last minute that goes on. Undefined if there is none. */
+  /** Returns what the log says of a refusal in the last minute that continues. Undefined if there is none. */
   recentRefusal(): string | undefined {
     const since = this.now() - RECENT_MS;
     return this.refusals.active().find(([, { lastAt }]) => lastAt > since)?.[1].details.line;

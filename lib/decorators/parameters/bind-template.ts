@@ -143,7 +143,7 @@ function routeNames(target: object, propertyKey: string | symbol): Names {
   const names = new Map<string, number | undefined>();
   // Nest keeps the names of static methods on `Function` itself, mixed with those of every other class.
   const owner = typeof target === 'function' ? undefined : classOf(target);
-  // Inherited names count, too: Nest resolves the arguments of an overriding method by them.
+  // Inherited names also count: Nest resolves the arguments of an overriding method by them.
   const metadata: unknown = owner && Reflect.getMetadata(ROUTE_ARGS_METADATA, owner, propertyKey);
   for (const [key, argument] of Object.entries(metadata ?? {})) {
     const { data, index } = argument as { data?: unknown; index: number };

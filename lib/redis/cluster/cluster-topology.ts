@@ -19,7 +19,7 @@ import type { Call, RedisNode, SendRequest, Topology, TopologyPing } from '../to
 /** The pause between two attempts at a request that the cluster cannot serve just now. */
 const PAUSE_MS = 25;
 
-/** Nodes that disagree may redirect a request in a circle for a moment. */
+/** Nodes that disagree may redirect a request in a loop for a moment. */
 const MAX_REDIRECTIONS = 4;
 
 type Send<T> = (node: RedisNode) => Promise<T>;

@@ -137,7 +137,7 @@ export class ChannelSource implements Follower {
     const onReply = (): void => {
       this.receivedAt = clock.now();
     };
-    // An error is a reply, too.
+    // An error is also a reply.
     const pong = subscriber.send('ping').then(onReply, onReply);
     withTimeout(clock, requestTimeoutMs, pong, () => this.reconnect())
       .catch(() => undefined)

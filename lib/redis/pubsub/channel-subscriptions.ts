@@ -73,7 +73,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     const source = this.deps.sourceOf(subscription.key);
     if (source === undefined) return;
     if (source !== subscription.source || subscription.inactive) runOutside(() => this.moveTo(subscription, source));
-    // Its connection may have ended for good since.
+    // Its connection may have ended permanently since.
     else if (subscription.state === 'waiting') source.open(kind);
   }
 
@@ -153,7 +153,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     for (const subscription of this.byChannel.values()) {
       const source = subscription.source && this.deps.sourceOf(subscription.key);
       if (source === undefined) continue;
-      // The same node over another connection is another source, too.
+      // The same node over another connection is also another source.
       if (source !== subscription.source || subscription.state === 'moved') this.moveTo(subscription, source);
     }
   }

@@ -33,7 +33,7 @@ export interface QuorumOptions {
   /**
    * How long one node may take to reply, in milliseconds, from 1 to 500. A result
    * never waits for it if the replies of a majority decide. Long: if nodes hang, an acquire that needs them takes that
-   * long, and blocks other callers on the remaining nodes meanwhile. Short: slow nodes are not counted.
+   * long, and blocks other callers on the remaining nodes in that time. Short: slow nodes are not counted.
    *
    * @default 200
    */

@@ -15,14 +15,14 @@ export interface LockPubSubListener {
   onRefused(why: string): void;
 }
 
-/** Redisson's messages: one waiter of each process may go on, or all of them. Here each process has one waiter. */
+/** Redisson's messages: one waiter of each process may continue, or all of them. Here each process has one waiter. */
 const UNLOCKED = new Set(['0', '1']);
 
 /** How long an unused channel stays subscribed, so that a busy key is not subscribed again and again. */
 const LINGER_MS = 1_000;
 
 /**
- * The pause before subscribing again after a redirection. Nodes that disagree may redirect in a circle for a moment.
+ * The pause before subscribing again after a redirection. Nodes that disagree may redirect in a loop for a moment.
  */
 const PAUSE_MS = 50;
 

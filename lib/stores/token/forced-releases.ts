@@ -124,7 +124,7 @@ export class ForcedReleases {
         const receivers = await this.send(key, ({ connection }) => notifyForcedScript.run(connection, [lock], args));
         if (receivers > 0) return;
       } catch {
-        // The holder finds out by its next renewal.
+        // The holder notices at its next renewal.
         return;
       }
     }

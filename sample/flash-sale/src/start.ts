@@ -65,7 +65,7 @@ ${BUYERS} buyers at once for 20 pieces, of goods 2 with the lock and of goods 3 
   curl 'localhost:${first}/goods/{2,3}'`;
 }
 
-/** Prints that an instance has ended by itself. The others go on. */
+/** Prints that an instance has ended by itself. The others continue. */
 async function reportCrash(instance: Instance): Promise<void> {
   const how = await instance.crashed();
   if (how === undefined) return;

@@ -8,7 +8,7 @@ export class AccountService {
     return `account ${id} is paid`;
   }
 
-  // To the letter. A placeholder encodes values: `a b` becomes `a%20b`.
+  // Exactly. A placeholder encodes values: `a b` becomes `a%20b`.
   @Locked((id: string) => `account:${id}`)
   async close(id: string): Promise<string> {
     return `account ${id} is closed`;

@@ -116,7 +116,7 @@ async function commandsRun(): Promise<Readonly<Record<string, number>>> {
 }
 
 describe('the scripts for several locks', () => {
-  it('find out by one command whether all locks are free, and by two whether all can be freed at once', async () => {
+  it('check with one command if all locks are free, with two if all can be freed at once', async () => {
     await redis.flushall();
     const requests = Array.from({ length: 64 }, (_, i) => ({ key: `k${i}`, attempt: i }));
     const shared = { instance: 'a', mode: '', willWait: '0' } as const;

@@ -79,7 +79,7 @@ describe.each([
     const [channel] = await here.channels();
     const release = [value.slice(0, value.lastIndexOf(' ')), '0', '1', '1200', channel.replace(/[^:]*$/, '')];
     expect(await here.admin.eval(scripts.release.lua, 3, ...keysOf(here.key), ...release)).toBe(3);
-    // Its next request goes on where the script has stopped.
+    // Its next request continues where the script has stopped.
     await eventually('it is served', () => Promise.resolve(served.value !== undefined));
     expect(await (await granted).release()).toBe(true);
     expect(await holder.release()).toBe(false);

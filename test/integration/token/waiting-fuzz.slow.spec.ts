@@ -73,7 +73,7 @@ describe('processes that join, leave, are killed or stopped at random', () => {
 
     for (let i = 0; i < 5; i += 1) join();
     const until = machineMs() + RUN_MS;
-    // Two processes at a time have a fault: the other three go on.
+    // Two processes at a time have a fault: the other three continue.
     const troubled = new Set<ChildProcess>();
     const troubles = [1, 2].map(async () => {
       // On a slow machine, processes may need longer to start.

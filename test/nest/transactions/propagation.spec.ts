@@ -92,7 +92,7 @@ const start = (more: RecordedSetUp = {}) => startRecordedApp({ ...setUp, ...more
 const linesOf = ({ log }: TestApp): readonly string[] =>
   log.lines.filter((line) => !/^(requested|extended)/.test(line));
 
-/** Runs a step whose methods stay in the room until they are let go on, one by one. */
+/** Runs a step whose methods stay in the room until they may leave, one by one. */
 async function run(app: TestApp, step: Step, visits = 1): Promise<unknown> {
   const end = step();
   for (let visit = 0; visit < visits; visit += 1) {

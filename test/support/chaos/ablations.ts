@@ -188,7 +188,7 @@ export type AblationName = keyof typeof ablations;
 
 export const ABLATIONS = Object.keys(ablations) as AblationName[];
 
-/** Switches the defence off in this process, for good. */
+/** Switches the defence off in this process, permanently. */
 export async function switchOff(ablation: AblationName): Promise<void> {
   await ablations[ablation]();
 }

@@ -23,7 +23,7 @@ export function canSetWallClocks(tested: string): boolean {
   return false;
 }
 
-/** The clocks of servers cannot be set here. `runSuite` prints it and goes on to the next file. */
+/** The clocks of servers cannot be set here. `runSuite` prints it and continues to the next file. */
 export class NotTestedHereError extends Error {}
 
 /**

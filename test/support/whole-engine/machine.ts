@@ -16,7 +16,7 @@ export interface ClockSettings {
 }
 
 /**
- * The machine of one process: its clock, and its event loop. A paused process runs nothing. When it goes on, it runs
+ * The machine of one process: its clock, and its event loop. A paused process runs nothing. When it continues, it runs
  * the timers that are due before it reads what has arrived, as Node does. A crashed process never runs again.
  */
 export class Machine implements Clock {

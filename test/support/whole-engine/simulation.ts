@@ -46,7 +46,7 @@ interface Process {
 
 /** More events than any run needs. */
 const MANY_EVENTS = 300_000;
-/** How long a run may go on after the last fault, without the time that its callers work. */
+/** How long a run may continue after the last fault, without the time that its callers work. */
 const PATIENCE_MS = 60_000;
 /** The longest rest of a lock after its release, and some requests. */
 const SETTLED_MS = 4_000;

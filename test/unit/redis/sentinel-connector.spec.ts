@@ -104,7 +104,7 @@ async function failoverDuringConnect(Connector: NonNullable<RedisOptions['Connec
 }
 
 describe('a failover that Sentinel announces while a client reconnects', () => {
-  it('ends the attempt for good in ioredis: delete our connector if this test fails', async () => {
+  it('ends the attempt permanently in ioredis: delete our connector if this test fails', async () => {
     const Connector = SentinelConnector as NonNullable<RedisOptions['Connector']>;
     expect(await failoverDuringConnect(Connector)).toBe('Connection is closed.');
   });

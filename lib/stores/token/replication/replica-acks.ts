@@ -35,7 +35,7 @@ interface Confirmation {
   readonly resolve: (confirmed: readonly Confirmed[]) => void;
 }
 
-/** The replies to a batch: one for each lease, and that of WAIT. An error is a reply, too. */
+/** The replies to a batch: one for each lease, and that of WAIT. An error is also a reply. */
 type Replies = readonly unknown[];
 
 /** The name of the only incident: too few replicas have acknowledged a lock. */
@@ -78,7 +78,7 @@ export class ReplicaAcks implements Acks {
 
   open(): void {
     const { connection, state } = this;
-    // The client gives up for good if its retryStrategy says so.
+    // The client gives up permanently if its retryStrategy says so.
     if (state === 'closed' || (state === 'open' && connection.status !== 'end')) return;
     runOutside(() => {
       if (state === 'unopened') this.addListeners();

@@ -33,7 +33,7 @@ const resource = new Resource(task.resource, { fenceOn: task.off !== 'fence', ra
 const looked = (op: string): void => void process.send?.({ kind: 'looked', op } satisfies Report);
 const locks = startLocks(task);
 const leaving = new AbortController();
-/** Whether SIGTERM has come: its callers make no further calls, and those that wait go on. */
+/** Whether SIGTERM has come: its callers make no further calls, and those that wait continue. */
 let isStopping = false;
 const { service } = locks;
 const { callers } = WORKLOADS[task.workload];
@@ -74,7 +74,7 @@ async function shutDown(): Promise<void> {
   isStopping = true;
   visits.go();
   await locks.shutDown();
-  // Work that has outlasted the grace goes on without its lock.
+  // Work that has outlasted the grace continues without its lock.
   await done;
   end();
 }
