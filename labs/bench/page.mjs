@@ -21,8 +21,8 @@ export function costs({ scenarios, machine, date }) {
     `${number(figures.commands.median, 0)} requests, ${number(figures.cpuMs.median, 0)} ms of CPU`;
   const costed = [
     ['acquire and release a free lock', '1', us],
-    ['the same by `using` with `awaitRelease: false`', '1', us, `${OURS}, \`using\`, \`awaitRelease: false\``],
-    ['acquire and release, 100 tasks with a key each', '2', perSecond('locks')],
+    ['the same with `using` and `awaitRelease: false`', '1', us, `${OURS}, \`using\`, \`awaitRelease: false\``],
+    ['acquire and release, 100 tasks with one key each', '2', perSecond('locks')],
     ['from one caller of a busy key to the next, in 4 processes', '4', handoff],
     ['from a release to the grant in another process', '6', ({ figures }) => `${number(figures.ms.median, 2)} ms`],
     ['wait, 100 callers of a process', '5', perSecond('requests')],
@@ -39,8 +39,8 @@ export function costs({ scenarios, machine, date }) {
   const { processor, cores, node, redis } = machine;
   return [
     table(['', 'this library', '`SET NX` by hand'], rows),
-    `Medians on ${processor}, ${cores} cores, Node ${node}, Redis ${redis} on the same machine, ${date}. By hand is ` +
-      'what an application without a library sends: `SET NX`, a script that deletes its own value, and polling every 5 ms. ' +
+    `Medians on ${processor}, ${cores} cores, Node ${node}, Redis ${redis} on the same machine, ${date}. By hand: ` +
+      '`SET NX`, a script that deletes its own value, and polling every 5 ms, without a library. ' +
       '[Beside other libraries](#beside-other-libraries) has more of these measurements.',
   ].join('\n\n');
 }
@@ -48,9 +48,9 @@ export function costs({ scenarios, machine, date }) {
 /** Returns three figures beside the best peer of each: the table of the README. */
 export function headline({ scenarios, machine, date }) {
   const compared = [
-    ['from one of 50 callers of a process to the next', '3', ({ msPerHandoff }) => msPerHandoff.median * 1_000],
-    ['from one of 40 callers of four processes to the next', '4', ({ msPerHandoff }) => msPerHandoff.median * 1_000],
-    ['acquire and release a lock that nobody else wants', '1', ({ us }) => us.median],
+    ['from one of 50 callers in a process to the next', '3', ({ msPerHandoff }) => msPerHandoff.median * 1_000],
+    ['from one of 40 callers in four processes to the next', '4', ({ msPerHandoff }) => msPerHandoff.median * 1_000],
+    ['acquire and release a free lock', '1', ({ us }) => us.median],
   ];
   const rows = compared.map(([what, id, usOf]) => {
     const measured = scenarios.find((scenario) => scenario.id === id).rows.filter((row) => row.figures !== undefined);
