@@ -9,6 +9,8 @@ import { FOREIGN_MS, type Turns, turnsOf } from './turns.js';
 
 /** The line that a loop acquires for: what its next request asks for, and who receives the result. */
 export interface LoopUser {
+  readonly key: string;
+  readonly mode: LockMode;
   /** The resource of the first caller, for errors. Several resources may share a key. */
   readonly resource: string;
   /** The lease of the first caller. */
@@ -67,8 +69,6 @@ export class AcquireLoop implements AttemptListener {
   private outstanding: Attempt | undefined = undefined;
 
   constructor(
-    private readonly key: string,
-    private readonly mode: LockMode,
     private readonly deps: AcquireDeps,
     private readonly user: LoopUser,
   ) {}
@@ -95,17 +95,12 @@ export class AcquireLoop implements AttemptListener {
   }
 
   /** Starts the first attempt, after a yield if this instance has used up its turn. */
-  start(): void {
+  start(now: number): void {
     // A caller that does not wait does not yield.
-    const yieldMs = this.longestYieldMs > 0 ? (this.turns?.yieldBefore(this.key) ?? 0) : 0;
+    const { turns } = this;
+    const yieldMs = turns !== undefined && this.longestYieldMs > 0 ? turns.yieldBefore(this.user.key) : 0;
     if (yieldMs > 0) this.pause(Math.min(yieldMs, this.longestYieldMs));
-    else this.startAttempt();
-  }
-
-  /** Continues with an attempt whose request is on its way. */
-  adopt(attempt: Attempt): void {
-    attempt.moveTo(this);
-    this.state = { kind: 'requesting', attempt };
+    else this.startAttempt(now);
   }
 
   /** Repeats the request at once if it has to join the store's queue now. */
@@ -155,7 +150,7 @@ export class AcquireLoop implements AttemptListener {
 
   /** Repeats the request if it waits to be repeated: at once, or after a yield if it has had a turn. */
   onReleasedByOthers(): void {
-    const yieldMs = this.turns?.yieldAfterOthers(this.key) ?? 0;
+    const yieldMs = this.turns?.yieldAfterOthers(this.user.key) ?? 0;
     if (yieldMs === 0) return this.retryNow();
     if (this.state.kind !== 'waiting') return;
     this.state.timer.cancel();
@@ -173,10 +168,10 @@ export class AcquireLoop implements AttemptListener {
     if (reply.status === 'granted') return this.grantedByReply(attempt, reply);
     const lastReply = attempt.lastReplyOf(reply);
     if (reply.status === 'held') {
-      if (reply.isForeign === true) this.deps.turns?.onOthers(this.key, FOREIGN_MS);
+      if (reply.isForeign === true) this.deps.turns?.onOthers(this.user.key, FOREIGN_MS);
       // If the store has a queue, a refusal by another instance does not prolong the turns: the instances return to the
       // queue.
-      else if (!this.deps.store.capabilities.queue) this.turns?.onOthers(this.key);
+      else if (!this.deps.store.capabilities.queue) this.turns?.onOthers(this.user.key);
       return this.onHeld(attempt, reply, lastReply);
     }
     this.wait(attempt, attempt.backoff(), lastReply, reply.status === 'permits-mismatch' ? 0 : Infinity);
@@ -208,20 +203,20 @@ export class AcquireLoop implements AttemptListener {
     this.state = { kind: 'pausing', timer: this.deps.clock.schedule(pauseMs, () => this.startAttempt()) };
   }
 
-  private startAttempt(): void {
+  private startAttempt(now = this.deps.clock.now()): void {
     if (this.outstanding?.grantedBeforeReply === false) {
-      const { clock, requestTimeoutMs } = this.deps;
-      this.state = { kind: 'blocked', until: clock.now() + requestTimeoutMs };
+      this.state = { kind: 'blocked', until: now + this.deps.requestTimeoutMs };
       return this.user.onBlocked();
     }
-    const attempt = new Attempt(this.deps.nextOwner(), [this.key], this.mode, this.deps, this);
-    this.send(attempt);
+    const { deps, user } = this;
+    const attempt = new Attempt(deps.nextOwner(), [user.key], user.mode, deps, this);
+    this.send(attempt, now);
   }
 
   /** Sends a request, or waits until it may be sent. */
-  private send(attempt: Attempt): void {
+  private send(attempt: Attempt, now?: number): void {
     this.state = { kind: 'requesting', attempt };
-    if (attempt.send(this.user, this.wantsQueue)) return;
+    if (attempt.send(this.user, this.wantsQueue, now)) return;
     this.state = { kind: 'crowded', attempt, timer: attempt.waitToSend(() => this.sendAdmitted(attempt)) };
     this.user.onReply(attempt.crowdedOut(), Infinity);
   }
@@ -288,7 +283,7 @@ export class AcquireLoop implements AttemptListener {
   }
 
   private get turns(): Turns | undefined {
-    return turnsOf(this.deps, this.key, this.mode);
+    return turnsOf(this.deps, this.user.key, this.user.mode);
   }
 
   private get wantsQueue(): boolean {

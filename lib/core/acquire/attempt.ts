@@ -110,7 +110,7 @@ export class Attempt {
     readonly keys: readonly string[],
     private readonly mode: LockMode,
     private readonly deps: AcquireDeps,
-    private listener: AttemptListener,
+    private readonly listener: AttemptListener,
   ) {}
 
   /** Whether a reply is expected. */
@@ -159,11 +159,6 @@ export class Attempt {
     } catch (cause) {
       this.onNotSent(cause);
     }
-  }
-
-  /** From now on, that listener gets the outcomes. */
-  moveTo(listener: AttemptListener): void {
-    this.listener = listener;
   }
 
   /** The local moment from which the last request has no effect. */

@@ -16,8 +16,7 @@ import {
 } from './acquire-errors.js';
 import { AcquireLoop, type LoopUser } from './acquire-loop.js';
 import { type AcquireDeps, READERS_PER_PLACE, type Target, type WaitOptions } from './acquire-options.js';
-import { without } from '../without.js';
-import type { ThinCall } from './thin-call.js';
+import { withItem, without } from '../lists.js';
 import { turnsOf } from './turns.js';
 import { type Waiter, WaiterQueue } from './waiters.js';
 
@@ -73,22 +72,6 @@ export class Line implements LoopUser, OwnershipUser {
     private readonly deps: AcquireDeps,
     private readonly forget: (line: Line) => void,
   ) {}
-
-  /** Takes over the only caller of the key, whose request is on its way. Returns the loop that continues with it. */
-  adoptCall(call: ThinCall): AcquireLoop {
-    const loop = new AcquireLoop(this.key, this.mode, this.deps, this);
-    this.queue.push(call);
-    this.asking = [loop];
-    loop.adopt(call.attempt);
-    return loop;
-  }
-
-  /** Takes over what the only caller of the key has. */
-  adoptOwned(ownership: Ownership): void {
-    ownership.user = this;
-    this.owned = [ownership];
-    this.lastReply = HELD;
-  }
 
   /** Adds a caller, which gets the lock or an error. */
   join(waiter: Waiter, now: number): void {
@@ -257,7 +240,7 @@ export class Line implements LoopUser, OwnershipUser {
     this.leave(loop);
     const ownership = new Ownership(this.key, this.mode, given, now, this.deps, this);
     // Before the caller knows of it.
-    this.owned = [...this.owned, ownership];
+    this.owned = withItem(this.owned, ownership);
     this.lastReply = HELD;
     this.admitFirst(ownership, now);
     if (this.isServedTogether) {
@@ -265,7 +248,7 @@ export class Line implements LoopUser, OwnershipUser {
       while (this.queue.head !== undefined && ownership.isHeld) this.admitFirst(ownership, now);
     }
     // Others may have released more permits.
-    this.ask();
+    this.ask(now);
     this.reviewAll();
     this.lookForOwn();
   }
@@ -303,7 +286,7 @@ export class Line implements LoopUser, OwnershipUser {
   }
 
   onRestEnded(ownership: Ownership, now: number): void {
-    this.closing = [...this.closing, ownership];
+    this.closing = withItem(this.closing, ownership);
     this.end(ownership, now);
   }
 
@@ -319,7 +302,7 @@ export class Line implements LoopUser, OwnershipUser {
     this.owned = without(this.owned, ownership);
     const isAwaited = this.queue.head !== undefined;
     turnsOf(this.deps, this.key, this.mode)?.onReleased(this.key, now - ownership.since, isAwaited);
-    this.ask();
+    this.ask(now);
     this.forgetIfIdle();
   }
 
@@ -347,23 +330,23 @@ export class Line implements LoopUser, OwnershipUser {
     const { wanted } = this;
     // Until the reply, it is not known whether others hold the lock.
     if (head === undefined && running === 0 && wanted > 0) this.forgetLastReply();
-    if (wanted > running) this.ask();
+    if (wanted > running) this.ask(now);
     else this.refuseIfUnavailable();
-    this.review(waiter);
+    this.review(waiter, now);
     if (running === 0 || willWait || !this.queue.willWait) return;
     // Those that are not in the store's queue join it.
     for (const loop of this.asking) loop.onWaiterAdded();
   }
 
   /** Starts the loops that are missing. */
-  private ask(): void {
+  private ask(now: number): void {
     if (this.wanted <= this.asking.length) return;
     this.refuseIfUnavailable();
     while (this.asking.length < this.wanted) {
-      const loop = this.unanswered.at(-1) ?? new AcquireLoop(this.key, this.mode, this.deps, this);
+      const loop = this.unanswered.at(-1) ?? new AcquireLoop(this.deps, this);
       this.unanswered = without(this.unanswered, loop);
-      this.asking = [...this.asking, loop];
-      loop.start();
+      this.asking = withItem(this.asking, loop);
+      loop.start(now);
     }
   }
 
@@ -380,7 +363,7 @@ export class Line implements LoopUser, OwnershipUser {
   /** Removes a loop that has stopped. */
   private leave(loop: AcquireLoop): void {
     this.asking = without(this.asking, loop);
-    if (!loop.isIdle) this.unanswered = [...this.unanswered, loop];
+    if (!loop.isIdle) this.unanswered = withItem(this.unanswered, loop);
   }
 
   /** Stops the loops that nobody waits for: those that were started last, with the last places in the store's queue. */
@@ -399,7 +382,8 @@ export class Line implements LoopUser, OwnershipUser {
     this.forgetIfIdle();
   }
 
-  private forgetIfIdle(): void {
+  /** Ends the line if nothing is left of it. */
+  forgetIfIdle(): void {
     const { asking, owned, closing, unanswered, queue } = this;
     if (asking.length + owned.length + closing.length + unanswered.length + queue.length === 0) this.forget(this);
   }
@@ -432,9 +416,8 @@ export class Line implements LoopUser, OwnershipUser {
   }
 
   /** Rejects a waiter that has waited long enough, or reviews it again when it will have. */
-  private review(waiter: Waiter): void {
+  private review(waiter: Waiter, now = this.deps.clock.now()): void {
     if (!this.queue.has(waiter)) return;
-    const now = this.deps.clock.now();
     const at = this.givesUpAt(waiter, now);
     if (at <= now) this.refuse(waiter, this.errorFor(waiter));
     else waiter.wakeAt(at, now, () => this.review(waiter));

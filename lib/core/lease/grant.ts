@@ -3,7 +3,7 @@ import type { CallDetails } from '../events/call.js';
 import type { LockCallContext } from '../events/tracing.js';
 import type { LockMode } from '../store/lock-store.js';
 import { type Clock, driftOf, type Timer } from '../time/clock.js';
-import { without } from '../without.js';
+import { withItem, without } from '../lists.js';
 import { cutTo, deadlineOf, type Lease, type StoreGrant } from './lease.js';
 import type { Releaser } from './releaser.js';
 
@@ -206,7 +206,7 @@ export class Grant {
 
   /** Adds a hold. */
   join(hold: GrantHold): void {
-    this.holds = this.holds.length === 0 ? [hold] : [...this.holds, hold];
+    this.holds = withItem(this.holds, hold);
     if (!hold.isKept) this.callers += 1;
     if (hold.runsWork) this.workCount += 1;
   }

@@ -1,7 +1,6 @@
 import { AcquireLoop } from '../../../lib/core/acquire/acquire-loop.js';
 import { Line } from '../../../lib/core/acquire/line.js';
 import { MultiAcquire } from '../../../lib/core/acquire/multi-acquire.js';
-import { ThinCall } from '../../../lib/core/acquire/thin-call.js';
 import { Grant, Ownership } from '../../../lib/core/lease/grant.js';
 import { Lifecycle } from '../../../lib/core/lifecycle.js';
 
@@ -33,7 +32,6 @@ export const WATCHED: readonly Watched[] = [
     states: ['idle', 'pausing', 'crowded', 'blocked', 'requesting', 'waiting'],
     events: [
       'start',
-      'adopt',
       'onWaiterAdded',
       'stop',
       'onHandoff',
@@ -43,13 +41,6 @@ export const WATCHED: readonly Watched[] = [
       ...REPLIES,
     ],
     stateOf: ({ state }: AcquireLoop) => state.kind,
-  },
-  {
-    name: 'ThinCall',
-    prototype: ThinCall.prototype,
-    states: ['pending', 'not pending'],
-    events: ['start', ...REPLIES.slice(0, 3)],
-    stateOf: ({ attempt }: ThinCall) => (attempt.isPending ? 'pending' : 'not pending'),
   },
   {
     name: 'MultiAcquire',
@@ -66,7 +57,7 @@ export const WATCHED: readonly Watched[] = [
     events: [
       'join', 'refuse', 'refuseAtOnce', 'refuseOutsiders', 'close', 'onHandoff', 'retryNow', 'onReleasedByOthers',
       'onDisconnected', 'onForceReleased', 'refuseIfUnavailable', 'onGranted', 'onReply', 'onBlocked', 'onIdle', 'passOn',
-      'onOver', 'adoptCall', 'adoptOwned',
+      'onOver',
     ], // prettier-ignore
     stateOf: lineState,
   },
