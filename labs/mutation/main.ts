@@ -15,6 +15,7 @@ const HELP = `npm run mutation -- [options]
   --count <n>        size of the sample, 500 by default
   --seed <n>         of the sample, 30 by default
   --minutes <n>      stops after so many minutes, 60 by default
+  --workers <n>      how many processes of jest run at once, 2 by default. A mutant often waits
   --only <text>      mutants of files whose path contains this, and prints each of them
   --survivors        runs those again that survived
   --fresh            forgets what ran before
@@ -23,7 +24,7 @@ A run that was stopped continues where it was. Each run without --only writes RE
 
 /** The last commit before servers had a clock that the tests own. */
 const BEFORE = '6612c19';
-const BATCH = 40;
+const BATCH = 20;
 const SMALLEST_PART = 3;
 
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
@@ -32,6 +33,7 @@ const { values: options } = parseArgs({
     count: { type: 'string', default: '500' },
     seed: { type: 'string', default: '30' },
     minutes: { type: 'string', default: '60' },
+    workers: { type: 'string', default: '2' },
     only: { type: 'string' },
     survivors: { type: 'boolean', default: false },
     fresh: { type: 'boolean', default: false },
@@ -115,7 +117,7 @@ async function record(): Promise<Notes> {
   const parts = [suites, ...alone.map((file) => [file])];
   const lines = await jest(
     parts.map((part) => ({ id: 0, files: part, isLast: false })),
-    { record: true, ms: {} },
+    { record: true, ms: {}, worker: 0 },
   );
   const all = Object.assign({}, ...lines.map((line) => line.notes ?? {})) as Notes;
   for (const [file, { red }] of Object.entries(all)) if (red !== undefined) say(`  not used: ${file}: ${red}`);
@@ -133,13 +135,16 @@ async function runAll(due: readonly Sampled[]): Promise<void> {
   for (const { by } of verdicts.values()) if (by !== undefined) kills.set(by, (kills.get(by) ?? 0) + 1);
   const ms = Object.fromEntries(files.map((file) => [file, notes[file].ms ?? 0]));
   let left = due;
-  while (left.length > 0 && minutes() < Number(options.minutes)) {
-    const batch = left.slice(0, BATCH);
+  const underWay = new Set<Sampled>();
+  const work = async (worker: number): Promise<void> => {
+    const batch = left.filter((mutant) => !underWay.has(mutant)).slice(0, BATCH);
+    if (batch.length === 0 || minutes() >= Number(options.minutes)) return;
+    for (const mutant of batch) underWay.add(mutant);
     const runs = batch.flatMap(({ id, key }) => {
       const parts = partsOf(filesFor(id), kills);
       return parts.map((part, i) => ({ id, key, files: part, isLast: i === parts.length - 1 }));
     });
-    const lines = await jest([...runs, { id: 0, files: [], isLast: true }], { record: false, ms });
+    const lines = await jest([...runs, { id: 0, files: [], isLast: true }], { record: false, ms, worker });
     const control = lines.find((line) => line.control !== undefined)?.control;
     const ran = lines.filter(({ id }) => id !== undefined && id > 0);
     if (control !== undefined && control !== 'green')
@@ -165,8 +170,11 @@ async function runAll(due: readonly Sampled[]): Promise<void> {
       keep({ key, verdict: 'survived', before: false });
       left = left.filter((mutant) => mutant.key !== key);
     }
+    for (const mutant of batch) underWay.delete(mutant);
     tell(due.length - left.length, due.length);
-  }
+    await work(worker);
+  };
+  await Promise.all(Array.from({ length: Number(options.workers) }, (_, worker) => work(worker)));
 }
 
 function keep(verdict: Verdict): void {
@@ -222,23 +230,29 @@ function partsOf(chosen: readonly string[], kills: ReadonlyMap<string, number>):
 /** Runs parts by one process of jest, and returns what they reported. */
 async function jest(
   runs: readonly Run[],
-  more: { readonly record: boolean; readonly ms: Readonly<Record<string, number>> },
+  {
+    record,
+    ms,
+    worker,
+  }: { readonly record: boolean; readonly ms: Readonly<Record<string, number>>; readonly worker: number },
 ): Promise<readonly Line[]> {
-  rmSync(join(tree.folder, 'mutation'), { recursive: true, force: true });
+  const folder = `mutation/${worker}`;
+  rmSync(join(tree.folder, folder), { recursive: true, force: true });
   const named = Object.fromEntries(runs.map((run, i) => [String(i).padStart(4, '0'), run]));
-  const results = join(tree.folder, 'mutation/results.jsonl');
+  const [plan, results] = ['plan.json', 'results.jsonl'].map((name) => join(tree.folder, folder, name));
   for (const name of Object.keys(named)) {
-    tree.write(`mutation/${name}.ts`, `require('../test/suites/run-suite.ts').runFiles(globalThis.mutantFiles);\n`);
+    const text = `require('../../test/suites/run-suite.ts').runFiles(globalThis.mutantFiles);\n`;
+    tree.write(`${folder}/${name}.ts`, text);
   }
-  tree.write('mutation/plan.json', JSON.stringify({ results, runs: named, ...more }));
+  writeFileSync(plan, JSON.stringify({ results, runs: named, record, ms }));
   const child = spawn(
     process.execPath,
     ['node_modules/jest/bin/jest.js', '--config', 'labs/mutation/jest.config.cjs', '--runInBand'],
     {
       cwd: tree.folder,
-      env: { ...process.env, MUTATION_PLAN: join(tree.folder, 'mutation/plan.json') },
+      env: { ...process.env, MUTATION_PLAN: plan },
       stdio: ['ignore', 'ignore', 'pipe'],
-      timeout: more.record ? undefined : Math.ceil(Math.max(1, Number(options.minutes) - minutes()) * 60_000),
+      timeout: record ? undefined : Math.ceil(Math.max(1, Number(options.minutes) - minutes()) * 60_000),
       killSignal: 'SIGKILL',
     },
   );
