@@ -132,7 +132,10 @@ describe('a client that collects its commands', () => {
     expect(await prefixed.run('evalsha', 'known', ['one', 'two'], ['arg'])).toBe('7');
     expect(server.received.at(-1)).toBe('evalsha known 2 app:one app:two arg');
     expect(prefixed.keyPrefix).toBe('app:');
-    const hasty = new IoredisServer(await connected({ commandTimeout: 30 }));
+    // Connecting takes any time.
+    const client = await connected();
+    client.options.commandTimeout = 30;
+    const hasty = new IoredisServer(client);
     await expect(hasty.run('evalsha', 'unanswered', ['key'], [])).rejects.toThrow('Command timed out');
     const offline = new IoredisServer(collecting({ enableOfflineQueue: false, lazyConnect: true }));
     await expect(offline.run('evalsha', 'known', ['key'], [])).rejects.toThrow('enableOfflineQueue');
