@@ -1,5 +1,5 @@
-import { type Found, hex } from './quint.js';
-import type { Rule } from './rules.js';
+import type { Found } from './quint.js';
+import type { Rule, RuleRun } from './rules.js';
 
 /** How many traces the specification accepts. */
 export interface TraceCount {
@@ -12,14 +12,10 @@ export interface TraceCount {
   readonly isSame?: boolean;
 }
 
-/** What came of a specification without a rule. */
+/** What the run of a rule shows. */
 export interface Removal {
   readonly rule: Rule;
-  /** The kind of faults in these runs. */
-  readonly kind: number;
-  readonly found: Found | undefined;
-  /** How many random runs looked for it. */
-  readonly samples: number;
+  readonly run: RuleRun;
 }
 
 /** What `npm run spec` has found. */
@@ -34,23 +30,10 @@ export interface Results {
   readonly removed: readonly Removal[];
 }
 
-/** Why no invariant breaks without a rule. */
-export const NOTHING: Readonly<Record<string, string>> = {};
-
-/** The kinds of faults of `explore.qnt`. */
-const FAULTS: readonly string[] = [
-  'all',
-  'crashes',
-  'lost subscriptions',
-  'lost connections',
-  'callers who leave',
-  'lost messages',
-  'repeated messages',
-  'releases by force',
-  'failovers',
-  'forged messages',
-  'lost requests, restarts without data',
-];
+/** Returns whether a run shows what its rule is for. */
+export function isShown({ passes, breaks }: RuleRun): boolean {
+  return passes && breaks;
+}
 
 /** Returns RESULTS.md. */
 export function resultsOf(results: Results): string {
@@ -81,11 +64,12 @@ no step of that is wrong: \`progress\` is for that, in the table below (instance
 
 ## The rules, taken out one by one
 
-The line of \`token.qnt\` is replaced by what the comment \`without:\` says, or goes. Quint then runs it from the seed.
-The runs have faults of that kind only, at most six. ${seconds.removals} s.
+\`rules.qnt\` has a run for each rule. With the rule, an invariant holds at the end of the run. Then the line of
+\`token.qnt\` is replaced with what the comment \`without:\` says, or goes. Now the same run breaks the invariant.
+${seconds.removals} s.
 
-| rule | line | broken invariant | steps | seed | faults |
-| --- | --- | --- | --- | --- | --- |
+| rule | line | broken invariant | steps of the run |
+| --- | --- | --- | --- |
 ${removed.map(removalOf).join('\n')}
 `;
 }
@@ -96,12 +80,9 @@ function rowOf({ name, traces, events, accepted, exchanges, isSame }: TraceCount
   return `| ${name} | ${count(traces)} | ${count(events)} | ${count(accepted)} | ${count(traces - accepted)} | ${redis} |`;
 }
 
-function removalOf({ rule, kind, found, samples }: Removal): string {
-  const words = `**${rule.id}** ${rule.words} \`${rule.formula.replaceAll('|', '\\|')}\``;
-  if (found === undefined)
-    return `| ${words} | ${rule.line} | none in ${count(samples)} runs. ${NOTHING[rule.id] ?? ''} | | | ${FAULTS[kind]} |`;
-  const { steps, seed } = found;
-  return `| ${words} | ${rule.line} | ${named(found)} | ${steps} | \`${hex(seed)}\` | ${FAULTS[kind]} |`;
+function removalOf({ rule: { id, words, line, formula }, run }: Removal): string {
+  const broken = isShown(run) ? `\`${run.invariant}\`` : '**the run does not show it**';
+  return `| **${id}** ${words} \`${formula.replaceAll('|', '\\|')}\` | ${line} | ${broken} | ${run.steps} |`;
 }
 
 function named({ invariants }: Found): string {

@@ -1,7 +1,7 @@
 // The rules of token.qnt: each is one line below a comment with ⚠.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { HERE, inFolder } from './quint.js';
+import { HERE, inFolder, quint } from './quint.js';
 
 /** A rule of the specification. */
 export interface Rule {
@@ -34,10 +34,48 @@ export function rulesOf(text: string): readonly Rule[] {
   });
 }
 
-/** Calls `use` with the file that explores the specification without a rule, with faults of one kind. */
-export function withoutRule<T>({ line, without }: Rule, kind: number, use: (file: string) => Promise<T>): Promise<T> {
-  const lines = readFileSync(join(HERE, 'token.qnt'), 'utf8').split('\n');
-  const text = lines.with(line - 1, without).join('\n');
-  const runs = readFileSync(join(HERE, 'explore.qnt'), 'utf8').replace('KINDS = 0.to(10)', `KINDS = Set(${kind})`);
-  return inFolder({ 'token.qnt': text, 'explore.qnt': runs }, (folder) => use(join(folder, 'explore.qnt')));
+/** A run of `rules.qnt`. */
+export interface RuleRun {
+  /** The invariant that it expects in the end. */
+  readonly invariant: string;
+  readonly steps: number;
+  /** Whether it passes with the rule, and breaks the invariant without it. */
+  readonly passes: boolean;
+  readonly breaks: boolean;
+}
+
+/** Runs what `rules.qnt` has for a rule, with the rule and without it. */
+export async function runOf({ id, line, without }: Rule): Promise<RuleRun> {
+  const token = readFileSync(join(HERE, 'token.qnt'), 'utf8');
+  const runs = readFileSync(join(HERE, 'rules.qnt'), 'utf8');
+  const name = id.replace('.', '_');
+  const [, body] = runs.split(`  run ${name} =`);
+  const invariant = /\.expect\((\w+)\)/.exec(body ?? '')?.[1];
+  if (invariant === undefined) throw new Error(`rules.qnt has no run ${name} that expects an invariant`);
+  const tested = (text: string): Promise<{ readonly output: string; readonly steps: number }> => {
+    return inFolder({ 'token.qnt': text, 'rules.qnt': runs }, async (folder) => {
+      const args = ['--backend', 'typescript', '--max-samples', '1', '--main', 'rules', '--match', `^${name}$`];
+      const { output } = await quint('test', join(folder, 'rules.qnt'), ...args, '--out-itf', join(folder, 'run.json'));
+      const trace = join(folder, 'run.json');
+      if (!existsSync(trace)) return { output, steps: 0 };
+      const { states } = JSON.parse(readFileSync(trace, 'utf8')) as { readonly states: readonly unknown[] };
+      return { output, steps: states.length - 1 };
+    });
+  };
+  const [whole, broken] = [
+    await tested(token),
+    await tested(
+      token
+        .split('\n')
+        .with(line - 1, without)
+        .join('\n'),
+    ),
+  ];
+  // QNT508: what a run expects is false. A step that cannot be taken has another code.
+  return {
+    invariant,
+    steps: whole.steps,
+    passes: /1 passing/.test(whole.output) && !/\d failed/.test(whole.output),
+    breaks: /1 failed/.test(broken.output) && broken.output.includes('QNT508'),
+  };
 }

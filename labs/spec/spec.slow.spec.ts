@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { Samples } from '../../test/support/model-checker/exchange.js';
 import { noOwnerCheck } from '../../test/support/model-checker/broken.js';
 import { explore, HERE, isInstalled } from './quint.js';
+import { isShown } from './results.js';
+import { rulesOf, runOf } from './rules.js';
 import { acceptedOf, record } from './traces.js';
 
 const MISSING = 'Quint is not installed: npm ci --prefix labs/spec --ignore-scripts';
@@ -23,6 +26,18 @@ describe('the specification', () => {
     'holds in random runs',
     onQuint(async () => {
       expect(await explore(`${HERE}explore.qnt`, { samples: 20, steps: 80, seed: 2 })).toBeUndefined();
+    }),
+    LIMIT_MS,
+  );
+
+  it(
+    'breaks an invariant without any of its rules',
+    onQuint(async () => {
+      const rules = rulesOf(readFileSync(`${HERE}token.qnt`, 'utf8'));
+      const without: string[] = [];
+      for (const rule of rules) if (!isShown(await runOf(rule))) without.push(rule.id);
+      expect(without).toEqual([]);
+      expect(rules).toHaveLength(24);
     }),
     LIMIT_MS,
   );

@@ -28,7 +28,7 @@ const SCENARIO: Scenario = {
 /** The actions of `accept.qnt`, by their numbers. */
 const ACTIONS = [
   '', 'arrives', 'asks', 'asksAgain', 'givesUp', 'leaves', 'runs', 'getsReply', 'receives', 'renews', 'ends', 'loses',
-  'passesOn', 'releasesAgain', 'subscribes', 'passes', 'crashes', 'losesMessage', 'losesRequest', 'losesConnection',
+  'passesOn', 'releasesAgain', 'subscribes', 'elapses', 'crashes', 'losesMessage', 'losesRequest', 'losesConnection',
   'losesSubscription', 'forces', 'sees',
 ] as const; // prettier-ignore
 
@@ -80,7 +80,7 @@ class Recorder {
     const remaining = new Set(world.leftovers.flatMap(({ requests }) => requests));
     const gone = leftovers.filter((request) => !remaining.has(request));
     const clock = lastToken + SCENARIO.maxLocalPasses + 1;
-    if (label.endsWith('ms pass')) this.add('passes', ms(Number(/^[\d.]+/.exec(label)?.[0])));
+    if (label.endsWith('ms pass')) this.add('elapses', ms(Number(/^[\d.]+/.exec(label)?.[0])));
     else if (label.endsWith('by force')) this.add('forces', clock);
     else if (/never runs/.test(label)) this.lose(gone);
     else if (/closed connection/.test(label)) this.runLeftover(gone[0], remaining, clock);
@@ -98,7 +98,7 @@ class Recorder {
     const hold = process.holds.at(0);
     if (label.endsWith('runs on the server')) {
       const [request, ...others] = before.requests;
-      this.add('runs', this.isTwice(request, others), clock, ...this.nameOf(request));
+      this.add('runs', this.isTwice(request, others), clock, handoffOf(request), ...this.nameOf(request));
     } else if (label.endsWith('gets a reply')) {
       const others = before.replies.slice(1);
       const isTwice = others.some((other) => this.nameOfReply(other) === this.nameOfReply(reply));
@@ -194,7 +194,7 @@ class Recorder {
   }
 
   private runLeftover(request: Request, others: ReadonlySet<Request>, clock: number): void {
-    this.add('runs', this.isTwice(request, [...others]), clock, ...this.nameOf(request));
+    this.add('runs', this.isTwice(request, [...others]), clock, handoffOf(request), ...this.nameOf(request));
   }
 
   private isTwice(request: Request, others: readonly Request[]): number {
@@ -261,6 +261,11 @@ function replyOf({ request, body }: Reply): number {
 
 function kindOf({ verb, sender }: Request): string {
   return sender === 'a check' ? 'check' : verb;
+}
+
+/** Returns the lease with which a release hands the lock on. */
+function handoffOf({ verb, body }: Request): number {
+  return verb === 'release' ? ms(body.handoffMs) : 0;
 }
 
 function indexOf(owner: string): number {
