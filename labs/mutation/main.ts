@@ -117,7 +117,7 @@ async function record(): Promise<Notes> {
   const parts = [suites, ...alone.map((file) => [file])];
   const lines = await jest(
     parts.map((part) => ({ id: 0, files: part, isLast: false })),
-    { record: true, ms: {}, worker: 0 },
+    { record: true, ms: {} },
   );
   const all = Object.assign({}, ...lines.map((line) => line.notes ?? {})) as Notes;
   for (const [file, { red }] of Object.entries(all)) if (red !== undefined) say(`  not used: ${file}: ${red}`);
@@ -144,7 +144,7 @@ async function runAll(due: readonly Sampled[]): Promise<void> {
       const parts = partsOf(filesFor(id), kills);
       return parts.map((part, i) => ({ id, key, files: part, isLast: i === parts.length - 1 }));
     });
-    const lines = await jest([...runs, { id: 0, files: [], isLast: true }], { record: false, ms, worker });
+    const lines = await jest([...runs, { id: 0, files: [], isLast: true }], { record: false, ms }, worker);
     const control = lines.find((line) => line.control !== undefined)?.control;
     const ran = lines.filter(({ id }) => id !== undefined && id > 0);
     if (control !== undefined && control !== 'green')
@@ -230,29 +230,26 @@ function partsOf(chosen: readonly string[], kills: ReadonlyMap<string, number>):
 /** Runs parts by one process of jest, and returns what they reported. */
 async function jest(
   runs: readonly Run[],
-  {
-    record,
-    ms,
-    worker,
-  }: { readonly record: boolean; readonly ms: Readonly<Record<string, number>>; readonly worker: number },
+  more: { readonly record: boolean; readonly ms: Readonly<Record<string, number>> },
+  worker = 0,
 ): Promise<readonly Line[]> {
   const folder = `mutation/${worker}`;
   rmSync(join(tree.folder, folder), { recursive: true, force: true });
   const named = Object.fromEntries(runs.map((run, i) => [String(i).padStart(4, '0'), run]));
-  const [plan, results] = ['plan.json', 'results.jsonl'].map((name) => join(tree.folder, folder, name));
+  const [planned, results] = ['plan.json', 'results.jsonl'].map((name) => join(tree.folder, folder, name));
   for (const name of Object.keys(named)) {
     const text = `require('../../test/suites/run-suite.ts').runFiles(globalThis.mutantFiles);\n`;
     tree.write(`${folder}/${name}.ts`, text);
   }
-  writeFileSync(plan, JSON.stringify({ results, runs: named, record, ms }));
+  writeFileSync(planned, JSON.stringify({ results, runs: named, ...more }));
   const child = spawn(
     process.execPath,
     ['node_modules/jest/bin/jest.js', '--config', 'labs/mutation/jest.config.cjs', '--runInBand'],
     {
       cwd: tree.folder,
-      env: { ...process.env, MUTATION_PLAN: plan },
+      env: { ...process.env, MUTATION_PLAN: planned },
       stdio: ['ignore', 'ignore', 'pipe'],
-      timeout: record ? undefined : Math.ceil(Math.max(1, Number(options.minutes) - minutes()) * 60_000),
+      timeout: more.record ? undefined : Math.ceil(Math.max(1, Number(options.minutes) - minutes()) * 60_000),
       killSignal: 'SIGKILL',
     },
   );

@@ -32,6 +32,16 @@ describe('maxWaiting', () => {
     expect(keptBy(locks)).toBe(0);
   });
 
+  it('keeps nothing of a reader whose signal fails', async () => {
+    const { locks } = faultyLocks();
+    const fail = (): never => {
+      throw new Error('closed');
+    };
+    const signal = { aborted: false, addEventListener: fail, removeEventListener: fail } as unknown as AbortSignal;
+    await expect(locks.acquire('goods:300', { mode: 'shared', signal })).rejects.toThrow('closed');
+    expect(keptBy(locks)).toBe(0);
+  });
+
   it('is an option of the module and of a call, and Infinity means no limit', async () => {
     const { locks } = faultyLocks({ maxWaiting: 2 });
     await locks.acquire('goods:300');
