@@ -156,7 +156,9 @@ export class LockRuntime {
     this.parts.engine.beginShutdown();
   }
 
-  /** Waits for the calls and holds that there are, at most `shutdownGraceMs`. Later calls are served meanwhile. */
+  /**
+   * Waits for the calls and holds that there are, at most `shutdownGraceMs`. Later calls are served until it resolves.
+   */
   settle(): Promise<void> {
     const { engine, options } = this.parts;
     return engine.settle(options.shutdownGraceMs);

@@ -78,8 +78,8 @@ export class LockService {
    *
    * The lease, `maxHoldMs` and `minHoldMs` of each lock count from its own grant.
    *
-   * Multi-locks cannot deadlock each other, unless they are acquired while already holding another lock. Acquire all of
-   * them at once instead.
+   * Multi-locks cannot deadlock each other, unless the caller already holds another lock. Acquire all of them at once
+   * instead.
    *
    * @throws {LockLostError} if a lock was lost while waiting for another.
    * @throws what acquiring one lock throws.
@@ -236,7 +236,7 @@ export class LockService {
     let ownAt = engine.now();
     for await (const { key, state } of engine.list({ pattern, selects, count })) {
       const now = engine.now();
-      // The caller may take long between two steps.
+      // The caller may pause for long between two steps.
       if (now - ownAt > OWN_CALLS_MS) [own, ownAt] = [engine.callsByKey(), now];
       const resource = resourceOf(key) as string;
       yield this.describe({ resource, key }, state, own.get(key));
@@ -266,7 +266,7 @@ export class LockService {
    *
    * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
    * false if the hold ended by itself at the same moment.
-   * @throws {LockConfigError} if an option is not allowed, or the store cannot do it.
+   * @throws {LockConfigError} if an option is not allowed, or the store cannot release by force.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request. The hold may still have
    * ended.
    */
@@ -285,8 +285,8 @@ export class LockService {
   }
 
   /**
-   * Whether the application has begun to shut down. For a readiness check: requests are still served, and a balancer
-   * should send no further ones. True from Nest's `onModuleDestroy` phase on, and never false again.
+   * Whether the application has begun to shut down. For a readiness check: requests are still served, and the load
+   * balancer should send no more. True from Nest's `onModuleDestroy` phase on, and never false again.
    */
   get isShuttingDown(): boolean {
     return this.engine.isShuttingDown;
@@ -306,7 +306,7 @@ export class LockService {
    *
    * @returns the hold, for its `signal` and its `fencingToken`.
    * @throws {LockNotHeldError} if the caller does not run under the lock, or if it only shares it and `mode` is not
-   * `shared`. The hold of `acquire` is not in the caller's context: call `lock.assertHeld()` of that.
+   * `shared`. The hold of `acquire` is not in the caller's context: call `assertHeld()` on that lock.
    * @throws {LockLostError} if the lock was lost.
    */
   assertHeld(resource: string, options: AssertHeldOptions = {}): Lock {

@@ -22,7 +22,7 @@ import { checkAt, defaultsOf, optionsAt } from './options/option-table.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 
 /**
- * The options of `RedisLockModule` that Nest needs before it creates providers: beside the others in `forRoot()`, and
+ * The options of `RedisLockModule` that Nest needs before it creates providers: next to the others in `forRoot()`, and
  * outside of the factory in `forRootAsync()`.
  *
  * @publicApi
@@ -35,7 +35,7 @@ export interface RedisLockModuleExtras {
    */
   readonly name?: string | undefined;
   /**
-   * Makes `LockService` available in every module, without importing this one there.
+   * Makes `LockService` available in every module, without an import of this one.
    *
    * @default true
    */

@@ -43,7 +43,7 @@ export interface RedisLockOptionsFactory {
 
 /**
  * The options of `RedisLockModule.forRootAsync()`: `useFactory` with `inject`, `useClass`, or `useExisting`. `name` is
- * beside them, because it is part of the injection token.
+ * next to them, because it is part of the injection token.
  *
  * @publicApi
  */
@@ -91,7 +91,7 @@ export class RedisLockModule
    *
    * @throws {LockConfigError} at once if the options are not an object, or `name` or `isGlobal` is not allowed. At the
    * start of the application, if another option is not allowed or the store does not support it, or if `checks.server`
-   * is `error` and a server is unfit for locks.
+   * is `error` and a server is unsuitable for locks.
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras = {}): DynamicModule {
     return super.forRoot(copyModuleOptions('RedisLockModule.forRoot()', options));

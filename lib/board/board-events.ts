@@ -26,7 +26,7 @@ export interface LostLock {
   readonly reason: string | undefined;
   readonly method: string | undefined;
   readonly label: string | undefined;
-  /** In milliseconds since 1970, by the clock of this machine. */
+  /** In milliseconds since 1970, on the clock of this machine. */
   readonly at: number;
 }
 

@@ -10,7 +10,10 @@ import { instanceName } from '../options/instance-name.js';
  */
 export interface LockBoardRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** `http` or `https`, as the framework reports it. Behind a proxy, this needs its option to trust the proxy. */
+  /**
+   * `http` or `https`, as the framework reports it. Behind a proxy, this needs the framework's option to trust the
+   * proxy.
+   */
   readonly protocol?: string | undefined;
   /** The remote address. */
   readonly ip?: string | undefined;
@@ -37,9 +40,9 @@ export interface RedisLockBoardModuleExtras {
    */
   readonly guards?: readonly (Type<CanActivate> | CanActivate)[] | undefined;
   /**
-   * `true`: the board has no guard of its own. Only if something else denies access, such as a global guard or
-   * a proxy, and on a developer's machine. Not together with `guards`. Requests to a host name other than localhost are
-   * refused, unless `hosts` has it.
+   * `true`: the board has no guard of its own. Only if something else denies access, such as a global guard or a proxy,
+   * and on a developer's machine. Not together with `guards`. Requests to a host name other than localhost are refused,
+   * unless `hosts` contains it.
    *
    * @default false
    */

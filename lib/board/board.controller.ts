@@ -70,7 +70,7 @@ class LockBoardRoutes {
     if (problem !== undefined) return refuse(response, 403, problem);
     const release = releaseOf(request.body);
     if (release === undefined) {
-      return refuse(response, 400, 'The body is { "resource": "goods:300", "token": 17 }. The token may be missing.');
+      return refuse(response, 400, 'The body must be { "resource": "goods:300", "token": 17 }, or omit the token.');
     }
     try {
       const released = await this.board.release({ ...release, caller: callerOf(request, this.options.who) });

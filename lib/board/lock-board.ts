@@ -105,7 +105,7 @@ export class LockBoard {
       const isOther = isShared && (await this.source.isExclusive(resource));
       const options = token === undefined ? {} : { ifToken: token };
       const released = !isOther && (await this.source.forceRelease(resource, options));
-      const outcome = released ? 'was released by force' : 'was not released by force, because it is held no more';
+      const outcome = released ? 'was released by force' : 'was not released by force, because it is no longer held';
       this.logger.warn(`${what} ${outcome}: requested on the board by ${caller}.`);
       return released;
     } catch (error) {

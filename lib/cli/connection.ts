@@ -38,7 +38,7 @@ const NO_CONNECTION =
 /**
  * Connects to Redis and waits until it accepts commands.
  *
- * @throws CliError that says what to change, after `timeoutMs` at the latest.
+ * @throws CliError that says what to change, within `timeoutMs`.
  */
 export async function connectTo(target: RedisTarget, timeoutMs: number, clock: Clock): Promise<OwnRedis> {
   const opened = openAddress(target.redis, clock);

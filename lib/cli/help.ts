@@ -126,9 +126,9 @@ export type CommandName = keyof typeof COMMANDS;
 const DETAILS = `
 Where Redis is:
   redis://user:password@host:6379/0               one server
-  rediss://host:6379                              the same by TLS
-  redis-cluster://host:7000,host:7001             a cluster, by some of its nodes. By TLS: rediss-cluster://
-  redis-sentinel://host:26379,host:26379/master   by Sentinels and the name of the master. By TLS: rediss-sentinel://
+  rediss://host:6379                              the same over TLS
+  redis-cluster://host:7000,host:7001             a cluster, given some of its nodes. Over TLS: rediss-cluster://
+  redis-sentinel://host:26379,host:26379/master   the named master, through Sentinels. Over TLS: rediss-sentinel://
   /run/redis.sock                                 a socket
 
 Environment:

@@ -157,8 +157,8 @@ export class LockTimeoutError extends LockError {
    */
   readonly heldBy: string | undefined;
   /**
-   * How long that instance has had the lock, in milliseconds. Its own callers may have passed the lock on
-   * meanwhile. Undefined if the store does not know it, as for a shared lock.
+   * How long that instance has had the lock, in milliseconds. Its own callers may have passed the lock on since.
+   * Undefined if the store does not know it, as for a shared lock.
    */
   readonly heldForMs: number | undefined;
   /** How many hold the lock, if they share it. Undefined for an exclusive lock, and if the store does not know it. */
@@ -205,8 +205,8 @@ export class LockLostError extends LockError {
 }
 
 /**
- * Thrown by `LockService.assertHeld()` if the caller does not run under the lock, or only shares it. A mistake of the
- * program: the work was called without the lock that it needs.
+ * Thrown by `LockService.assertHeld()` if the caller does not run under the lock, or only shares it. A programming
+ * error: the work was called without the lock that it needs.
  *
  * @publicApi
  */
@@ -287,14 +287,14 @@ export interface LockKeyPlaceholder {
 }
 
 /**
- * What a client has sent that cannot form a key.
+ * What a client sent that cannot form a key.
  *
  * @publicApi
  */
 export interface LockKeyInput {
   /** The part of the request. `payload` is a message, `argument` one of a GraphQL field. */
   readonly in: 'path' | 'query' | 'header' | 'cookie' | 'host' | 'body' | 'payload' | 'argument';
-  /** The name that the client knows: `id`, `order.id`. Undefined for all of that part. */
+  /** The name that the client knows: `id`, `order.id`. Undefined if the whole part is meant. */
   readonly name: string | undefined;
   /** What is wrong, as a sentence without a subject: `is missing`. Never contains the value. */
   readonly problem: string;
@@ -304,7 +304,7 @@ export interface LockKeyInput {
 export interface LockKeyDetails extends LockErrorDetails {
   /** The placeholder whose value cannot form a key. */
   readonly placeholder?: LockKeyPlaceholder | undefined;
-  /** What the client has sent for it. */
+  /** What the client sent for it. */
   readonly input?: LockKeyInput | undefined;
 }
 
@@ -318,7 +318,7 @@ export class LockKeyError extends LockError {
   readonly code = 'LOCK_KEY';
   /** The placeholder whose value cannot form a key. Undefined if the error is not about one. */
   readonly placeholder: LockKeyPlaceholder | undefined;
-  /** What the client of a handler has sent for it. Undefined if the value came from the program. */
+  /** What the client of a handler sent for it. Undefined if the value came from the program. */
   readonly input: LockKeyInput | undefined;
 
   constructor(message: string, details: LockKeyDetails = {}) {
@@ -375,8 +375,8 @@ export class LockConfigError extends LockError {
 
 /**
  * Thrown by a fence of `nestjs-redis-lock/fence` if it refuses a fencing token. A later holder has written, or the
- * fence cannot rule that out. Nothing was written, unless the client has repeated a write whose
- * reply was lost. Repeat the work under a new lock, from its first read on.
+ * fence cannot rule that out. Nothing was written, unless the client repeated a write whose reply was lost. Repeat the
+ * work under a new lock, from its first read on.
  *
  * @publicApi
  */

@@ -347,8 +347,8 @@ export class LockEngine {
   }
 
   /**
-   * Waits for all calls that have been made so far, and for the end of their holds. Later calls are served meanwhile.
-   * After `graceMs` milliseconds it does what {@link close} does, even if the wait ended earlier.
+   * Waits for all calls that have been made so far, and for the end of their holds. Later calls are served until it
+   * resolves. After `graceMs` milliseconds it does what {@link close} does, even if the wait ended earlier.
    */
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();

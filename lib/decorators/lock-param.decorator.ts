@@ -8,8 +8,8 @@ const LOCK_PARAMS = 'nestjs-redis-lock:params';
 
 /**
  * Names a parameter for the templates of `@Locked`: `buy(@LockParam('id') goodsId: string)` under
- * `@Locked('goods:<id>')`. This name comes before the names of other decorators and of the source. Minifiers cannot
- * change it.
+ * `@Locked('goods:<id>')`. This name takes precedence over the names from other decorators and from the source.
+ * Minifiers cannot change it.
  *
  * @throws {LockKeyError} at decoration, if no placeholder can contain the name, if two parameters have the same name,
  * or on a parameter of a constructor.

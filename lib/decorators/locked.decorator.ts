@@ -138,8 +138,8 @@ export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod
  *
  * The method returns a promise, unless its declared return type is an Observable.
  *
- * @param resource a template, a list of templates, or a function that returns the resource of the arguments.
- * @throws {LockKeyError} at decoration, if a template has a mistake or a name that cannot be bound. At the call, if an
+ * @param resource a template, a list of templates, or a function that returns the resource for the arguments.
+ * @throws {LockKeyError} at decoration, if a template is invalid or has a name that cannot be bound. At the call, if an
  * argument cannot form a key: undefined, an object, an empty array.
  * @throws {LockConfigError} at decoration, for options that are not allowed, and on a static method, an accessor, a
  * generator or a second `@Locked`.

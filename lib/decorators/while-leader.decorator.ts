@@ -54,12 +54,12 @@ const resourceRule: OptionRule = {
  * lock. The first call comes when the application has started, after all `onModuleInit` hooks. The method must end soon
  * after the signal has aborted: the lock is released, and this process campaigns again, when it has settled.
  *
- * If the method returns, this process leads on without it, and calls it again in its next term. If it throws, the error
- * is logged and this process steps down. Call it yourself, and it runs without a leadership.
+ * If the method returns, this process keeps leading without it, and calls it again in its next term. If it throws, the
+ * error is logged and this process steps down. A direct call of the method runs it without a leadership.
  *
  * @throws {LockConfigError} at decoration, if the resource or an option is not allowed, and on a static method, an
  * accessor, a generator or a second `@WhileLeader`. When the application starts, if the class is request-scoped or
- * transient, if its module sees no `LockService`, or if the resource cannot form a key.
+ * transient, if its module has no access to a `LockService`, or if the resource cannot form a key.
  *
  * @publicApi
  */

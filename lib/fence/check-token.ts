@@ -24,7 +24,7 @@ export function staleOpen(resource: string, token: number): StaleFenceError {
 export function staleWrite(resource: string, token: number): StaleFenceError {
   return new StaleFenceError(
     `The write to ${resource} with token ${token} was refused: a later holder has opened its fence since, ` +
-      'or it was not opened with this token, or not kept.',
+      'or it was not opened with this token, or it was lost.',
     { resource },
   );
 }

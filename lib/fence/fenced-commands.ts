@@ -99,7 +99,7 @@ export function commandsOf(write: unknown): readonly FencedCommand[] | undefined
   try {
     if (!Array.isArray(write)) return undefined;
     ({ length } = write);
-    // `Array.from` visits holes, too.
+    // `Array.from` also visits holes.
     if (length <= MAX_COMMANDS) return Array.from(write as readonly FencedCommand[]);
   } catch (cause) {
     const problem = `cannot be read (${messageOf(cause)})`;

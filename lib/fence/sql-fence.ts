@@ -66,7 +66,7 @@ export class SqlFence {
 
   /**
    * Opens the fence for a token. From now on `write` accepts only this token, until a higher one opens the fence. Call
-   * it before the first read, best in its own transaction. In the transaction that reads, it must be the first
+   * it before the first read, preferably in its own transaction. In the transaction that reads, it must be the first
    * statement. May be repeated with the same token.
    *
    * @throws {StaleFenceError} if a higher token has opened the fence, which belongs to a later holder.

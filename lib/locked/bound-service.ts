@@ -28,7 +28,7 @@ export function serviceOf({ name, service }: LockedMethod, instance: unknown): L
   refuseOtherVersion(found);
   throw new LockConfigError(
     `${name} is @Locked, but LockService was replaced by something that is not a lock service: ${kindOf(found)}. ` +
-      `Replace it by createTestLocks(), or use withMemoryLocks(Test.createTestingModule(…)), ` +
+      `Replace it with createTestLocks(), or use withMemoryLocks(Test.createTestingModule(…)), ` +
       `both of nestjs-redis-lock/testing. They lock in memory.`,
   );
 }

@@ -19,7 +19,7 @@ export function findUnknownHandler({ key, method, owner }: FoundMethod): string 
   const outermost = functionOf(owner, key);
   if (outermost === undefined || decoratedMethodOf(outermost)?.locked === method) return undefined;
   return (
-    `${method.name}: a decorator above @Locked replaced the handler with a function that other methods have, too, ` +
+    `${method.name}: a decorator above @Locked replaced the handler with a function that other methods also have, ` +
     `so the lock would end before the response is complete. Put @Locked above that decorator.`
   );
 }
@@ -31,7 +31,7 @@ export function findUnlockedOverride({ key, method, owner, effective }: FoundMet
   if (override !== undefined && callsSuper(override, key)) return undefined;
   return (
     `${classNameOf(effective)}.${formatName(String(key))} overrides ${method.name}, which is @Locked, and has no ` +
-    `@Locked itself: its calls take no lock. Put @Locked above it, or let it call the method by super. ` +
+    `@Locked itself: its calls take no lock. Put @Locked above it, or let it call the method through super. ` +
     `The option checks: { unlockedOverride: 'off' } turns this check off.`
   );
 }

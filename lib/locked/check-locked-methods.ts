@@ -16,7 +16,7 @@ export interface StartChecks extends Required<Pick<CheckOptions, 'decoratorOrder
   warn(message: string): void;
 }
 
-const ADVICE = 'Leave the option out, or lock by a module instance whose store can do it, such as token()';
+const ADVICE = 'Leave the option out, or lock with a module instance whose store can do it, such as token()';
 
 /**
  * Checks all `@Locked` methods that a service locks for, before the first call. Logs the findings that are warnings,
@@ -59,8 +59,8 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
 }
 
 const WITHOUT_METADATA =
-  'the `instrument` of the application replaces these handlers by functions without their metadata. Their locks end ' +
-  'with the method, not with the response, and Nest does not see their guards. Copy the metadata to the functions.';
+  'the `instrument` of the application replaces these handlers with functions without their metadata. Their locks ' +
+  'end with the method, not with the response, and Nest does not see their guards. Copy the metadata to the functions.';
 
 /** Returns whether the function that Nest takes for a handler is known. It takes the one of the instance. */
 function isKnownByInstances({ key, method, owner, effective }: FoundMethod, provider: Provider): boolean {

@@ -199,7 +199,7 @@ export class HandlerScope {
    */
   private async end(workError?: unknown): Promise<void> {
     this.ended = true;
-    // A call after an abort still belongs to the scope, so that it fails, too.
+    // A call after an abort still belongs to the scope, so that it also fails.
     if (!this.signal.aborted) this.calls.isOpen = false;
     await this.calls.idle();
     await this.sending;

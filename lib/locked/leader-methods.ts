@@ -48,7 +48,7 @@ export function checkLeaderMethods(service: LockService, modules: ModulesContain
 
 function describeMissingService({ token }: LeaderMethod): string {
   const name = typeof token === 'string' ? token : 'LockService';
-  return `its module does not see ${name}; import RedisLockModule in that module, or make it global.`;
+  return `its module has no access to ${name}; import RedisLockModule in that module, or make it global.`;
 }
 
 function findProblem({ provider, method }: FoundLeader, service: LockService): string | undefined {

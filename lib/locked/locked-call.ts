@@ -134,7 +134,7 @@ class LockedCall {
         subscribe: (observer) => runInHold(lock, () => this.subscribe(lock, observer)),
         end: (workError) => settle(lock, this.options.onLost, workError),
       });
-      // A subscriber that has left meanwhile does not want the work to begin.
+      // A subscriber that left before the grant does not want the work to begin.
     } else if (!subscriber.closed) subscriber.add(this.source(undefined).subscribe(subscriber));
   }
 

@@ -79,7 +79,7 @@ function handleInScope(
   return new Observable((subscriber) => {
     const scope = new HandlerScope(method, context, onReady);
     const fail = (lost: unknown): void => subscriber.error(lost);
-    // Nest binds the handler's async context when `handle()` is called, so the call is inside, too.
+    // Nest binds the handler's async context when `handle()` is called, so the call is also inside.
     const subscription = scope.run(() =>
       next.handle().subscribe({
         next: (value) => {

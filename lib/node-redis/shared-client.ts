@@ -51,7 +51,7 @@ export class SharedClient extends NodeRedisServer implements ServerClient {
     if (!client.isReady && client.isOpen) this.onConnecting();
     return send(client, words).catch((error: unknown) => {
       if (this.changes === changes || !client.isOpen || isErrorReply(error)) throw error;
-      // Stores know by the number of lost connections that a request may have run twice.
+      // The number of lost connections shows stores that a request may have run twice.
       return this.request(words);
     });
   }

@@ -70,7 +70,7 @@ export class SharedCluster implements ClusterClient {
     return template && new OwnConnection(template, settings);
   }
 
-  /** Runs a script of no store, such as that of a fence, by the routing of node-redis. */
+  /** Runs a script of no store, such as that of a fence, through the routing of node-redis. */
   run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const names = keys.map((key) => this.keyPrefix + key);
     const words = [command, script, String(keys.length), ...names, ...args];
@@ -128,7 +128,7 @@ export class SharedCluster implements ClusterClient {
       } catch (error) {
         lastError = toError(error);
       }
-      if (closings !== this.closings) throw new Error('the connections to the cluster were closed meanwhile');
+      if (closings !== this.closings) throw new Error('the connections to the cluster were closed during the read');
     }
     throw lastError;
   }

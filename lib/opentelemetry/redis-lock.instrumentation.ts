@@ -84,7 +84,10 @@ export class RedisLockInstrumentation {
     this.countHeldLocks();
   }
 
-  /** Ends it. A span that is open ends with its hold only if it is enabled again by then. */
+  /**
+   * Disables the instrumentation. A span that is open ends with its hold only if the instrumentation is enabled again
+   * by then.
+   */
   disable(): void {
     if (!this.isEnabled) return;
     this.isEnabled = false;

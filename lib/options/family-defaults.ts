@@ -74,7 +74,7 @@ function checkFamily(family: string): void {
   const isFamily = familyOfTemplate(family) === family || (family !== '' && familyOf(family, {}) === family);
   if (isFamily) return;
   throw new LockConfigError(
-    `families of RedisLockModule: there is the family ${formatName(family)}; expected the first segment of ` +
+    `families of RedisLockModule: ${formatName(family)} is not a family; expected the first segment of ` +
       `resources, such as goods for goods:300, or a whole template that begins with a placeholder.`,
   );
 }

@@ -11,7 +11,7 @@ import type { ResolvedLockOptions } from './resolve-options.js';
 export interface LeadOptions {
   /**
    * The lease in milliseconds. If the leader's process dies, the next leader follows within this time. A leader that
-   * cannot reach Redis is deposed after this time at the latest. The lock is renewed every third of it.
+   * cannot reach Redis is deposed within this time. The lock is renewed after each third of it.
    *
    * @default the `ttlMs` of the module
    * @minimum 50

@@ -7,8 +7,8 @@ export interface LockOptions {
   /**
    * The lease in milliseconds: Redis deletes the lock after this time if the holder does not renew it. A long lease
    * blocks others for longer after a crash. A short lease is lost sooner if the process or Redis pauses, and is renewed
-   * more often: every third of it. Work that blocks the event loop for less than two thirds of it keeps its lock. A
-   * lock received by handoff starts with at most 1200 ms. The request that extends it to `ttlMs` is sent before the
+   * more often: after each third of it. Work that blocks the event loop for less than two thirds of it keeps its lock.
+   * A lock received by handoff starts with at most 1200 ms. The request that extends it to `ttlMs` is sent before the
    * work starts.
    *
    * @default 30000
@@ -54,7 +54,7 @@ export interface LockOptions {
   readonly maxHoldMs?: number | undefined;
 
   /**
-   * Keeps the lock held in Redis until this long after the grant, in milliseconds, even if it is released sooner. The
+   * Keeps the lock held in Redis for this long after the grant, in milliseconds, even if it is released sooner. The
    * release does not wait for it. A cron job that takes 1 ms runs once if the machines' clocks differ by less than
    * this. At most `maxHoldMs`.
    *
@@ -129,8 +129,8 @@ export interface LockOptions {
    * A holder of the exclusive lock may acquire it shared inside. A shared lock cannot be upgraded. Two readers
    * upgrading at once would deadlock, so the attempt throws `LockReentryError`.
    *
-   * A mode that the store does not have is refused with `LockConfigError`: `@Locked` when the application starts, a
-   * `LockService` at the call.
+   * A mode that the store does not have is refused with `LockConfigError`: for `@Locked` when the application starts,
+   * for `LockService` at the call.
    *
    * @default 'exclusive'
    */
@@ -158,7 +158,7 @@ export interface LockOptions {
   readonly label?: string | undefined;
 
   /**
-   * Marks work under the lock that nobody waits for and that can run at another time, like a scheduled job. It is
+   * Marks work under the lock that nobody waits for and that can run at another time, such as a scheduled job. It is
    * refused with `LockClosedError` as soon as the application begins to shut down, even if it already waits for the
    * lock. Other calls are served until Nest has closed its servers. Inside a hold, background work is also served.
    *

@@ -9,7 +9,7 @@ export type { RedisClusterOptions };
 
 /**
  * The option `http`: what callers of the application get for lock errors. All module instances of an application share
- * it: two different values throw `LockConfigError` at start.
+ * it: two different values throw `LockConfigError` at startup.
  *
  * @publicApi
  */
@@ -23,7 +23,7 @@ export interface HttpOptions {
   readonly filter?: boolean | undefined;
 
   /**
-   * The HTTP status for a code: `{ LOCK_TIMEOUT: 409 }`. Codes that are left out keep theirs. From 400 to 599.
+   * The HTTP status for a code: `{ LOCK_TIMEOUT: 409 }`. Codes that are left out keep their defaults. From 400 to 599.
    *
    * @default {}
    */
@@ -48,17 +48,17 @@ export interface HttpOptions {
 export type CheckLevel = 'warn' | 'error' | 'off';
 
 /**
- * Single checks, in the option `checks`. A check that is left out has its default.
+ * Individual checks, in the option `checks`. A check that is left out has its default.
  *
  * @publicApi
  */
 export interface CheckOptions {
   /**
    * Whether a server is unsuitable for locks: it may evict keys that have a TTL, is a replica, is older than Redis 6.2,
-   * or is a cluster node while the client expects a single server. The module looks at the reply to `INFO` at start and
-   * after each reconnect. A server that refuses `INFO` is not reported.
+   * or is a cluster node while the client expects a single server. The module looks at the reply to `INFO` at startup
+   * and after each reconnect. A server that refuses `INFO` is not reported.
    *
-   * With `warn` the start does not wait. With `error` it waits for the reply, for at most one second. If there is no
+   * With `warn`, startup does not wait. With `error` it waits for the reply, for at most one second. If there is no
    * reply by then, the application starts. Later findings are logged as errors.
    *
    * @default 'warn'
@@ -76,15 +76,15 @@ export interface CheckOptions {
   readonly decoratorOrder?: CheckLevel | undefined;
 
   /**
-   * Whether a class overrides a `@Locked` method, and the override has no `@Locked` and does not call the method by
-   * `super`. Calls of the override acquire no lock.
+   * Whether a class overrides a `@Locked` method, and the override has no `@Locked` and does not call the method
+   * through `super`. Calls of the override acquire no lock.
    *
    * @default 'warn'
    */
   readonly unlockedOverride?: CheckLevel | undefined;
 
   /**
-   * The default of `lockOrder` of every lock. It acts while the application runs, not at start: `error` throws
+   * The default of `lockOrder` of every lock. It acts while the application runs, not at startup: `error` throws
    * `LockOrderError` to the caller.
    *
    * @default 'warn'
@@ -184,7 +184,7 @@ export interface RedisLockModuleOptions extends Omit<
   readonly families?: Readonly<Record<string, FamilyOptions | undefined>> | undefined;
 
   /**
-   * Returns the exact key of a resource, instead of `prefix` and `hashTag`, for keys that another system has chosen.
+   * Returns the exact key of a resource, instead of `prefix` and `hashTag`, for keys that another system chose.
    * Resources with the same key exclude each other.
    */
   readonly key?: ((resource: string) => string) | undefined;
@@ -223,9 +223,9 @@ export interface RedisLockModuleOptions extends Omit<
   readonly unavailableAfterMs?: number | undefined;
 
   /**
-   * What to do with mistakes that the checks find. `warn`, `error` or `off` is for all checks at start: of the servers,
-   * of decorators and of overrides. An object sets single ones: `{ server: 'error' }`. The check of the lock order acts
-   * while the application runs, so only the object sets it.
+   * What to do with mistakes that the checks find. `warn`, `error` or `off` is for all checks at startup: of the
+   * servers, of decorators and of overrides. An object sets individual ones: `{ server: 'error' }`. The check of the
+   * lock order acts while the application runs, so only the object sets it.
    *
    * @default 'warn'
    */

@@ -59,7 +59,7 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
 }
 
 /**
- * Returns the level of each check. One level is for those at start.
+ * Returns the level of each check. One level is for those at startup.
  *
  * @param lockOrder the default of the check of the lock order.
  * @throws LockConfigError that names the check, what was given and what is allowed.

@@ -25,7 +25,7 @@ export interface ListOptions {
 export interface ForceReleaseOptions {
   /**
    * Ends the hold only if this is its fencing token, as `inspect` returns it. So it ends the grant that the operator
-   * saw, and no later one. An instance that passes its grant on to its own callers keeps that token in Redis and
+   * saw, and never a later one. An instance that passes its grant on to its own callers keeps that token in Redis and
    * gives them higher ones. A lock that is shared has no such token. Default: any hold.
    */
   readonly ifToken?: number | undefined;
@@ -38,7 +38,8 @@ export interface ForceReleaseOptions {
  */
 export interface AssertHeldOptions {
   /**
-   * `exclusive`: the caller must have the lock alone. `shared`: it may also share it, by `mode: 'shared'` or `permits`.
+   * `exclusive`: the caller must have the lock alone. `shared`: it may also share it, through `mode: 'shared'` or
+   * `permits`.
    *
    * @default 'exclusive'
    */

@@ -20,7 +20,7 @@ export interface LockMetricsOptions {
   /**
    * Where the metrics are registered.
    *
-   * @default the global register of prom-client
+   * @default the global registry of prom-client
    */
   readonly register?: Registry | Registry<OpenMetricsContentType> | undefined;
   /**
@@ -43,8 +43,8 @@ export interface LockMetricsOptions {
    */
   readonly familyOf?: ((call: LockCall) => string) | undefined;
   /**
-   * How many families the metrics have. All that come later are the family `other`, so that clients who choose a part
-   * of the resource cannot make any number of series.
+   * How many families the metrics have. All that come later are the family `other`, so that clients that choose a part
+   * of the resource cannot create an unlimited number of series.
    *
    * @default 100
    * @minimum 1
@@ -77,12 +77,12 @@ const RULES: OptionRules<LockMetricsOptions> = {
 
 /**
  * Collects metrics of all locks of the process for Prometheus, from now on. Returns a function that stops this and
- * removes the metrics from the register.
+ * removes the metrics from the registry.
  *
  * Call it once, before or after the application starts. The resource is never a label: a thousand resources of one
  * family add no series.
  *
- * @throws {LockConfigError} if an option is not allowed, or if the register has these metrics already.
+ * @throws {LockConfigError} if an option is not allowed, or if the registry has these metrics already.
  *
  * @publicApi
  */

@@ -147,14 +147,14 @@ export class LockMetrics {
     }
   }
 
-  /** @throws LockConfigError if the register has a metric of that name. */
+  /** @throws LockConfigError if the registry has a metric with that name. */
   private named(name: string, help: string): { name: string; help: string; registers: [MetricsOptions['register']] } {
     const { prefix, register } = this.options;
     const full = `${prefix}redis_lock_${name}`;
     if (register.getSingleMetric(full) !== undefined) {
       for (const made of this.names) register.removeSingleMetric(made);
       throw new LockConfigError(
-        `collectLockMetrics(): the register already has ${full}; use one collection for each register and prefix.`,
+        `collectLockMetrics(): the registry already has ${full}; use one collection for each registry and prefix.`,
       );
     }
     this.names.push(full);

@@ -35,14 +35,14 @@ export async function* scanKeys(
     const [next, keys] = (await withinTime(step, times)) as [string, string[]];
     // A client repeats a command over the next connection.
     losses ??= connection.losses;
-    if (connection.losses !== losses) throw listingFailed(new Error('the connection ended meanwhile'));
+    if (connection.losses !== losses) throw listingFailed(new Error('the connection ended during the scan'));
     cursor = next;
     yield keys;
   } while (cursor !== '0');
 }
 
 /**
- * Yields the same pages without the prefix that the client puts before each key. The pattern is without it, too.
+ * Yields the same pages without the prefix that the client puts before each key. The pattern does not have it either.
  *
  * @param scan yields the keys as the server names them.
  */

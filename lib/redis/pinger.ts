@@ -27,7 +27,7 @@ export class Pinger {
 
   constructor(private readonly options: PingerOptions) {}
 
-  /** Returns whether the client's server replies, after `timeoutMs` at the latest. Does not reject. */
+  /** Returns whether the client's server replies, within `timeoutMs`. Does not reject. */
   async ping(client: ServerClient, server: string): Promise<ServerPing> {
     const { clock, timeoutMs } = this.options;
     try {

@@ -48,7 +48,7 @@ function versionIn(fields: Fields): Finding | undefined {
 
 function roleIn(fields: Fields): Finding | undefined {
   if (!/^(?:slave|replica)$/.test(fields.get('role') ?? '')) return undefined;
-  const advice = 'Connect to the master, for example by Sentinel';
+  const advice = 'Connect to the master, for example through Sentinel';
   return fields.get('slave_read_only') === '0'
     ? { problem: 'is a writable replica, and its master overwrites locks', advice }
     : { problem: 'is a replica and refuses writes', advice };
@@ -58,7 +58,7 @@ function clusterIn(fields: Fields): Finding | undefined {
   if (fields.get('cluster_enabled') !== '1') return undefined;
   return {
     problem: 'is a node of a cluster, and its client cannot use locks on other nodes',
-    advice: 'Give { nodes: [...] } or a Cluster of ioredis',
+    advice: 'Pass { nodes: [...] } or an ioredis Cluster',
   };
 }
 

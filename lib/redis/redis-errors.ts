@@ -23,7 +23,7 @@ const REFUSALS: readonly Refusal[] = [
     code: 'NOAUTH',
     matches: /\b(NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH)\b/,
     permanent: true,
-    advice: 'Redis wants a user name and a password, or other ones: see the `redis` option',
+    advice: 'Redis requires a user name and a password, or different ones: see the `redis` option',
   },
   {
     code: 'NOPERM',
@@ -57,7 +57,7 @@ const REFUSALS: readonly Refusal[] = [
     permanent: false,
     advice: 'the cluster has no master for this slot',
   },
-  { code: 'TRYAGAIN', matches: /\bTRYAGAIN\b/, permanent: false, advice: 'the slot is on its way to another node' },
+  { code: 'TRYAGAIN', matches: /\bTRYAGAIN\b/, permanent: false, advice: 'the slot is moving to another node' },
   {
     code: 'ERR',
     matches: /unknown command\W+(?:eval|evalsha|time)\b/i,
@@ -89,7 +89,7 @@ const REFUSALS: readonly Refusal[] = [
     code: 'MISCONF',
     matches: /\bMISCONF\b/,
     permanent: false,
-    advice: 'Redis cannot save to disk and refuses to write',
+    advice: 'Redis cannot save to disk and refuses writes',
   },
   {
     code: 'NOREPLICAS',

@@ -35,10 +35,10 @@ export interface StoreContext {
   readonly prefix: string;
   /** How many replicas must have a lock. Undefined if the module's `replicas` option is not set. */
   readonly replicas?: ReplicaDemand | undefined;
-  /** Returns the module's client. It is made by the first call, so a store without Redis opens no connection. */
+  /** Returns the module's client. The first call creates it, so a store without Redis opens no connection. */
   redis(): ServerClient | ClusterClient;
   /**
-   * Opens a further Redis by a URL, options of ioredis or a client. It is connected when the application starts and
+   * Opens another Redis server from a URL, ioredis options or a client. It is connected when the application starts and
    * closed with the module.
    */
   open(redis: unknown): ServerClient | ClusterClient;

@@ -75,7 +75,7 @@ export class ManualClock implements Clock {
       alarm.task();
       await this.settled();
     }
-    // Another call may have advanced it further meanwhile.
+    // Another call may have advanced it further during these tasks.
     this.moveTo(Math.max(this.time, end));
   }
 

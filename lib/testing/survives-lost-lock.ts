@@ -76,7 +76,7 @@ let isRunning = false;
 
 /**
  * Checks that a call does no harm if it loses its lock. Runs it once as it is, and then once for each `await` under its
- * locks. At that `await` all locks of the call are lost, another holder gets them and runs to its end, and the call
+ * locks. At that `await` all locks of the call are lost, another holder gets them and runs to completion, and the call
  * continues. So does a process that was paused for longer than its lease. After each run the invariant must hold.
  *
  * Watches each `await` of a promise in the code of the program, even in handlers that the call reaches over HTTP. The
@@ -218,7 +218,7 @@ class LostLockCheck {
     return run;
   }
 
-  /** Loses the locks, and runs the second holder to its end. Does not reject. */
+  /** Loses the locks, and runs the second holder to completion. Does not reject. */
   private async letSecondIn(run: Run, site: CallSite, held: readonly HeldGrant[]): Promise<void> {
     const { second = this.work } = this.options;
     run.resources = held.map(({ grant }) => grant.resource);
@@ -231,7 +231,7 @@ class LostLockCheck {
     lockChannels.granted.subscribe(onGranted);
     try {
       for (const { service, grant } of held) {
-        service.engine.lose(grant, `survivesLostLock() has lost it after the await at ${placeOf(site)}`);
+        service.engine.lose(grant, `survivesLostLock() ended it after the await at ${placeOf(site)}`);
       }
       await this.context.runInAsyncScope(() => this.settled('the second holder', second));
     } catch (reason) {

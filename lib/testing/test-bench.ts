@@ -28,8 +28,8 @@ import { addTestService, forTests } from './test-services.js';
  */
 export interface TestBenchOptions extends Omit<RedisLockModuleOptions, 'redis' | 'store' | 'replicas'> {
   /**
-   * The clock of all locks on the bench. It stands still until the test advances it. Default: one of the bench, which
-   * advances by itself while a call waits for what the bench keeps from it. So no test waits for `waitMs`.
+   * The clock of all locks on the bench. It stands still until the test advances it. Default: the bench's own clock. It
+   * advances by itself while a call waits for a lock or for Redis, so no test waits for `waitMs`.
    */
   readonly clock?: ManualClock | undefined;
 }
@@ -41,8 +41,8 @@ export interface TestBenchOptions extends Omit<RedisLockModuleOptions, 'redis' |
  */
 export interface OccupyOptions {
   /**
-   * How long the other process holds the lock, in milliseconds of the bench's clock. A call that waits longer gets
-   * the lock then. Default: until `release()`.
+   * How long the other process holds the lock, in milliseconds of the bench's clock. A call that waits longer then gets
+   * the lock. Default: until `release()`.
    */
   readonly forMs?: number | undefined;
 }
@@ -146,7 +146,7 @@ export class TestBench {
   lose(resource: string): void {
     const found = this.held().filter(({ keyOf, grant }) => grant.key === keyOf(resource));
     if (found.length === 0) throw new Error(`lose(): no call holds ${resource}. ${this.described()}`);
-    for (const { service, grant } of found) service.engine.lose(grant, 'the test bench has lost it');
+    for (const { service, grant } of found) service.engine.lose(grant, 'the test bench ended it');
   }
 
   /**
@@ -162,7 +162,7 @@ export class TestBench {
     this.look();
   }
 
-  /** Returns what happened so far, in order. @param resource only what concerns this one. Default: everything. */
+  /** Returns what has happened so far, in order. @param resource only what concerns this one. Default: everything. */
   history(resource?: string): readonly BenchEvent[] {
     return this.events.filter((event) => resource === undefined || event.resource === resource);
   }
@@ -303,7 +303,7 @@ class Occupation implements OccupiedLock {
  * await expect(goods.buy(300)).rejects.toThrow(LockTimeoutError);
  * ```
  *
- * @throws LockConfigError if an option cannot work.
+ * @throws LockConfigError if an option is invalid.
  *
  * @publicApi
  */

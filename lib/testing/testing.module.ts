@@ -26,13 +26,13 @@ import { addTestService, forTests } from './test-services.js';
  * @publicApi
  */
 export interface TestingOptions extends RedisLockModuleOptions {
-  /** The same as `checks.lockOrder`, which it comes before. Default: `error`. */
+  /** The same as `checks.lockOrder`, which it overrides. Default: `error`. */
   readonly lockOrder?: CheckLevel | undefined;
   /** The clock, for example a `ManualClock`. Default: the system's clock. */
   readonly clock?: Clock | undefined;
   /**
    * The bench that decides what happens to the locks, from `createTestBench()`. It has a clock and a store, so neither
-   * is allowed beside it. Default: none.
+   * is allowed next to it. Default: none.
    */
   readonly bench?: TestBench | undefined;
 }
@@ -59,7 +59,7 @@ export class RedisLockTestingModule {
   /**
    * Replaces `RedisLockModule.forRoot()` in a test.
    *
-   * @throws LockConfigError at start if an option cannot work.
+   * @throws LockConfigError at start if an option is invalid.
    */
   static forRoot(given: TestingOptions & RedisLockModuleExtras = {}): DynamicModule {
     const place = 'RedisLockTestingModule.forRoot()';
@@ -140,7 +140,7 @@ export function withMemoryLocks<B extends ProviderOverrides>(
 /**
  * Returns a lock service with the store `memory()`, without a Nest module: for unit tests of a class that injects one.
  *
- * @throws LockConfigError if an option cannot work.
+ * @throws LockConfigError if an option is invalid.
  *
  * @publicApi
  */

@@ -32,7 +32,7 @@ const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ig
 
 /**
  * Returns an adapter for `@nestjs-cls/transactional` whose transactions are lock scopes. A lock that is released in a
- * transaction is kept until the transaction has committed or was rolled back, so that no other holder reads old rows.
+ * transaction is kept until the transaction commits or is rolled back, so that no other holder reads old rows.
  *
  * ```ts
  * new ClsPluginTransactional({ adapter: withLockScope(new TransactionalAdapterTypeOrm({ dataSourceToken })) });
@@ -42,7 +42,7 @@ const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ig
  * until the outer one has ended. In all other respects the adapter is the given one, which is not changed.
  *
  * Under REPEATABLE READ and SERIALIZABLE a transaction that read before it was granted the lock reads old rows after
- * it. Acquire the lock first, and begin the transaction then.
+ * it. Acquire the lock first, and then begin the transaction.
  *
  * The module then no longer warns of decorators that stand above `@Locked`, because they may be `@Transactional()`.
  *

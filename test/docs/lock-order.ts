@@ -20,7 +20,7 @@ export class Refunds {
 }
 
 export async function takesLocksInOneOrder(): Promise<void> {
-  resetLockOrder(); // forgets what earlier tests have done
+  resetLockOrder(); // forgets what earlier tests did
   const locks = createTestLocks();
   await withLocks(new Shop(locks), locks).buy(300);
   await withLocks(new Refunds(locks), locks).run(1); // throws LockOrderError

@@ -3,7 +3,7 @@ import { Locked, LockService, RedisLockModule, resource } from 'nestjs-redis-loc
 
 @Injectable()
 export class StockService {
-  private readonly stock = new Map<number, number>(); // stands for a database
+  private readonly stock = new Map<number, number>(); // stands in for a database
   constructor(private readonly locks: LockService) {}
 
   @Locked('goods:<id>') // locks goods:300 under the Redis key {lock_goods}:300

@@ -192,7 +192,7 @@ describe('families', () => {
 
   const wrong: [what: string, families: unknown, message: string][] = [
     ['no object', ['goods'], 'families is'],
-    ['a resource', { 'goods:300': {} }, 'there is the family "goods:300"; expected the first segment of resources'],
+    ['a resource', { 'goods:300': {} }, '"goods:300" is not a family; expected the first segment of resources'],
     ['an empty name', { '': {} }, 'expected the first segment of resources'],
     ['no options', { goods: 10_000 }, 'families of RedisLockModule: goods is 10000; expected an object like'],
     ['an unknown option', { goods: { ttl: 1 } }, 'families of RedisLockModule: goods: there is no option ttl'],

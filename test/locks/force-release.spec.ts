@@ -280,7 +280,7 @@ describe('forceRelease()', () => {
     expect(late.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', resource: 'goods:300' });
     const cannot = createTestLocks({ clock, store: Object.assign(store, { forceRelease: undefined }) });
     await expect(cannot.forceRelease('goods:300')).rejects.toThrow(
-      'forceRelease(): memory() cannot end the hold of another; use a store that can, such as token().',
+      'forceRelease(): memory() cannot end the hold of another owner; use a store that can, such as token().',
     );
   });
 

@@ -502,7 +502,7 @@ describe('the work of a leader that goes on after its term', () => {
     await clock.advance(9_999);
     expect(warnings).toEqual([]);
     await clock.advance(60_000);
-    const line = 'The leader of report has not ended 10 s after its term. Its lock is not released before it has.';
+    const line = 'The leader of report has not ended 10 s after its term. Its lock is not released until it has.';
     expect(warnings).toEqual([line]);
     expect(await locks.inspect('report')).not.toBeNull();
     work.resolve();
@@ -523,7 +523,7 @@ describe('the work of a leader that goes on after its term', () => {
     await other.locks.forceRelease('report');
     await clock.advance(11_000);
     const line =
-      'The leader of report has not ended 10 s after its term. This process does not lead again before it has.';
+      'The leader of report has not ended 10 s after its term. This process does not lead again until it has.';
     expect(warnings.at(-1)).toBe(line);
     expect(next.isLeader).toBe(true);
   });

@@ -109,7 +109,7 @@ describe('locks that are taken in two orders', () => {
       await refunds.run(id);
     }
     expect(warnings).toEqual([
-      `Locks are taken in two orders: ${CYCLE}. Calls that meet wait for each other until waitMs has elapsed. ` +
+      `Locks are taken in two orders: ${CYCLE}. Concurrent calls wait for each other until waitMs has elapsed. ` +
         "Take them in one order everywhere, or together: using(['…', '…']).",
     ]);
   });

@@ -158,7 +158,7 @@ describe('the metrics of Prometheus', () => {
   it('refuse a register that has them, and options that are not allowed', () => {
     collect();
     expect(() => collectLockMetrics({ register })).toThrow(
-      'collectLockMetrics(): the register already has redis_lock_acquire_duration_seconds; ' +
+      'collectLockMetrics(): the registry already has redis_lock_acquire_duration_seconds; ' +
         'use one collection for each register and prefix.',
     );
     const refused = (options: object) => () => collectLockMetrics({ register: new Registry(), ...options });

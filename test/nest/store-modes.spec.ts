@@ -106,7 +106,7 @@ describe('an application does not start', () => {
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toBe(
       `@Locked of CatalogueService.read: mode: ${name} does not support shared; use exclusive.\n` +
-        'Leave the option out, or lock by a module instance whose store can do it, such as token().',
+        'Leave the option out, or lock with a module instance whose store can do it, such as token().',
     );
   });
 

@@ -229,7 +229,7 @@ describe('the health indicator of a quorum', () => {
       await eventually('it is degraded', async () => (seen = await health()).body.status === 'degraded');
       expect(seen).toMatchObject({
         status: 200,
-        body: { details: { locks: { degraded: expect.stringMatching(/^Locks go on with 2 of 3 nodes: 127/) } } },
+        body: { details: { locks: { degraded: expect.stringMatching(/^Locks continue with 2 of 3 nodes: 127/) } } },
       });
       await here.servers[1].kill();
       await eventually('it is down', async () => (await health()).status === 503);

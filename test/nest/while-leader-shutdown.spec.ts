@@ -127,7 +127,7 @@ describe('a method that cannot lead', () => {
     class OtherModule {}
     const module = await Test.createTestingModule({ imports: [LocksModule, OtherModule] }).compile();
     await expect(module.init()).rejects.toThrow(
-      '@WhileLeader of Factored.run: its module does not see LockService; import RedisLockModule ' +
+      '@WhileLeader of Factored.run: its module has no access to LockService; import RedisLockModule ' +
         'in that module, or make it global.',
     );
   });

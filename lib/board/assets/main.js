@@ -111,7 +111,7 @@ function show(state, asked) {
 
 function showSummary(state) {
   const { total, held, waiting, found, isTruncated, isKnown, problem, page, pages } = state;
-  const scope = isKnown ? 'Shown is what this instance holds and waits for.' : 'None can be shown.';
+  const scope = isKnown ? 'Only what this instance holds and waits for is shown.' : 'None can be shown.';
   setNotice(
     byId('locks-problem'),
     problem === undefined ? undefined : `The locks could not be read: ${problem} ${scope}`,

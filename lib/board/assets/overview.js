@@ -91,8 +91,7 @@ function verdictOf(servers) {
   const { length } = ping.servers;
   if (down > 0)
     return { state: 'warn', text: `Locks work. Only ${length - down} of ${count(length, 'server')} reply.` };
-  const how =
-    ping.handoff === 'polling' ? 'Waiting instances ask again and again.' : 'Waiting instances are notified at once.';
+  const how = ping.handoff === 'polling' ? 'Waiting instances poll.' : 'Waiting instances are notified at once.';
   return { state: 'good', text: `Locks work. ${how}` };
 }
 

@@ -30,7 +30,7 @@ export async function release(context: CommandContext, args: ReleaseArguments): 
   if (view === null || why !== undefined) return report(context, resource, view, why);
   if (!yes && !(await isConfirmed(context, view))) return report(context, resource, view, 'not confirmed');
   const released = !(await isExclusiveNow(context, view)) && (await admin.release(resource, view.lock.fencingToken));
-  return report(context, resource, view, released ? undefined : 'the hold has ended meanwhile');
+  return report(context, resource, view, released ? undefined : 'the hold ended before the release');
 }
 
 /** Returns whether a lock that was shared is held exclusively by now. Nobody has looked at that hold. */
@@ -46,14 +46,15 @@ function reasonAgainst(view: LockView | null, ifToken: number | undefined, key: 
   if (!lock.isHeld) return 'nobody holds it, and others wait for it';
   if (ifToken === undefined || lock.fencingToken === ifToken) return undefined;
   const token = lock.fencingToken === undefined ? 'its hold has no token' : `its token is ${lock.fencingToken}`;
-  return `${token}, and not ${ifToken}`;
+  return `${token}, not ${ifToken}`;
 }
 
 async function isConfirmed({ terminal }: CommandContext, view: LockView): Promise<boolean> {
   const { lock, heldForMs } = view;
+  const held = heldForMs === undefined ? 'is held' : 'has been held';
   const since = heldForMs === undefined ? '' : ` for ${formatDuration(heldForMs)}`;
   const question =
-    `${printable(lock.resource)} is held by ${holdersOf(lock)}${since} (${modeOf(lock)}). ${waitersOf(lock)}\n` +
+    `${printable(lock.resource)} ${held} by ${holdersOf(lock)}${since} (${modeOf(lock)}). ${waitersOf(lock)}\n` +
     'The work of the holder may still run. Release it by force? [y/N] ';
   const reply = await terminal.ask(question);
   if (reply === undefined) terminal.stderr.write('\n');

@@ -24,8 +24,8 @@ export interface CurrentHolder extends HolderHint {
 export type LastReply =
   | { readonly kind: 'none' }
   /**
-   * Others hold the lock, until `until` at the latest unless they renew it. `until` and `holder` are undefined if they
-   * are not known.
+   * Others hold the lock, no later than `until` unless they renew it. `until` and `holder` are undefined if they are
+   * not known.
    */
   | {
       readonly kind: 'held';
@@ -50,7 +50,7 @@ export type LastReply =
 export interface NotYet {
   /** The error, if the lock is not granted in time. */
   readonly error: LockUnavailableError;
-  /** How long it waits at least, in milliseconds. */
+  /** The minimum time that it waits, in milliseconds. */
   readonly leastMs: number;
 }
 
@@ -152,7 +152,7 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
     ? 'refused at once, because too many callers wait for it'
     : `refused after ${Math.round(elapsedMs)} ms (waitMs: ${waitMs})`;
   const remainingMs = until === undefined ? undefined : Math.max(0, until - now);
-  const hint = remainingMs === Infinity ? ` Its key ${key} has no expiry: no lock of this library wrote it.` : '';
+  const hint = remainingMs === Infinity ? ` Its key ${key} has no expiry: this library did not write it.` : '';
   const publicMessage = `${resource} is locked by others: ${waited}.${hint}`;
   const lineHint = line === undefined ? '' : describeLine(line, ahead);
   const waiting = { waitingHere: line?.waitingHere, queuedAhead: ahead, isQueueFull };
@@ -261,7 +261,7 @@ export function describeUnsupportedForce(
 ): string | undefined {
   const { name = 'this store', fencing } = capabilities;
   if (forceRelease === undefined)
-    return `forceRelease(): ${name} cannot end the hold of another; use a store that can, such as token().`;
+    return `forceRelease(): ${name} cannot end the hold of another owner; use a store that can, such as token().`;
   if (ifToken === undefined || fencing) return undefined;
   return `forceRelease(): ${name} gives no fencing tokens; call it without ifToken.`;
 }

@@ -229,7 +229,7 @@ export class Acquirer {
     this.lifecycle.onEnded();
   }
 
-  /** Waits for a lock, or for a hold of it that another request of the caller's lock scopes gets meanwhile. */
+  /** Waits for a lock, or for a hold of it that another request of the caller's lock scopes gets during the wait. */
   private async waitInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<ScopedLock> {
     const { options, startedAt, nested } = call;
     const arrival = ++this.arrivals;

@@ -45,7 +45,7 @@ export class BusyReport {
   onCrowded(waiting: number): void {
     this.publish('crowded', 0);
     const what = `This process has ${MOST_IN_FLIGHT} lock requests without a reply`;
-    this.log('crowded', `${what}, and ${waiting} wait to be sent. Redis may be well.`);
+    this.log('crowded', `${what}, and ${waiting} wait to be sent. Redis may be healthy.`);
   }
 
   onStalled(durationMs: number): void {

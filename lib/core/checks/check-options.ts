@@ -61,7 +61,8 @@ export function isNodeRedis(value: unknown): boolean {
 }
 
 /**
- * Returns the given options without those that are undefined. Options that are objects with own rules lose theirs, too.
+ * Returns the given options without those that are undefined. Options that are objects with their own rules also lose
+ * theirs.
  *
  * @param place names the options in the error: a function, a decorator's method, or "the options of a lock".
  * @param path stands before the names in the error, such as `http.` for what is in `http`.

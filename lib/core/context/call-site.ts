@@ -14,7 +14,7 @@ type Callee = (...args: never[]) => unknown;
 /** `at StockService.buy (/app/stock.service.ts:41:20)`, `at async file:///app/main.mjs:3:1` */
 const FRAME = /^\s*at (?:async )?(?:(.*?) \()?(?:file:\/\/)?([^()]+?):(\d+):(\d+)\)?$/;
 
-/** How many frames this library puts between a caller and the place that reads the stack, at most. */
+/** The maximum number of frames that this library puts between a caller and the place that reads the stack. */
 const DEPTH = 30;
 
 /** The path of this file, or of the file that a bundler has put it into. Undefined if the program formats stacks. */

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { LockMode } from '../store/lock-mode.js';
 
 /**
- * A call for one lock, as events, traces and `LockService.local()` show it. A call for several locks is one for each.
+ * A call for one lock, as events, traces and `LockService.local()` show it. A call for several locks counts as one for
+ * each.
  *
  * @publicApi
  */

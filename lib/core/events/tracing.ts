@@ -3,9 +3,9 @@ import { type CallDetails, type CallTarget, describeCall, type LockCall } from '
 import { shared } from '../context/copies.js';
 
 /**
- * How a call or a hold ended. A request ends as `granted`, as `nested` (another request of its lock scope got the
- * lock, and the caller has it too), as `aborted` (by the caller's signal), as `busy` (others hold the lock, and the
- * call does not wait), or as the code of its error says: `timeout` for `LOCK_TIMEOUT` after a wait. A hold ends as
+ * How a call or a hold ended. A request ends as `granted`, as `nested` (another request of its lock scope got the lock,
+ * and the caller also has it), as `aborted` (by the caller's signal), as `busy` (others hold the lock, and the call
+ * does not wait), or as the code of its error says: `timeout` for `LOCK_TIMEOUT` after a wait. A hold ends as
  * `released` or `lost`.
  *
  * @publicApi
@@ -36,7 +36,7 @@ export type LockOutcome =
 export interface LockCallContext extends LockCall {
   /** The name of the module instance, `default` if it has none. */
   readonly instance: string;
-  /** How long the call waits at most, in milliseconds. 0 if it does not wait. */
+  /** The maximum time that the call waits, in milliseconds. 0 if it does not wait. */
   readonly waitMs: number;
   /** The fencing token, once the lock is granted. Undefined if the store gives none. */
   fencingToken: number | undefined;
@@ -58,7 +58,7 @@ export interface LockCallContext extends LockCall {
 export interface WorkMessage {
   /** The holds that the work runs under. */
   readonly calls: readonly LockCallContext[];
-  /** Calls the work, and returns what it returns. A subscriber may replace it by a function that calls it once. */
+  /** Calls the work, and returns what it returns. A subscriber may replace it with a function that calls it once. */
   run: () => unknown;
 }
 
@@ -86,7 +86,7 @@ export const lockTracing: {
 
 /**
  * Publishes a {@link WorkMessage} before `using`, a `@Locked` method or a stream begins its work under a new hold. The
- * work runs in the stores that are bound to this channel by `bindStore`. Nested holds publish nothing.
+ * work runs in the stores that are bound to this channel with `bindStore`. Nested holds publish nothing.
  *
  * @publicApi
  */

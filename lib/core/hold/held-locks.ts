@@ -66,7 +66,7 @@ export function isInHold(): boolean {
   return false;
 }
 
-/** Returns the locks that the caller runs inside, of all module instances. A nested hold is one of them, too. */
+/** Returns the locks that the caller runs inside, of all module instances. A nested hold is also one of them. */
 export function locksAround(): readonly Lock[] {
   const locks: Lock[] = [];
   for (const hold of holdsAround()) for (const lock of hold.locks) if (lock.held) locks.push(lock);

@@ -50,6 +50,6 @@ export class LeakReport {
     const end = isReleased ? 'the lock is released now' : 'another hold keeps the lock';
     const held = `${what} ${how}, and ${end}, after ${secondsOf(now - grant.grantedAt)}: ${describePlace(place)}.`;
     const last = this.lines === MOST_LINES ? ' Further ones of this minute are not logged.' : '';
-    this.deps.warn(`${held} Release it in a finally block or by await using, or call using() instead.${last}`);
+    this.deps.warn(`${held} Release it in a finally block or with await using, or call using() instead.${last}`);
   }
 }

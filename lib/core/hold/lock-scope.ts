@@ -56,19 +56,19 @@ const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHol
 
 /**
  * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, even if its own use
- * (`using`, `@Locked`, `release()` or `await using`) ends earlier. The locks are renewed meanwhile, and released at
- * the end, even if `fn` fails. This is strict two-phase locking. Put it around a transaction, so that other holders
- * read what the transaction has committed.
+ * (`using`, `@Locked`, `release()` or `await using`) ends earlier. The locks are renewed until `fn` has settled, and
+ * then released, even if `fn` fails. This is strict two-phase locking. Put it around a transaction, so that other
+ * holders read what the transaction has committed.
  *
  * The scope keeps the locks of every `LockService` of the process. Inside, acquiring a lock that the scope keeps
  * returns a nested hold without a request.
  *
  * In parallel branches of one scope, the uses of an exclusive lock by `using` and `@Locked` run one after the other. A
- * request waits in order of arrival for uses that are not around it, for at most `waitMs`. A hold by `acquire()` waits
- * too, but keeps no other caller of the scope out. Shared locks and permits keep no caller of the scope out.
+ * request waits in order of arrival for uses that are not around it, for at most `waitMs`. A hold from `acquire()` also
+ * waits, but keeps no other caller of the scope out. Shared locks and permits keep no caller of the scope out.
  *
  * With `reentrant: false`, acquiring throws `LockReentryError` if a hold is around the caller, or if the scope has a
- * hold by `acquire()` that has not ended. It waits for all other uses.
+ * hold from `acquire()` that has not ended. It waits for all other uses.
  *
  * Locks that are acquired in an inner scope are kept until the outermost scope around them has ended. Work that is
  * started inside and not awaited is in the scope until the scope ends, and then acquires locks like any other caller.
@@ -145,7 +145,9 @@ class KeptLock extends Lock {
     return true;
   }
 
-  /** Does nothing: the scope ends this hold. Callers get it by `LockService.current()`, handlers by `@CurrentLock`. */
+  /**
+   * Does nothing: the scope ends this hold. Callers get it from `LockService.current()`, handlers from `@CurrentLock`.
+   */
   override release(): Promise<boolean> {
     return Promise.resolve(this.held);
   }

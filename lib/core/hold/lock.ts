@@ -221,8 +221,8 @@ export class Lock implements Hold {
    * Ends this hold. The lock is released with the last nested hold, or at the end of `minHoldMs`, which this method
    * does not wait for. A second call returns the result of the first.
    *
-   * @returns false if the lock was lost, as far as this instance knows. While other callers of it share the lock, the
-   * store is not asked.
+   * @returns false if the lock was lost, as far as this instance knows. While other callers of this instance share the
+   * lock, the store is not queried.
    * @throws LockUnavailableError if the store sent no reply within 1 s, and at once if there is no
    * connection. The release is repeated in the background until the store replies or the lease expires.
    */

@@ -84,7 +84,7 @@ export class MultiLock implements Hold {
   release(): Promise<boolean> {
     if (this.ending === undefined) {
       this.ending = this.releaseAll();
-      // A caller that does not await the promise must not end the process by an unhandled rejection.
+      // A caller that does not await the promise must not end the process with an unhandled rejection.
       this.ending.catch(() => undefined);
     }
     return this.ending;

@@ -11,7 +11,8 @@ export type OnLost = 'throw' | 'ignore';
  * or the error of `fn`.
  *
  * @param acquired the lock, or what resolves with it. If that rejects, `fn` does not run.
- * @throws LockLostError if the lock was lost meanwhile and `onLost` is `throw`. Its cause is the error of `fn`.
+ * @throws LockLostError if the lock was lost before its release and `onLost` is `throw`. Its cause is the error of
+ * `fn`.
  */
 export async function runUnder<T, H extends Hold>(
   acquired: H | Promise<H>,
@@ -48,7 +49,7 @@ export async function runUnder<T, H extends Hold>(
  *
  * @param workError the error of the work. Undefined if it succeeded.
  * @throws LockLostError if the lock was lost before the work ended and `onLost` is `throw`. Its cause is the error of
- * the work. Does not throw if that is a `LockLostError`, too.
+ * the work. Does not throw if that is also a `LockLostError`.
  */
 export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): Promise<void> {
   const expiry = lock.expire();

@@ -96,7 +96,7 @@ export function compileTemplate(
     const { text, parameter, path, spread } = placeholder;
     const index = typeof parameter === 'number' ? parameter : bindings.get(parameter);
     if (index === undefined)
-      throw new LockKeyError(`${where}: ${text} in '${template.shown}' is bound to no parameter.`);
+      throw new LockKeyError(`${where}: ${text} in '${template.shown}' is not bound to a parameter.`);
     const describe = () => `${where}: ${text} in '${template.shown}'`;
     return { placeholder: { text, index, path, spread }, describe, literal: literals[nth] ?? '' };
   });

@@ -23,7 +23,7 @@ const SEPARATOR = /[:{}]/;
 
 /**
  * Returns the text of one value inside a resource. Percent-encodes `% : { } < > |`, whitespace and control characters.
- * Replaces a string longer than 128 bytes by `%sha256-` and its SHA-256 in hex, which no other value is encoded as.
+ * Replaces a string longer than 128 bytes with `%sha256-` and its SHA-256 in hex, which no other value is encoded as.
  * Different values, compared as strings, always have different texts.
  *
  * @param describe returns the place of the value, to begin a sentence with. Called for errors only.

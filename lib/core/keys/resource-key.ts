@@ -33,7 +33,7 @@ export function prefixIn(namespace: string | undefined, prefix: string): string 
 const MAX_RESOURCE_BYTES = 1024;
 
 /**
- * Matches resources that need no further check. A character takes four bytes of UTF-8 at most, so 256 of them fit in
+ * Matches resources that need no further check. A character takes at most four bytes of UTF-8, so 256 of them fit in
  * 1,024 bytes.
  */
 const PLAIN_RESOURCE = /^[^|{}\p{Cc}\p{Cs}]{1,256}$/u;

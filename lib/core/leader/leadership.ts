@@ -203,7 +203,7 @@ export class Leadership {
 
   private warnOfLateWork(reason: unknown): void {
     const effect = reason instanceof LockLostError ? 'This process does not lead again' : 'Its lock is not released';
-    this.options.warn(`${this.name} has not ended ${LATE_MS / 1_000} s after its term. ${effect} before it has.`);
+    this.options.warn(`${this.name} has not ended ${LATE_MS / 1_000} s after its term. ${effect} until it has.`);
   }
 
   private get name(): string {

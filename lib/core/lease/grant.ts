@@ -378,7 +378,7 @@ export class Ownership {
     return this.grants.length > 0;
   }
 
-  /** Until when the store keeps it at most, without a renewal. */
+  /** The latest time until which the store keeps it without a renewal. */
   get deadline(): number {
     if (this.grants.length === 0) return this.closedUntil;
     return this.grants.reduce((latest, { deadline }) => Math.max(latest, deadline), 0);

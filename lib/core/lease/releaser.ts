@@ -201,7 +201,7 @@ export class Releaser {
   }
 }
 
-/** A caller that does not await the promise must not end the process by an unhandled rejection. */
+/** A caller that does not await the promise must not end the process with an unhandled rejection. */
 function ignoreRejectionOf(promise: Promise<unknown>): void {
   promise.catch(() => undefined);
 }

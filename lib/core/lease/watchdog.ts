@@ -159,7 +159,7 @@ export class Watchdog {
   private renewInThisTick(ownership: Ownership): void {
     this.urgent.add(ownership);
     if (this.urgent.size > 1) return;
-    // The caller gets its lock by a promise that is resolved later, so its work begins after this microtask.
+    // The caller gets its lock through a promise that is resolved later, so its work begins after this microtask.
     const send = (): void => {
       const ownerships = [...this.urgent].filter((each) => watchedOf(each).some(needsRenewal));
       this.urgent.clear();

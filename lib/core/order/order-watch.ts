@@ -160,7 +160,7 @@ export class OrderWatch {
     const { cycle, isNew } = found;
     const description = describeCycle(cycle);
     const message =
-      `Locks are taken in two orders: ${description}. Calls that meet wait for each other until waitMs has elapsed. ` +
+      `Locks are taken in two orders: ${description}. Concurrent calls wait for each other until waitMs has elapsed. ` +
       `Take them in one order everywhere, or together: using(['…', '…']).`;
     if (isNew) {
       const event: LockOrderEvent = { instance: this.instance, cycle, description };

@@ -14,7 +14,7 @@ export interface LocalHold extends LockCall {
   readonly heldMs: number;
   /** The time until the local deadline without a renewal, in milliseconds. */
   readonly expiresInMs: number;
-  /** How many uses have not ended: nested holds are counted, too. 0 if only a lock scope keeps the lock. */
+  /** How many uses have not ended: nested holds also count. 0 if only a lock scope keeps the lock. */
   readonly holds: number;
 }
 

@@ -3,8 +3,8 @@ import type { LockState } from './lock-state.js';
 /** A request for all locks of a module. */
 export interface ListRequest {
   /**
-   * A glob, as Redis' SCAN has them, that all wanted locks match by their keys, and their helper keys too. It may match
-   * other keys.
+   * A glob in the syntax of Redis' SCAN. The keys of all wanted locks match it, and so do their helper keys. It may
+   * match other keys.
    */
   readonly pattern: string;
   /** Returns whether a lock is wanted, by its key. */

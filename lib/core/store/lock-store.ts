@@ -300,8 +300,8 @@ export interface LockStore {
   inspect(key: string): Promise<LockState | null>;
   /**
    * Yields the locks that are held or waited for and that the request selects, in any order, each once. A lock that is
-   * acquired or released meanwhile may be missing. The engine refuses `LockService.list()` if the store has no such
-   * method.
+   * acquired or released during the listing may be missing. The engine refuses `LockService.list()` if the store has no
+   * such method.
    *
    * @throws LockUnavailableError if the store sent no usable reply, or may not have yielded all.
    */
@@ -312,9 +312,9 @@ export interface LockStore {
    */
   readonly serverOf?: ((key: string) => string | undefined) | undefined;
   /**
-   * Returns the connections on which requests for locks are sent, one for each server. With them, the engine takes a
-   * server for silent only if nothing was read from it for the time limit of a request. Without this method, one
-   * request without a reply is enough.
+   * Returns the connections on which requests for locks are sent, one for each server. With them, the engine treats a
+   * server as silent only if nothing was read from it for the time limit of a request. Without this method, one request
+   * without a reply is enough.
    */
   readonly connections?: (() => Iterable<ServerConnection>) | undefined;
   /**
@@ -323,14 +323,14 @@ export interface LockStore {
    */
   readonly ping?: (() => Promise<StorePing>) | undefined;
   /**
-   * Ends all holds of a key, of any owner: the exclusive one, or all that share it or have its permits. Hands the
-   * lock off as a release does. The former holders learn of it at their next renewal at the latest. Ends the holds that
-   * the key has when it is called. A request that arrives twice must not end the hold of the next owner.
+   * Ends all holds of a key, of any owner: the exclusive one, or all that share it or have its permits. Hands the lock
+   * off as a release does. The former holders learn of it no later than at their next renewal. Ends the holds that the
+   * key has when it is called. A request that arrives twice must not end the hold of the next owner.
    *
-   * Returns false if nobody holds the key, if the hold has ended by itself meanwhile, or if `ifToken` is not its token.
-   * Throws `LockUnavailableError` if the store sent no usable reply, even if an earlier run of the request may have
-   * ended the hold. Throws `LockConfigError` if an instance of another wire version holds the key. The engine refuses
-   * `forceRelease()` if the store has no such method.
+   * Returns false if nobody holds the key, if the hold ended by itself before the request ran, or if `ifToken` is not
+   * its token. Throws `LockUnavailableError` if the store sent no usable reply, even if an earlier run of the request
+   * may have ended the hold. Throws `LockConfigError` if an instance of another wire version holds the key. The engine
+   * refuses `forceRelease()` if the store has no such method.
    */
   readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /** Closes what the store opened. */

@@ -1,5 +1,5 @@
 /**
- * What a ping found out about one server.
+ * What a ping found about one server.
  *
  * @publicApi
  */
@@ -15,14 +15,14 @@ export interface ServerPing {
 }
 
 /**
- * What a ping found out about the servers of a store.
+ * What a ping found about the servers of a store.
  *
  * @publicApi
  */
 export interface StorePing {
   /** Whether locks can be acquired: the server, a majority of a quorum, or every master of a cluster is up. */
   readonly isUp: boolean;
-  /** How waiters learn of a release: by a message, or by repeated requests. */
+  /** How waiters learn of a release: from a message, or through repeated requests. */
   readonly handoff: 'subscription' | 'polling';
   /** What is limited and why, or why a server refuses locks. Undefined if nothing is, as far as is known. */
   readonly degraded: string | undefined;

@@ -45,7 +45,7 @@ export async function* scanCluster(
     if (after[i].text === text) continue;
     nodes.refresh();
     const why = after[i].problem ?? 'its slots have changed';
-    throw listingFailed(new Error(`${node.address}: ${why}, and locks that moved meanwhile may be missing`));
+    throw listingFailed(new Error(`${node.address}: ${why}, and locks that moved during the scan may be missing`));
   }
 }
 

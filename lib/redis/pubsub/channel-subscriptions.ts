@@ -115,7 +115,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   }
 
   onSourceLost(source: ChannelSource): void {
-    // A refused channel is tried again, too: the next connection may be allowed to subscribe.
+    // A refused channel is also tried again: the next connection may be allowed to subscribe.
     for (const subscription of this.at(source)) subscription.enter('waiting');
   }
 
@@ -219,7 +219,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   }
 
   private onFailed(subscription: Subscription, source: ChannelSource, error: unknown): void {
-    // A subscription that waits has lost its connection meanwhile.
+    // A subscription that waits has lost its connection since the request.
     if (subscription.source !== source || subscription.state === 'waiting') return;
     const redirection = redirectionIn(error);
     if (redirection !== undefined) return this.onRedirected(subscription, source, redirection);

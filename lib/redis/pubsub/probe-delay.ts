@@ -1,6 +1,6 @@
 /**
- * The longest time that a probe may take, in milliseconds, unless `requestTimeoutMs` is longer. An instance without a
- * subscription polls meanwhile, and others may overtake it.
+ * The longest time that a probe may take, in milliseconds, unless `requestTimeoutMs` is longer. An instance polls until
+ * it has a subscription, and others may overtake it.
  */
 const LONGEST_PROBE_MS = 5_000;
 

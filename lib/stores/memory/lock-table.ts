@@ -67,8 +67,8 @@ const NO_GRANT = { token: 0, tokens: 1 };
 export const SILENT_MS = 250;
 
 /**
- * Keeps locks in memory by the same steps, in the same order, as the scripts of the token store. The model checker runs
- * both on the same requests and compares the replies.
+ * Keeps locks in memory with the same steps, in the same order, as the scripts of the token store. The model checker
+ * runs both on the same requests and compares the replies.
  */
 export class LockTable {
   /** The model checker reads and restores it. @internal */

@@ -21,7 +21,7 @@ import { type TableHandoff, LockTable } from './lock-table.js';
 
 /**
  * Keeps locks in this process, with the guarantees of the token store: a queue, fencing tokens, shared modes and
- * multi-locks. For tests and for development without Redis. Processes do not exclude each other. Applications of one
+ * multi-locks. For tests and for development without Redis. Processes do not exclude each other. Applications in one
  * process do if they are given the same {@link MemoryStore}.
  *
  * @publicApi
@@ -95,7 +95,7 @@ export class MemoryStore implements LockStore {
   }
 
   async *list({ selects }: ListRequest): AsyncGenerator<ListedLock> {
-    // A lock that is acquired again meanwhile is not yielded again.
+    // A lock that is acquired again during the listing is not yielded again.
     const keys = Array.from(this.table.rows.keys());
     for (const key of keys) {
       const state = selects(key) ? this.stateOf(key) : null;

@@ -156,8 +156,8 @@ export class QuorumAcquire {
     if (this.decided) return;
     if (vote.carried) return this.win();
     if (!vote.cannotCarry) return;
-    // The result may still be open, held or unavailable. The nodes that gave the lock must not block other owners
-    // meanwhile.
+    // The result may still be open, held or unavailable. The nodes that gave the lock must not block other owners until
+    // it is known.
     if (!this.abandoned) this.releaseAll();
     if (vote.replied) this.refuse();
     // The error says what each node replied, so it waits for the others, at most for `nodeTimeoutMs`.

@@ -45,7 +45,7 @@ class QuorumListing implements LockSource {
     this.inspected = { keys, replies };
     const stateOf = (_: string, i: number): Promise<LockState | null | Error> => {
       const send = (node: QuorumNode) => replyOf(node, replies, i);
-      return queryNodes(nodes, 'A look at a lock', { send, ballotOf: () => 'yes', decide: stateFrom }).catch(mainError);
+      return queryNodes(nodes, 'An inspection', { send, ballotOf: () => 'yes', decide: stateFrom }).catch(mainError);
     };
     return Promise.all(keys.map(stateOf));
   }

@@ -170,7 +170,7 @@ export class QuorumHealth implements NodeListener {
     for (const { name, outage } of this.nodes) {
       if (outage === undefined) continue;
       const others = `${serving} of ${this.nodes.length} nodes`;
-      const line = `${name} cannot be reached, locks go on with ${others}: ${messageOf(outage)}`;
+      const line = `${name} cannot be reached, locks continue with ${others}: ${messageOf(outage)}`;
       this.outages.begin(name, undefined, line);
     }
   }

@@ -143,7 +143,7 @@ export class QuorumStore implements LockStore {
   async forceRelease({ key, ifToken }: ForceReleaseRequest): Promise<boolean> {
     const until = this.deps.clock.now() + this.deps.requestTimeoutMs;
     await this.connected();
-    const holders = await queryNodes(this.nodes, 'A look at a lock', {
+    const holders = await queryNodes(this.nodes, 'An inspection', {
       send: (node) => node.inspect(key),
       ballotOf: () => 'yes',
       decide: holdersFrom,
@@ -164,7 +164,7 @@ export class QuorumStore implements LockStore {
 
   async inspect(key: string): Promise<LockState | null> {
     await this.connected();
-    return queryNodes(this.nodes, 'A look at a lock', {
+    return queryNodes(this.nodes, 'An inspection', {
       send: (node) => node.inspect(key),
       ballotOf: () => 'yes',
       decide: stateFrom,
@@ -180,7 +180,7 @@ export class QuorumStore implements LockStore {
     const servers = await Promise.all(this.nodes.map(({ client, name }) => this.pinger.ping(client, name)));
     const down = servers.filter(({ isUp }) => !isUp);
     const isUp = down.length * 2 < servers.length;
-    const limit = `Locks go on with ${servers.length - down.length} of ${servers.length} nodes`;
+    const limit = `Locks continue with ${servers.length - down.length} of ${servers.length} nodes`;
     const why = down.map(({ server, error }) => `${server}: ${error}`).join(', ');
     return { isUp, handoff: 'polling', degraded: isUp && down.length > 0 ? `${limit}: ${why}` : undefined, servers };
   }
@@ -224,7 +224,8 @@ export class QuorumStore implements LockStore {
   }
 
   /**
-   * Waits for a majority. Returns false if the owner was released meanwhile: the acquire must not follow its release.
+   * Waits for a majority. Returns false if the owner was released during the wait: the acquire must not follow its
+   * release.
    */
   private async isWantedOnceKnown(owner: string, until: number): Promise<boolean> {
     this.unsent.add(owner);

@@ -13,17 +13,17 @@ export interface Expiry {
   readonly ttl: number;
 }
 
-/** When a lease expires, by the protocol's clock and by the monotonic clock. */
+/** When a lease expires, on the protocol's clock and on the monotonic clock. */
 type ExpiryMoment = Pick<Expiry, 'value' | 'overAt'>;
 
 /**
  * Which values of another client count as those of the loser of a race, which the holder has won. The loser has read
- * the expired value before the holder replaced it, and overwrites the holder's value by its own.
+ * the expired value before the holder replaced it, and overwrites the holder's value with its own.
  */
 export interface RaceWindow {
   /** How far the loser's value may differ from the holder's, in the protocol's unit. */
   readonly tolerance: number;
-  /** Until when a value can only be a loser's, on the monotonic clock. Later it can be another holder's, too. */
+  /** Until when a value can only be a loser's, on the monotonic clock. Later it can also be another holder's. */
   readonly until: number;
 }
 
@@ -43,7 +43,7 @@ const SHORTEST_RACE_MS = 1_000;
  */
 const OTHER_UNIT = { ms: { from: 1e9, to: 1e10 }, s: { from: 1e11, to: Infinity } };
 
-/** Makes and reads expiries by the protocol's clock: each client's own wall clock, in whole seconds or milliseconds. */
+/** Makes and reads expiries on the protocol's clock: each client's own wall clock, in whole seconds or milliseconds. */
 export class ExpiryClock {
   readonly unitMs: number;
 

@@ -48,7 +48,7 @@ export class HeldLease {
 
   /** Called when a new expiry has been written. */
   onWritten({ value, overAt, lengthMs }: Expiry): void {
-    // Another write that was sent meanwhile may still replace this value. It has a later one.
+    // Another write that was sent before this reply may still replace this value. It has a later one.
     this.written = [value, ...this.written.filter((other) => other > value)];
     this.value = value;
     this.overAt = overAt;

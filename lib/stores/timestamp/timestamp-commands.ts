@@ -99,7 +99,8 @@ export class TimestampCommands implements TimestampProtocol {
     const expiry = time.expiryAfter(leaseMs);
     const old = (await client.send('getset', [key], [String(expiry.value)])) as string | null;
     if (old === expired) return this.grant(key, 'takenOver', expiry);
-    // The key was deleted meanwhile, and nobody else was granted the lock. A new round would wait for our own value.
+    // The key was deleted since the read, and nobody else was granted the lock. A new round would wait for our own
+    // value.
     if (old === null) return this.grant(key, 'acquired', expiry);
     publishOutcome(key, 'lostRace');
     // We have overwritten the winner's value. A value that expires later does no harm. One that expires earlier would

@@ -67,10 +67,10 @@ interface PendingAcquire {
 
 /**
  * The value of a key does not name its holder, and another client that tried in the same second may have the same
- * value. A lock is therefore ours from the reply until its lease expires, by the wall clock and by the monotonic clock.
+ * value. A lock is therefore ours from the reply until its lease expires, on the wall clock and on the monotonic clock.
  * Afterwards nothing is written or deleted.
  *
- * Nobody may take the lock over before the value in the key is over. The loser of a race overwrites our value by one
+ * Nobody may take the lock over before the value in the key is over. The loser of a race overwrites our value with one
  * that may be over sooner, so another client may hold the lock although our own lease is not over. What another client
  * has written therefore counts as ours only as long as there cannot be a later holder. Otherwise the lock is lost.
  */

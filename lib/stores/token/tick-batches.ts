@@ -39,7 +39,7 @@ export interface BatchSender<Request, Reply> {
    */
   sendAlone(entry: Entry<Request, Reply>, hasOthers: boolean): void;
   /**
-   * Sends several requests by one script call. Returns a reply or an error for each, in the same order. Returns
+   * Sends several requests in one script call. Returns a reply or an error for each, in the same order. Returns
    * undefined, or a promise of it, if they were not sent or were refused as a whole: each has to be sent alone.
    */
   sendTogether(requests: readonly Request[]): RepliesTogether<Reply> | undefined;

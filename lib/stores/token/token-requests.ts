@@ -51,7 +51,7 @@ export interface Subscription {
   isSubscribed(key: string, node: RedisNode): boolean;
   /** Begins to receive handoffs of the key. */
   open(key: string): void;
-  /** Called with each owner that has a lock by a reply. */
+  /** Called with each owner that got a lock in a reply. */
   onGranted(owner: string, key: string): void;
   /** Called with each owner that is released. */
   onReleased(owner: string): void;
@@ -204,7 +204,7 @@ export class TokenRequests {
   }
 
   /**
-   * Sends several requests by one script call. Returns a reply or an error for each, or undefined if they have to be
+   * Sends several requests in one script call. Returns a reply or an error for each, or undefined if they have to be
    * sent alone.
    */
   private sendTogether<Reply>(

@@ -189,7 +189,7 @@ export function lockOf(name: string): string | undefined {
 
 /**
  * Returns whether a listing finds the lock by its other key: by its own if it is held exclusively, otherwise by its
- * queue. A lock that changes between the two meanwhile may be found twice or not at all.
+ * queue. A lock that changes between the two during the listing may be found twice or not at all.
  */
 export function isFoundElsewhere(_key: string, { holder, mode = 'exclusive' }: LockState, byOwnKey: boolean): boolean {
   return byOwnKey !== (holder !== undefined && mode === 'exclusive');

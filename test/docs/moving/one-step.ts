@@ -8,7 +8,7 @@ export class AccountService {
     return `account ${id} is paid`;
   }
 
-  // Exactly. A placeholder encodes values: `a b` becomes `a%20b`.
+  // The exact key. A placeholder would encode values: `a b` becomes `a%20b`.
   @Locked((id: string) => `account:${id}`)
   async close(id: string): Promise<string> {
     return `account ${id} is closed`;
@@ -19,8 +19,8 @@ export class AccountService {
   imports: [
     RedisLockModule.forRoot({
       redis: process.env['REDIS_URL'],
-      key: (resource) => `mutex:${resource}`, // here of redis-semaphore
-      waitMs: 20_000, // as long as the old code has tried
+      key: (resource) => `mutex:${resource}`, // the format of redis-semaphore
+      waitMs: 20_000, // as long as the old code tried
     }),
   ],
   providers: [AccountService],

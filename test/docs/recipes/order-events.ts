@@ -18,7 +18,7 @@ export class ShippingListener {
   }
 }
 
-/** Nobody repeats an event of this emitter. So a busy lock must not be the end of it. */
+/** This emitter does not repeat events. So a busy lock must not lose one. */
 function postpone(this: ShippingListener, _error: LockTimeoutError, order: OrderPaid): void {
   this.postponed.push(order.id);
 }

@@ -3,7 +3,7 @@ import { LockService, resource } from 'nestjs-redis-lock';
 import { SqlFence } from 'nestjs-redis-lock/fence';
 import { Pool, type PoolClient } from 'pg';
 
-/** The payment provider. Calls with one key are one charge, however often they are repeated. */
+/** The payment provider. Calls with the same key are one charge, however often they are repeated. */
 export abstract class PaymentProvider {
   abstract charge(cents: number, idempotencyKey: string): Promise<string>;
 }

@@ -7,7 +7,7 @@ import {
 } from '@nestjs/common';
 import { Locked } from 'nestjs-redis-lock';
 
-/** The tenant that a guard has found for the user of a request. */
+/** The tenant that a guard found for the user of a request. */
 const Tenant = createParamDecorator((_data: unknown, context: ExecutionContext): string => {
   return context.switchToHttp().getRequest<{ user: { tenant: string } }>().user.tenant;
 });

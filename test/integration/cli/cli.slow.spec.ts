@@ -194,7 +194,7 @@ describe('release on a terminal', () => {
     onTerminal(async () => {
       const cli = new Cli(['release', 'goods:300'], { terminal: true });
       await cli.until('Release it by force? [y/N]');
-      expect(cli.stdout).toContain('goods:300 is held by api-1 for');
+      expect(cli.stdout).toContain('goods:300 has been held by api-1 for');
       cli.child.stdin.write('y\r');
       const { code, stdout } = await cli.ended;
       expect(code).toBe(0);

@@ -33,7 +33,7 @@ describe('five masters', () => {
     await here.clock.advance(3_000);
     lock.assertHeld();
     expect(await lock.release()).toBe(true);
-    const reported = (): number => here.warnings.filter((warning) => warning.includes('locks go on with')).length;
+    const reported = (): number => here.warnings.filter((warning) => warning.includes('locks continue with')).length;
     await here.clock.advanceUntil('each outage is reported', () => reported() >= count);
     await locks.using('goods:300', () => undefined);
     expect(reported()).toBe(count);

@@ -207,7 +207,7 @@ describe('a node that hangs', () => {
     const locks = await here.instance({}, { nodes: [here.urls[0], here.urls[1], way.url], connectedTo: 2 });
     await here.clock.until(locks.using('goods:300', () => here.lockedOn(2)));
     await here.clock.advanceUntil('the outage is reported', () => here.warnings.length > 0);
-    expect(here.warnings).toEqual([expect.stringContaining('locks go on with 2 of 3 nodes')]);
+    expect(here.warnings).toEqual([expect.stringContaining('locks continue with 2 of 3 nodes')]);
   });
 
   it('is reported once, as unreachable', async () => {
@@ -217,7 +217,9 @@ describe('a node that hangs', () => {
       await here.clock.until(locks.using(`goods:${id}`, () => undefined));
       await here.clock.advanceUntil('the outage is reported', () => here.warnings.length > 0);
     }
-    expect(here.warnings).toEqual([expect.stringContaining('locks go on with 2 of 3 nodes: no reply within 500 ms')]);
+    expect(here.warnings).toEqual([
+      expect.stringContaining('locks continue with 2 of 3 nodes: no reply within 500 ms'),
+    ]);
     way.resume('replies');
     await here.clock.until(locks.using('goods:3', () => here.lockedOn(0)));
   });

@@ -141,7 +141,7 @@ describe('a ping of a quorum', () => {
       here.pause(0);
       const { isUp, degraded, servers } = await here.clock.until(locks.ping());
       expect(isUp).toBe(true);
-      expect(degraded).toMatch(new RegExp(`^Locks go on with 2 of 3 nodes: ${names[0]}: no reply within \\d+ ms$`));
+      expect(degraded).toMatch(new RegExp(`^Locks continue with 2 of 3 nodes: ${names[0]}: no reply within \\d+ ms$`));
       expect(servers.map((server) => server.isUp)).toEqual([false, true, true]);
       await here.servers[1].kill();
       await eventually('it is not up', async () => !(await here.clock.until(locks.ping())).isUp);

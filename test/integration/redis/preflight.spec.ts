@@ -106,7 +106,7 @@ describe('the preflight on one server', () => {
     try {
       running.start({ ...PATIENT, redis: replica.url });
       const at = `127.0.0.1:${replica.port}`;
-      const line = `Redis at ${at} is a replica and refuses writes. Connect to the master, for example by Sentinel.`;
+      const line = `Redis at ${at} is a replica and refuses writes. Connect to the master, for example through Sentinel.`;
       await eventually('it warns', () => running.warnings.length > 0);
       expect(running.warnings).toEqual([line]);
     } finally {
@@ -229,7 +229,7 @@ describe('the preflight in a cluster', () => {
     running.start({ ...PATIENT, redis: url });
     const line =
       `Redis at 127.0.0.1:${port} is a node of a cluster, and its client cannot use locks on other nodes. ` +
-      'Give { nodes: [...] } or a Cluster of ioredis.';
+      'Pass { nodes: [...] } or an ioredis Cluster.';
     await eventually('it warns', () => running.warnings.length > 0);
     expect(running.warnings).toEqual([line]);
   });

@@ -163,7 +163,7 @@ describe('release', () => {
     const { context, terminal, released } = new Scene(TERMINAL('y'), [[held]]);
     expect(await release(context, goods())).toBe(0);
     expect(terminal.questions).toEqual([
-      'goods:300 is held by api-1 for 4.2 s (exclusive). 1 instance waits for it.\n' +
+      'goods:300 has been held by api-1 for 4.2 s (exclusive). 1 instance waits for it.\n' +
         'The work of the holder may still run. Release it by force? [y/N] ',
     ]);
     expect(released).toEqual([17]);
@@ -203,7 +203,7 @@ describe('release', () => {
     const { context, terminal, released } = new Scene(TERMINAL('y'), [[shared], [held]]);
     expect(await release(context, goods())).toBe(4);
     expect(released).toEqual([]);
-    expect(terminal.stderr.text).toContain('goods:300 was not released: the hold has ended meanwhile.');
+    expect(terminal.stderr.text).toContain('goods:300 was not released: the hold ended before the release.');
   });
 
   it.each<[string, LockView[], number | undefined, string]>([
@@ -214,8 +214,8 @@ describe('release', () => {
       undefined,
       'nobody holds it, and others wait for it.',
     ],
-    ['the hold of another token', [held], 16, 'its token is 17, and not 16.'],
-    ['a shared lock by a token', [heldView('goods:300', { mode: 'shared' })], 16, 'its hold has no token, and not 16.'],
+    ['the hold of another token', [held], 16, 'its token is 17, not 16.'],
+    ['a shared lock by a token', [heldView('goods:300', { mode: 'shared' })], 16, 'its hold has no token, not 16.'],
   ])('does not release %s', async (_name, locks, ifToken, why) => {
     const { context, terminal, released } = new Scene(PIPE(), [locks]);
     expect(await release(context, goods({ yes: true, ifToken }))).toBe(4);
@@ -230,7 +230,7 @@ describe('release', () => {
     expect(JSON.parse(scene.terminal.stdout.text)).toMatchObject({
       resource: 'goods:300',
       released: false,
-      reason: 'the hold has ended meanwhile',
+      reason: 'the hold ended before the release',
       lock: { identity: 'api-1', fencingToken: 17 },
     });
   });

@@ -48,8 +48,8 @@ const EXTEND = scripts.extend.lua;
 
 /**
  * Waits until replicas have locks, by a write of each lock's lease followed by WAIT. It uses its own connection,
- * because WAIT blocks all later commands. One batch is unanswered at a time. The next batch takes all requests that
- * came meanwhile.
+ * because WAIT blocks all later commands. One batch is unanswered at a time. Requests that come before its reply are in
+ * the next batch.
  *
  * WAIT counts only what was written over the same connection. So a batch has failed if its connection ends, whatever is
  * replied later. Scripts are sent as a whole, because an unknown digest would be repeated after the WAIT.

@@ -1,4 +1,4 @@
---[[ Notifies the instance of an entry again that its lock was released by force. It may have subscribed meanwhile.
+--[[ Notifies the instance of an entry again that its lock was released by force. It may have subscribed since then.
   keys.lock
   args.entry     the former holder
   args.prefix    prefix of the instances' channels

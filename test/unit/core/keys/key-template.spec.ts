@@ -148,7 +148,7 @@ describe('a template', () => {
     expect(() => render('<u.a.id>', { u: 0 }, {})).toThrow("cannot be read: what should have 'id' is undefined");
     expect(() => render('<u.a>', { u: 0 }, null)).toThrow("cannot be read: what should have 'a' is null");
     expect(() => render('<u.id>', { u: 0 }, 'abc')).toThrow("<u.id> in '<u.id>' is undefined.");
-    expect(() => render('goods:<id>', {}, 'a')).toThrow('bound to no parameter');
+    expect(() => render('goods:<id>', {}, 'a')).toThrow('not bound to a parameter');
   });
 });
 

@@ -17,7 +17,7 @@
   mismatch error.
   Stops before an entry of another wire version. It stays in the queue and gets the lock by its own request.
   Also stops behind a sharer, or before an entry that it would remove, if the script has come to the end of its
-  `handoffs`. The release script then has to run again. A lock that stays free meanwhile is nobody's: each request for
+  `handoffs`. The release script then has to run again. A lock that stays free until then is nobody's: each request for
   it continues from there.
   @param sharers is updated with each grant. `excluded` means that an exclusive holder has the lock. `other` becomes an
   entry of another wire version that stands first.
