@@ -108,7 +108,7 @@ export class LockRuntime {
     return this.parts.service;
   }
 
-  /** How to report what is found in the `@Locked` methods at start. */
+  /** How to report what is found in the `@Locked` methods at startup. */
   get startChecks(): StartChecks {
     const { options, warn } = this.parts;
     return { ...options.checks, warn };

@@ -16,17 +16,17 @@ const NO_TLS = new RegExp(
 const ADVICE: readonly (readonly [pattern: RegExp, advice: string])[] = [
   [
     /\b(?:NOAUTH|WRONGPASS|invalid password|ERR AUTH)\b/,
-    'Give the user and the password in the URL, or by REDIS_USERNAME and REDIS_PASSWORD',
+    'Give the user and the password in the URL, or through REDIS_USERNAME and REDIS_PASSWORD',
   ],
   [/cluster support disabled|unknown command.*cluster/i, 'This server is not a cluster: use redis://'],
-  [/certificate|self.signed/i, 'Node trusts an authority of your own by NODE_EXTRA_CA_CERTS'],
+  [/certificate|self.signed/i, 'Node trusts your own authority if NODE_EXTRA_CA_CERTS names it'],
   [CLOSED, 'Does this server expect rediss://, for TLS?'],
-  [/invalid reply: null|No such master with that name/, 'The Sentinel knows no master of that name'],
+  [/invalid reply: null|No such master with that name/, 'The Sentinel does not know a master with that name'],
 ];
 
 /** The advice for errors that no pattern matches: nothing replies at the address. */
 const ADVICE_BY_KIND = {
-  redis: 'Start it, or give its address by --redis or REDIS_URL',
+  redis: 'Start it, or give its address with --redis or REDIS_URL',
   cluster: 'One of these nodes has to run, and the state of the cluster has to be ok',
   sentinel: 'One of these Sentinels has to run',
 } as const;
@@ -135,7 +135,7 @@ async function checkNoCluster(
   const info = await withTimeout<unknown>(clock, timeoutMs, ioredis.info(), () => '').catch(() => '');
   if (/^cluster_enabled:1\r?$/m.test(String(info))) {
     throw usageError(
-      `${target.shown} is a node of a cluster. Give the cluster by some of its nodes: redis-cluster://host:port.`,
+      `${target.shown} is a node of a cluster. Name some nodes of the cluster: redis-cluster://host:port.`,
     );
   }
 }

@@ -364,7 +364,7 @@ export class LockClosedError extends LockError {
 
 /**
  * Thrown if an option is not allowed. The message names the option, what was given and what was expected. Options of
- * the module are checked at start, those of `@Locked` at decoration, and those of a call at the call.
+ * the module are checked at startup, those of `@Locked` at decoration, and those of a call at the call.
  *
  * @publicApi
  */

@@ -3,10 +3,10 @@ import { formatName, formatValue, shortened } from '../core/format-value.js';
 import type { Method } from '../locked/locked-method.js';
 
 /**
- * Returns the method that a decorator stands above.
+ * Returns the method that a decorator is above.
  *
  * @param purpose what the decorator cannot do with a generator: `hold a lock for`.
- * @throws LockConfigError if it stands above something else, or above a generator.
+ * @throws LockConfigError if it is above something else, or above a generator.
  */
 export function methodBelow(
   decorator: string,
@@ -15,7 +15,7 @@ export function methodBelow(
   purpose: string,
 ): Method {
   const method: unknown = descriptor?.value;
-  if (typeof method !== 'function') throw new LockConfigError(`${where}: ${decorator} stands above methods only.`);
+  if (typeof method !== 'function') throw new LockConfigError(`${where}: ${decorator} can only be above a method.`);
   if (/Generator/.test(method.constructor.name))
     throw new LockConfigError(`${where}: ${decorator} cannot ${purpose} a generator.`);
   return method as Method;

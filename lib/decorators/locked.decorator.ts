@@ -84,7 +84,7 @@ export type Fits<A extends readonly unknown[], M extends AnyMethod> = [A] extend
 
 /**
  * Does not compile for a generator, whose code runs after the method has returned. Other synchronous methods compile,
- * because a handler may be one: Nest awaits its result. The module refuses them at start if they are not handlers.
+ * because a handler may be one: Nest awaits its result. The module refuses them at startup if they are not handlers.
  */
 export type NoGenerator<M extends AnyMethod> = [ReturnType<M>] extends [never]
   ? unknown
@@ -100,7 +100,7 @@ export type NoMethod = (() => unknown) & { readonly [NO_METHOD]: true };
 
 /** Does not compile above a property, for which a compiler passes no descriptor. */
 export type OnlyMethods<M extends AnyMethod> = [M] extends [NoMethod]
-  ? { 'this decorator stands above methods only': never }
+  ? { 'this decorator can only be above a method': never }
   : void;
 
 /**

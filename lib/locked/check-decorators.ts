@@ -2,13 +2,13 @@ import { formatName } from '../core/format-value.js';
 import { decoratedMethodOf, functionOf, isOwnWrapper, lockedMethods } from './locked-method.js';
 import type { FoundMethod } from './providers.js';
 
-/** Returns a finding if another decorator stands above `@Locked` and has replaced the method's function. */
+/** Returns a finding if another decorator is above `@Locked` and has replaced the method's function. */
 export function findReplacedMethod({ key, method, owner }: FoundMethod): string | undefined {
   const outermost = functionOf(owner, key);
   // Accessors also count: nothing is known of the function that they return.
   if (outermost !== undefined && isOwnWrapper(outermost)) return undefined;
   return (
-    `${method.name}: another decorator stands above @Locked and replaces the method. The lock is released before ` +
+    `${method.name}: another decorator is above @Locked and replaces the method. The lock is released before ` +
     `that decorator ends, for example before its transaction commits. Put @Locked above it, or @LockScope() above ` +
     `both. The option checks: { decoratorOrder: 'off' } turns this check off.`
   );

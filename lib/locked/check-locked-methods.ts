@@ -11,7 +11,7 @@ import { decoratedMethodOf, type LockedMethod } from './locked-method.js';
 import { type FoundMethod, instancesOf, lockedMethodsOf, type Provider, prototypesIn } from './providers.js';
 import { transactionsAreScopes } from '../core/hold/transaction-scopes.js';
 
-/** How a module instance reports what it finds at start. */
+/** How a module instance reports what it finds at startup. */
 export interface StartChecks extends Required<Pick<CheckOptions, 'decoratorOrder' | 'unlockedOverride'>> {
   warn(message: string): void;
 }

@@ -66,7 +66,7 @@ export class HandlerScope {
     return method === this.method.locked || method === this.method.scoped;
   }
 
-  /** Whether `@Locked` stands above or below `@LockScope`, even with other decorators between them. */
+  /** Whether `@Locked` is above or below `@LockScope`, even with other decorators between them. */
   get hasLockedMethod(): boolean {
     return this.method.locked !== undefined;
   }

@@ -113,7 +113,7 @@ export function isOwnWrapper(method: object): boolean {
 
 /**
  * Returns a function of this library that calls `apply` in place of a method. It has the name, the number of parameters
- * and all metadata of the method, so that route, schedule and Swagger decorators may stand above or below ours.
+ * and all metadata of the method, so that route, schedule and Swagger decorators may be above or below ours.
  */
 export function replaceMethod(original: Method, apply: (instance: unknown, args: unknown[]) => unknown): Method {
   return markOwnWrapper(copyMethod(original, apply));

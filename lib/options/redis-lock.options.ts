@@ -66,7 +66,7 @@ export interface CheckOptions {
   readonly server?: CheckLevel | undefined;
 
   /**
-   * Whether another decorator stands above `@Locked` and replaces the method, such as a decorator for transactions. The
+   * Whether another decorator is above `@Locked` and replaces the method, such as a decorator for transactions. The
    * lock is released before that decorator ends, for example before the commit. Handlers are not reported: their lock
    * is held until the response is complete. Neither is a method with `@LockScope()` on top. `warn` logs nothing if
    * transactions are lock scopes.

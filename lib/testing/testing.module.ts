@@ -59,7 +59,7 @@ export class RedisLockTestingModule {
   /**
    * Replaces `RedisLockModule.forRoot()` in a test.
    *
-   * @throws LockConfigError at start if an option is invalid.
+   * @throws LockConfigError at startup if an option is invalid.
    */
   static forRoot(given: TestingOptions & RedisLockModuleExtras = {}): DynamicModule {
     const place = 'RedisLockTestingModule.forRoot()';

@@ -44,7 +44,7 @@ const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ig
  * Under REPEATABLE READ and SERIALIZABLE a transaction that read before it was granted the lock reads old rows after
  * it. Acquire the lock first, and then begin the transaction.
  *
- * The module then no longer warns of decorators that stand above `@Locked`, because they may be `@Transactional()`.
+ * The module then no longer warns of decorators above `@Locked`, because they may be `@Transactional()`.
  *
  * @param adapter any adapter for `@nestjs-cls/transactional`, even one by other authors.
  * @throws {LockConfigError} for an adapter without `optionsFactory`, and for options that are not allowed.

@@ -143,7 +143,7 @@ describe('an application that does not start', () => {
     }
     expect((await failureOf(() => startWith(Synchronous))).message).toMatch(shownAs('… declares that it returns …'));
     expect((await failureOf(() => startWith(Decorated, { checks: { decoratorOrder: 'error' } }))).message).toMatch(
-      shownAs('another decorator stands above @Locked'),
+      shownAs('another decorator is above @Locked'),
     );
     expect((await failureOf(() => startWith(Overriding, { checks: { unlockedOverride: 'error' } }))).message).toMatch(
       shownAs('… overrides …, which is @Locked'),

@@ -45,7 +45,7 @@ describe('a handle that is collected after a renewal and without a release', () 
     expect(names).toEqual(['cart:1', ...goods, 'other:1', 'scope:1', 'scope:2']);
     const warnings = lines.filter((line) => line.includes('was collected by the garbage collector'));
     expect(warnings).toHaveLength(10);
-    expect(warnings[9]).toContain('Further ones of this minute are not logged.');
+    expect(warnings[9]).toContain('No more are logged in this minute.');
     expect(warnings.find((line) => line.startsWith('The handle of the lock on cart:1 (request 7) '))).toMatch(place);
   });
 });

@@ -75,7 +75,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     'an accessor',
     LockConfigError,
-    /^GoodsService\.stock: .*methods only/,
+    /^GoodsService\.stock: .*above a method/,
     () => {
       class GoodsService {
         @(Locked('goods') as MethodDecorator)
@@ -262,7 +262,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     '@LockScope: an accessor',
     LockConfigError,
-    /^GoodsService\.goods: .*methods only/,
+    /^GoodsService\.goods: .*above a method/,
     () => {
       class GoodsService {
         @LockScope()

@@ -88,7 +88,7 @@ const WRONG = ['foreign', 'copying', 'proxied', 'bound', 'scopedBelow'];
 const start = (providers: NonNullable<Parameters<typeof startApp>[0]['providers']>, options = {}) =>
   startApp({ lockModules: () => [RedisLockModule.forRoot({ store: memory(), ...options })], providers });
 
-const warningsOf = ({ logged }: TestApp): string[] => logged.filter((line) => line.includes('stands above @Locked'));
+const warningsOf = ({ logged }: TestApp): string[] => logged.filter((line) => line.includes('is above @Locked'));
 
 afterEach(closeApps);
 

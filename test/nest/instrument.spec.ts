@@ -138,7 +138,7 @@ describe.each(Object.entries(PROXIES))('an application with an %s proxy around e
     const { logged } = await start(decorate, { imports: [inMemory()], providers: [Override, Wrapped] });
     expect(logged).toEqual([
       expect.stringMatching(/^Override\.buy overrides Stock\.buy, which is @Locked/),
-      expect.stringMatching(/^Wrapped\.buy: another decorator stands above @Locked/),
+      expect.stringMatching(/^Wrapped\.buy: another decorator is above @Locked/),
     ]);
   });
 

@@ -188,6 +188,6 @@ function screenView({ terminal, shown, keys }: CommandContext, match: string | u
 function rowsFor(locks: readonly LockView[], columns: number, rows: number): string[] {
   if (locks.length + 1 <= rows) return formatTable(locks, LOCK_COLUMNS, columns);
   const shown = Math.max(0, rows - 2);
-  const rest = `… and ${locks.length - shown} more: narrow them down by --match, or use list`;
+  const rest = `… and ${locks.length - shown} more: narrow them down with --match, or use list`;
   return [...formatTable(locks.slice(0, shown), LOCK_COLUMNS, columns), fitted(rest, columns)];
 }

@@ -91,7 +91,7 @@ export function otherServices(): readonly (readonly [service: object, copy: Copy
  *
  * @param application the container of its modules.
  * @param name the name of the module instance.
- * @throws LockConfigError if it has imported the module of another version, or that of another copy by the same name.
+ * @throws LockConfigError if it has imported the module of another version, or that of another copy with the same name.
  */
 export function joinApplication(application: object, name: string): void {
   const joined = registry.applications.get(application) ?? new Map<string, Copy>();

@@ -49,7 +49,7 @@ export class LeakReport {
     const how = 'was collected by the garbage collector without release()';
     const end = isReleased ? 'the lock is released now' : 'another hold keeps the lock';
     const held = `${what} ${how}, and ${end}, after ${secondsOf(now - grant.grantedAt)}: ${describePlace(place)}.`;
-    const last = this.lines === MOST_LINES ? ' Further ones of this minute are not logged.' : '';
+    const last = this.lines === MOST_LINES ? ' No more are logged in this minute.' : '';
     this.deps.warn(`${held} Release it in a finally block or with await using, or call using() instead.${last}`);
   }
 }

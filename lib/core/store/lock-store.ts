@@ -30,7 +30,7 @@ export interface ShortestLease {
   readonly reason: string;
 }
 
-/** What a store can do. The engine throws `LockConfigError` for everything else, at start or at the call. */
+/** What a store can do. The engine throws `LockConfigError` for everything else, at startup or at the call. */
 export interface StoreCapabilities {
   /** The store's name in errors, such as `token()`. Default: "this store". */
   readonly name?: string;

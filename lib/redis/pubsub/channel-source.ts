@@ -181,7 +181,7 @@ export class ChannelSource implements Follower {
       connect: ifUsed(() => this.onConnect(subscriber)),
       ready: ifUsed(() => this.onReady()),
       close: ifUsed(() => this.onClose()),
-      end: ifUsed(() => this.end('its connection ended, and its retryStrategy makes no other one')),
+      end: ifUsed(() => this.end('its connection ended, and its retryStrategy makes no new one')),
       message: (channel, message) => {
         this.receivedAt = this.clock.now();
         this.listener()?.onMessage(this, channel, message);

@@ -19,7 +19,7 @@ export type TimestampUnit = 's' | 'ms';
 export interface TimestampOptions {
   /**
    * The unit of the expiry in a key: seconds or milliseconds since 1970. All clients of a key must use the same. With
-   * seconds, leases are whole seconds: a `ttlMs` of the module that is not a multiple of 1,000 throws at start. A
+   * seconds, leases are whole seconds: a `ttlMs` of the module that is not a multiple of 1,000 throws at startup. A
    * `ttlMs` of one lock and a `minHoldMs` are rounded up to the next second in Redis.
    *
    * @default 's'

@@ -368,6 +368,6 @@ describe('a cluster', () => {
     const [{ host, port }] = cluster.nodes;
     const { code, err } = await cli(`list --redis redis://${host}:${port}`);
     expect(code).toBe(2);
-    expect(err).toContain('is a node of a cluster. Give the cluster by some of its nodes: redis-cluster://host:port.');
+    expect(err).toContain('is a node of a cluster. Name some nodes of the cluster: redis-cluster://host:port.');
   });
 });

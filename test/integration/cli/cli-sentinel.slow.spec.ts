@@ -41,6 +41,6 @@ describe('a master behind Sentinel', () => {
   it('is missed by another name', async () => {
     const { code, err } = await cli('list', 'elsewhere');
     expect(code).toBe(3);
-    expect(err).toContain('The Sentinel knows no master of that name.');
+    expect(err).toContain('The Sentinel does not know a master with that name.');
   });
 });
