@@ -142,7 +142,7 @@ describe('the metrics of Prometheus', () => {
     expect(lost.map((name) => /family="(\w+)"/.exec(name)?.[1])).toEqual(['book', 'other']);
   });
 
-  it('stop, and leave nothing in the register', async () => {
+  it('stop, and leave nothing in the registry', async () => {
     stop = collectLockMetrics({ prefix: 'shop_', buckets: [0.1, 1] });
     const { locks } = await startApp({});
     await locks.using('goods:1', () => undefined);
@@ -155,11 +155,11 @@ describe('the metrics of Prometheus', () => {
     await locks.using('goods:1', () => undefined);
   });
 
-  it('refuse a register that has them, and options that are not allowed', () => {
+  it('refuse a registry that has them, and options that are not allowed', () => {
     collect();
     expect(() => collectLockMetrics({ register })).toThrow(
       'collectLockMetrics(): the registry already has redis_lock_acquire_duration_seconds; ' +
-        'use one collection for each register and prefix.',
+        'use one collection for each registry and prefix.',
     );
     const refused = (options: object) => () => collectLockMetrics({ register: new Registry(), ...options });
     expect(refused({ prefix: '1-' })).toThrow('prefix is "1-"; expected the start of a metric name');
