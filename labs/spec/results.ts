@@ -16,6 +16,8 @@ export interface TraceCount {
 export interface Removal {
   readonly rule: Rule;
   readonly run: RuleRun;
+  /** Whether the run breaks its invariant without the rule. */
+  readonly breaks: boolean;
 }
 
 /** What `npm run spec` has found. */
@@ -31,8 +33,8 @@ export interface Results {
 }
 
 /** Returns whether a run shows what its rule is for. */
-export function isShown({ passes, breaks }: RuleRun): boolean {
-  return passes && breaks;
+export function isShown({ run, breaks }: Removal): boolean {
+  return run.steps !== undefined && breaks;
 }
 
 /** Returns RESULTS.md. */
@@ -80,9 +82,11 @@ function rowOf({ name, traces, events, accepted, exchanges, isSame }: TraceCount
   return `| ${name} | ${count(traces)} | ${count(events)} | ${count(accepted)} | ${count(traces - accepted)} | ${redis} |`;
 }
 
-function removalOf({ rule: { id, words, line, formula }, run }: Removal): string {
-  const broken = isShown(run) ? `\`${run.invariant}\`` : '**the run does not show it**';
-  return `| **${id}** ${words} \`${formula.replaceAll('|', '\\|')}\` | ${line} | ${broken} | ${run.steps} |`;
+function removalOf(removal: Removal): string {
+  const { rule, run } = removal;
+  const broken = isShown(removal) ? `\`${run.invariant}\`` : '**the run does not show it**';
+  const formula = rule.formula.replaceAll('|', '\\|');
+  return `| **${rule.id}** ${rule.words} \`${formula}\` | ${rule.line} | ${broken} | ${run.steps ?? ''} |`;
 }
 
 function named({ invariants }: Found): string {

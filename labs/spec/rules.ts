@@ -1,5 +1,5 @@
 // The rules of token.qnt: each is one line below a comment with ⚠.
-import { existsSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HERE, inFolder, quint } from './quint.js';
 
@@ -34,48 +34,59 @@ export function rulesOf(text: string): readonly Rule[] {
   });
 }
 
-/** A run of `rules.qnt`. */
+/** What the run of a rule in `rules.qnt` shows. */
 export interface RuleRun {
   /** The invariant that it expects in the end. */
   readonly invariant: string;
-  readonly steps: number;
-  /** Whether it passes with the rule, and breaks the invariant without it. */
-  readonly passes: boolean;
-  readonly breaks: boolean;
+  /** How many steps it takes with the rule, or undefined if it fails. */
+  readonly steps: number | undefined;
 }
 
-/** Runs what `rules.qnt` has for a rule, with the rule and without it. */
-export async function runOf({ id, line, without }: Rule): Promise<RuleRun> {
+/** Returns the runs of these rules. Each must pass. */
+export async function runsOf(rules: readonly Rule[]): Promise<readonly RuleRun[]> {
   const token = readFileSync(join(HERE, 'token.qnt'), 'utf8');
-  const runs = readFileSync(join(HERE, 'rules.qnt'), 'utf8');
-  const name = id.replace('.', '_');
-  const [, body] = runs.split(`  run ${name} =`);
-  const invariant = /\.expect\((\w+)\)/.exec(body ?? '')?.[1];
-  if (invariant === undefined) throw new Error(`rules.qnt has no run ${name} that expects an invariant`);
-  const tested = (text: string): Promise<{ readonly output: string; readonly steps: number }> => {
-    return inFolder({ 'token.qnt': text, 'rules.qnt': runs }, async (folder) => {
-      const args = ['--backend', 'typescript', '--max-samples', '1', '--main', 'rules', '--match', `^${name}$`];
-      const { output } = await quint('test', join(folder, 'rules.qnt'), ...args, '--out-itf', join(folder, 'run.json'));
-      const trace = join(folder, 'run.json');
-      if (!existsSync(trace)) return { output, steps: 0 };
-      const { states } = JSON.parse(readFileSync(trace, 'utf8')) as { readonly states: readonly unknown[] };
-      return { output, steps: states.length - 1 };
+  return tested(token, rules, (output, folder) => {
+    const traces = readdirSync(folder);
+    return rules.map((rule) => {
+      const file = traces.find((name) => name.startsWith(`run ${nameOf(rule)} `));
+      const isPassed = output.includes(`ok ${nameOf(rule)} passed`);
+      if (file === undefined || !isPassed) return { invariant: invariantOf(rule), steps: undefined };
+      const { states } = JSON.parse(readFileSync(join(folder, file), 'utf8')) as {
+        readonly states: readonly unknown[];
+      };
+      return { invariant: invariantOf(rule), steps: states.length - 1 };
     });
-  };
-  const [whole, broken] = [
-    await tested(token),
-    await tested(
-      token
-        .split('\n')
-        .with(line - 1, without)
-        .join('\n'),
-    ),
-  ];
+  });
+}
+
+/** Returns whether the run of a rule breaks its invariant without the rule. */
+export async function breaksWithout(rule: Rule): Promise<boolean> {
+  const lines = readFileSync(join(HERE, 'token.qnt'), 'utf8').split('\n');
   // QNT508: what a run expects is false. A step that cannot be taken has another code.
-  return {
-    invariant,
-    steps: whole.steps,
-    passes: /1 passing/.test(whole.output) && !/\d failed/.test(whole.output),
-    breaks: /1 failed/.test(broken.output) && broken.output.includes('QNT508'),
-  };
+  return tested(lines.with(rule.line - 1, rule.without).join('\n'), [rule], (output) => {
+    return output.includes('1 failed') && output.includes('QNT508');
+  });
+}
+
+/** Calls `use` with what Quint prints for the runs of these rules, and the folder with their traces. */
+function tested<T>(token: string, rules: readonly Rule[], use: (output: string, folder: string) => T): Promise<T> {
+  const runs = readFileSync(join(HERE, 'rules.qnt'), 'utf8');
+  return inFolder({ 'token.qnt': token, 'rules.qnt': runs }, async (folder) => {
+    const args = ['--backend', 'typescript', '--max-samples', '1', '--main', 'rules'];
+    args.push('--match', `^(${rules.map((rule) => nameOf(rule)).join('|')})$`);
+    args.push('--out-itf', join(folder, 'run {test} {seq}.json'));
+    const { output } = await quint('test', join(folder, 'rules.qnt'), ...args);
+    return use(output, folder);
+  });
+}
+
+function invariantOf(rule: Rule): string {
+  const [, body = ''] = readFileSync(join(HERE, 'rules.qnt'), 'utf8').split(`  run ${nameOf(rule)} =`);
+  const invariant = /\.expect\((\w+)\)/.exec(body)?.[1];
+  if (invariant === undefined) throw new Error(`rules.qnt has no run ${nameOf(rule)} that expects an invariant`);
+  return invariant;
+}
+
+function nameOf({ id }: Rule): string {
+  return id.replace('.', '_');
 }
