@@ -137,42 +137,43 @@ async function runAll(due: readonly Sampled[]): Promise<void> {
   let left = due;
   const underWay = new Set<Sampled>();
   const work = async (worker: number): Promise<void> => {
-    const batch = left.filter((mutant) => !underWay.has(mutant)).slice(0, BATCH);
-    if (batch.length === 0 || minutes() >= Number(options.minutes)) return;
-    for (const mutant of batch) underWay.add(mutant);
-    const runs = batch.flatMap(({ id, key }) => {
-      const parts = partsOf(filesFor(id), kills);
-      return parts.map((part, i) => ({ id, key, files: part, isLast: i === parts.length - 1 }));
-    });
-    const lines = await jest([...runs, { id: 0, files: [], isLast: true }], { record: false, ms }, worker);
-    const control = lines.find((line) => line.control !== undefined)?.control;
-    const ran = lines.filter(({ id }) => id !== undefined && id > 0);
-    if (control !== undefined && control !== 'green')
-      say(`  runs again, as a file fails by itself: ${JSON.stringify(control)}`);
-    // Without a mutant the files that failed must pass in the same process. Otherwise each mutant runs by itself.
-    const isTrusted = control === 'green' || control === undefined || batch.length === 1;
-    for (const line of isTrusted ? ran : []) {
-      const { verdict, by, test } = line;
-      if (by !== undefined) kills.set(by, (kills.get(by) ?? 0) + 1);
-      keep({
-        key: line.key as string,
-        verdict: verdict as Verdict['verdict'],
-        by,
-        test,
-        before: by !== undefined && before.has(by),
+    while (minutes() < Number(options.minutes)) {
+      const batch = left.filter((mutant) => !underWay.has(mutant)).slice(0, BATCH);
+      if (batch.length === 0) return;
+      for (const mutant of batch) underWay.add(mutant);
+      const runs = batch.flatMap(({ id, key }) => {
+        const parts = partsOf(filesFor(id), kills);
+        return parts.map((part, i) => ({ id, key, files: part, isLast: i === parts.length - 1 }));
       });
+      const lines = await jest([...runs, { id: 0, files: [], isLast: true }], { record: false, ms }, worker);
+      const control = lines.find((line) => line.control !== undefined)?.control;
+      const ran = lines.filter(({ id }) => id !== undefined && id > 0);
+      if (control !== undefined && control !== 'green')
+        say(`  runs again, as a file fails by itself: ${JSON.stringify(control)}`);
+      // Without a mutant the files that failed must pass in the same process. Otherwise each mutant runs by itself.
+      const isTrusted = control === 'green' || control === undefined || batch.length === 1;
+      for (const line of isTrusted ? ran : []) {
+        const { verdict, by, test } = line;
+        if (by !== undefined) kills.set(by, (kills.get(by) ?? 0) + 1);
+        keep({
+          key: line.key as string,
+          verdict: verdict as Verdict['verdict'],
+          by,
+          test,
+          before: by !== undefined && before.has(by),
+        });
+      }
+      const decided = new Set(ran.map(({ id }) => id));
+      left = left.filter((mutant) => !(isTrusted ? verdicts.has(mutant.key) && decided.has(mutant.id) : false));
+      for (const { id, key } of batch) {
+        // No file reaches it.
+        if (runs.some((run) => run.id === id)) continue;
+        keep({ key, verdict: 'survived', before: false });
+        left = left.filter((mutant) => mutant.key !== key);
+      }
+      for (const mutant of batch) underWay.delete(mutant);
+      tell(due.length - left.length, due.length);
     }
-    const decided = new Set(ran.map(({ id }) => id));
-    left = left.filter((mutant) => !(isTrusted ? verdicts.has(mutant.key) && decided.has(mutant.id) : false));
-    for (const { id, key } of batch) {
-      // No file reaches it.
-      if (runs.some((run) => run.id === id)) continue;
-      keep({ key, verdict: 'survived', before: false });
-      left = left.filter((mutant) => mutant.key !== key);
-    }
-    for (const mutant of batch) underWay.delete(mutant);
-    tell(due.length - left.length, due.length);
-    await work(worker);
   };
   await Promise.all(Array.from({ length: Number(options.workers) }, (_, worker) => work(worker)));
 }
