@@ -21,6 +21,7 @@ Writes RESULTS.md.`;
 const STEPS = 100;
 const SEED = 1;
 const BROKEN_TRACES = 40;
+
 const { values: options } = parseArgs({
   options: {
     samples: { type: 'string', default: '1000' },

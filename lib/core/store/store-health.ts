@@ -234,7 +234,7 @@ export class StoreHealth {
     this.refusals.begin(name, { server, code, refusedAt, key, permanent, line }, line);
   }
 
-  /** Returns what the log says of a refusal in the last minute that continues. Undefined if there is none. */
+  /** Returns the text of the log about a refusal that lasts, or undefined if no refusal was seen in the last minute. */
   recentRefusal(): string | undefined {
     const since = this.now() - RECENT_MS;
     return this.refusals.active().find(([, { lastAt }]) => lastAt > since)?.[1].details.line;
