@@ -218,8 +218,12 @@ export class Lines implements LinesListener, OwnershipUser {
 
   private readonly forget = (line: Line): void => {
     const { key, mode } = line;
+    const lines = this.byMode.get(mode);
     // A subscriber of an event may have acquired the key again since the line ended.
-    if (this.find(key, mode) === line) this.byMode.get(mode)?.delete(key);
+    if (lines?.get(key) !== line) return;
+    lines.delete(key);
+    // Each number of permits is a mode of its own. The map of the exclusive mode stays, because most calls use it.
+    if (lines.size === 0 && mode !== 'exclusive') this.byMode.delete(mode);
   };
 
   private *all(concerns: KeyFilter = () => true): Generator<Line> {
