@@ -27,8 +27,8 @@ export interface Call {
   readonly calledAt: number;
   /** On the process's clock. */
   readonly enteredAt: number;
-  /** Whether no other caller of its instance waited for one of its keys when it came. */
-  readonly isAlone: boolean;
+  /** Since when others of its instance wait for its keys, on the timeline. Undefined if none waited when it came. */
+  readonly othersSince: number | undefined;
   /** When its instance got a place in the queue for it, on the timeline. */
   queuedAt: number;
 }
@@ -131,11 +131,12 @@ export class Oracle implements ServerEvents, LinkEvents {
 
   // What callers see.
 
-  /** Returns whether callers of an instance wait for one of these keys. */
-  isAwaited(instanceId: string, keys: readonly number[]): boolean {
-    return [...this.pending].some(
+  /** Returns since when callers of an instance wait for one of these keys. */
+  awaitedSince(instanceId: string, keys: readonly number[]): number | undefined {
+    const calls = [...this.pending].filter(
       (call) => call.instanceId === instanceId && call.step.keys.some((key) => keys.includes(key)),
     );
+    return calls.length === 0 ? undefined : Math.min(...calls.map((call) => call.othersSince ?? call.calledAt));
   }
 
   granted(call: Call, locks: readonly Lock[]): void {
@@ -258,8 +259,10 @@ export class Oracle implements ServerEvents, LinkEvents {
     for (const call of this.pending) {
       const { keys, mode } = call.step;
       if (call.instanceId !== instanceId || mode !== 'exclusive' || !keys.some((each) => KEYS[each] === key)) continue;
+      // A place that was taken before is of an attempt that was given up. Its release is on its way.
+      const isOurs = (this.placedAt.get(name) as number) >= (call.othersSince ?? call.calledAt);
       // A call for several may wait for another one of them.
-      if (keys.length === 1 && call.queuedAt === Infinity) call.queuedAt = this.now();
+      if (keys.length === 1 && call.queuedAt === Infinity && isOurs) call.queuedAt = this.now();
       return;
     }
   }
@@ -275,7 +278,7 @@ export class Oracle implements ServerEvents, LinkEvents {
       const isTooSoon = elapsedMs < step.waitMs - EPSILON_MS && step.maxWaiting === undefined;
       if (isTooSoon) return `after ${elapsedMs.toFixed(3)} ms already`;
       // Another caller of the instance may have learned that before.
-      if (step.maxWaiting !== undefined || !call.isAlone) return undefined;
+      if (step.maxWaiting !== undefined || call.othersSince !== undefined) return undefined;
       this.look();
       const wasBusy = step.keys.some((key) => (this.lastInUse.get(KEYS[key]) ?? -1) >= call.calledAt);
       return this.isCalm && !wasBusy ? 'although nobody held the lock' : undefined;

@@ -231,7 +231,7 @@ class Simulation {
       signal: controller?.signal,
       calledAt: this.timeline.now(),
       enteredAt: machine.now(),
-      isAlone: !this.oracle.isAwaited(engine.instanceId, keys),
+      othersSince: this.oracle.awaitedSince(engine.instanceId, keys),
       queuedAt: Infinity,
     };
     this.oracle.pending.add(call);
