@@ -18,7 +18,7 @@ const INVARIANTS: readonly string[] = [
   'holderIsHolder',
   'tokensRise',
   'notOvertaken',
-  'fewPlaces',
+  'fewRequests',
   'nothingLeft',
   'progress',
 ];

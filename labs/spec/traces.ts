@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { instanceOf } from '../../lib/core/store/lock-store.js';
-import type { TableHandoff } from '../../lib/stores/memory/lock-table.js';
 import { choices } from '../../test/support/model-checker/choices.js';
 import { type Exchange, Samples } from '../../test/support/model-checker/exchange.js';
 import type { Message, Reply, Request } from '../../test/support/model-checker/network.js';
@@ -85,7 +84,7 @@ class Recorder {
     else if (/never runs/.test(label)) this.lose(gone);
     else if (/closed connection/.test(label)) this.runLeftover(gone[0], remaining, clock);
     else this.ofProcess(label, index, before[index], clock);
-    this.noteLost();
+    this.noteForced();
     world.processes.forEach((process, i) => this.follow(process, i, before[i], label));
     this.see();
   }
@@ -144,18 +143,11 @@ class Recorder {
     }
   }
 
-  /** Adds the losses of messages that the server has sent to a process that receives none. */
-  private noteLost(): void {
-    const { world, exchange } = this;
-    const isDeaf = (owner: string): boolean => {
-      const { alive, line } = world.processes[indexOf(owner)];
-      return !alive || line.subscription !== 'open';
-    };
-    for (const handoff of exchange?.handoffs ?? [])
-      if (isDeaf(handoff.owner)) this.add('losesMessage', 0, ...this.messageOf({ ...handoff, since: 0 }));
-    for (const owner of exchange?.forced ?? []) {
-      if (isDeaf(owner)) this.add('losesMessage', 0, KINDS.indexOf('forced'), indexOf(owner) + 1, attemptOf(owner), 0);
-      else this.forcedOwners.set(world.processes[indexOf(owner)].line.messages.at(-1) as Message, owner);
+  /** Notes the owners of the holds that messages about a release by force are for. */
+  private noteForced(): void {
+    for (const owner of this.exchange?.forced ?? []) {
+      const { alive, line } = this.world.processes[indexOf(owner)];
+      if (alive && line.subscription === 'open') this.forcedOwners.set(line.messages.at(-1) as Message, owner);
     }
   }
 
@@ -211,7 +203,7 @@ class Recorder {
     return [KINDS.indexOf(kindOf(request)), ...ownerOf(request.body.owner), ...sent];
   }
 
-  private messageOf(message: Message | (TableHandoff & { readonly since: number })): number[] {
+  private messageOf(message: Message): number[] {
     if ('forced' in message) {
       return [KINDS.indexOf('forced'), ...ownerOf(this.forcedOwners.get(message) as string), 0];
     }
