@@ -40,9 +40,9 @@ export interface RedisLockBoardModuleExtras {
    */
   readonly guards?: readonly (Type<CanActivate> | CanActivate)[] | undefined;
   /**
-   * `true`: the board has no guard of its own. Only if something else denies access, such as a global guard or a proxy,
-   * and on a developer's machine. Not together with `guards`. Requests to a host name other than localhost are refused,
-   * unless `hosts` contains it.
+   * `true`: the board has no guard of its own. Use it only if something else denies access, such as a global guard or a
+   * proxy, or on a developer's machine. Not together with `guards`. Requests to a host name other than localhost are
+   * refused, unless `hosts` contains it.
    *
    * @default false
    */
@@ -77,8 +77,8 @@ export interface RedisLockBoardOptions<R = LockBoardRequest> {
    */
   readonly hosts?: readonly string[] | undefined;
   /**
-   * Returns who sends a request, for the log line of a release by force. Default: the name or id of `request.user`, or
-   * else the remote address.
+   * Returns who sends a request, for the log line of a release by force. Default: the name or id of `request.user` and
+   * the remote address, or only that address.
    */
   readonly who?: ((request: R) => string) | undefined;
 }
@@ -158,7 +158,7 @@ function checkProtection(place: string, { guards = [], unprotected = false }: Re
   }
   if (guards.length === 0 && !unprotected) {
     throw new LockConfigError(
-      `${place}: guards is missing or empty, so that everyone could see the locks; ` +
+      `${place}: guards is missing or empty, so everyone could see the locks; ` +
         'give at least one guard, or unprotected: true if something else protects the page.',
     );
   }

@@ -1,6 +1,6 @@
 /**
  * Characters that cannot be seen, or that change how others are shown: control and format characters, among them those
- * that turn the direction of text, white space other than a blank, and halves of characters.
+ * that turn the direction of text, white space other than a blank, and lone surrogates.
  */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{DI}\u2800]|[^\S ]/gu;
 const LONGEST = 300;

@@ -39,7 +39,7 @@ export function lockCount(count: number): string {
   return `${count} ${count === 1 ? 'lock' : 'locks'}`;
 }
 
-/** Returns a name of an instance: its identity, or its id. The value of another system may be long. */
+/** Returns the name of an instance: its identity, or its id. The value of another system may be long. */
 function nameOf(identity: string | undefined, id: string, wireVersion?: number): string {
   const name = printable(shortened(identity ?? id));
   return wireVersion === undefined ? name : `${name} (another version: wire ${wireVersion})`;
@@ -81,7 +81,7 @@ export function describeLock({ lock, heldForMs }: LockView): string[] {
   return lines;
 }
 
-/** Returns what `--json` prints of a lock. Values that are not known are null, as a lease without end is. */
+/** Returns what `--json` prints for a lock. Unknown values are null, and so is a lease without end. */
 export function lockToJson({ lock, heldForMs }: LockView): object {
   const sharing = ({ mode, permits }: Partial<LockSharing>): object => ({
     mode: mode ?? null,
@@ -108,7 +108,7 @@ export function lockToJson({ lock, heldForMs }: LockView): object {
   };
 }
 
-/** The version of an instance of another version. Nothing for those of this one. */
+/** Returns the wire version of an instance as a field, or no field if it is the same as that of this program. */
 function wireOf({ wireVersion }: { readonly wireVersion?: number | undefined }): object {
   return wireVersion === undefined ? {} : { wireVersion };
 }

@@ -46,7 +46,7 @@ function lineOf<Row>(cells: readonly string[], columns: readonly Column<Row>[], 
   return line.trimEnd();
 }
 
-/** Takes what is too much from the widest flexible columns. */
+/** Takes the excess width from the widest flexible columns. */
 function narrowed<Row>(natural: readonly number[], columns: readonly Column<Row>[], width: number): readonly number[] {
   const widths = [...natural];
   const gaps = GAP.length * (columns.length - 1);

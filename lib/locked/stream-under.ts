@@ -15,7 +15,7 @@ interface Stream {
   /** Aborts the signal of the hold: the subscriber has left. */
   abort(reason: unknown): void;
   subscribe(observer: Observer<unknown>): Subscription;
-  /** Ends the hold. Rejects with the loss of a lock. */
+  /** Ends the hold. Rejects with the `LockLostError` of a lost lock. */
   end(workError?: unknown): Promise<void>;
 }
 

@@ -71,7 +71,7 @@ export class LockSpans {
     const { calls, run } = message;
     const span = calls.map((call) => this.calls.get(call)?.hold).find((hold) => hold !== undefined);
     if (span === undefined) return;
-    // Now, not in the work's call: an error here is reported, and there it would be the caller's.
+    // Now, not when the work is called: an error here is reported, but there it would reach the caller.
     const inside = trace.setSpan(context.active(), span);
     message.run = () => context.with(inside, run);
   }

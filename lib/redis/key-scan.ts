@@ -19,7 +19,7 @@ export interface ScanTimes {
 
 /**
  * Yields the keys of one server, page by page, as the server names them. A key may be yielded twice. A key that exists
- * all the time is yielded, or the scan throws: another or a restarted server cannot use a cursor.
+ * throughout the scan is yielded, or the scan throws: a cursor is not valid on another server or after a restart.
  *
  * @throws LockUnavailableError if a step fails or takes longer than `requestTimeoutMs`, or if the connection ends.
  */

@@ -11,10 +11,10 @@ type ConnectionListener = Pick<
   'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable' | 'onSlowReply'
 >;
 
-/** A reply that takes longer than this is reported as slow, in milliseconds. */
+/** A reply that takes more milliseconds than this is reported as slow. */
 const SLOW_REPLY_MS = 250;
 
-/** A timer that fires this much too late shows that the event loop stood still, in milliseconds. */
+/** A timer that fires more than this many milliseconds late shows that the event loop stood still. */
 const LATE_MS = 100;
 
 /** A second connection, which has to lead to the same server as the first one. */
@@ -51,12 +51,12 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   /** The last error since the connection was ready. */
   private lastError: Error | undefined;
   private wasReady = false;
-  /** When the connection was ready last. A request that was made before has waited for that. */
+  /** When the connection last became ready. A request that was made earlier has waited for it. */
   private readyAt = Infinity;
   private wasLost = false;
   /** How many replies have brought the server's time. */
   private replies = 0;
-  /** Keeps its bytes back. */
+  /** The socket that holds back its bytes. Undefined if none does. */
   private corked: ServerClient['socket'];
 
   constructor(
@@ -108,7 +108,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     if (this.ready) this.learnTime().catch(() => undefined);
   }
 
-  /** Sends the commands that the code makes now in one packet, so that the server reads them together. */
+  /** Sends in one packet the commands that the current code makes, so that the server reads them together. */
   cork(): void {
     const { socket } = this.client;
     if (socket === undefined || this.corked !== undefined) return;
@@ -117,14 +117,14 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     afterPromiseJobs(() => this.uncork());
   }
 
-  /** Sends what waits for others. Call it for a request that must leave before any other code runs. */
+  /** Sends the commands that wait for others. Call it for a request that must leave before any other code runs. */
   uncork(): void {
     const { corked } = this;
     this.corked = undefined;
     corked?.uncork();
   }
 
-  /** Sends what a function requests in one packet, behind what waits for others. */
+  /** Sends in one packet what a function requests, after the commands that wait for others. */
   together<T>(request: () => T): T {
     this.uncork();
     return inOnePacket(this.client, request);
@@ -191,7 +191,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
 
   private onError(error: Error): void {
     this.lastError = error;
-    // A client also gives up an attempt to connect if this process was busy. The timer reports it if it continues.
+    // A client also gives up an attempt to connect if this process was busy. The timer reports a lasting outage.
     if (!isConnectTimeout(error)) this.reportUnreachable(error);
   }
 
@@ -228,7 +228,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
       const leftMs = isLate ? restMs : restMs - stepMs;
       if (leftMs > 0) return this.startOutageTimer(leftMs);
       this.reportUnreachable(this.whyNotReady());
-      // A server that has refused TIME replies. Each request learns why.
+      // A server that has refused TIME has replied. Each request learns why.
       if (!this.ready || this.learning !== undefined) this.startOutageTimer(REPORT_EVERY_MS);
     };
     this.outageTimer = this.clock.schedule(stepMs, look, true);

@@ -24,14 +24,14 @@ export class AutoAdvancingClock extends ManualClock {
   look(): void {
     if (this.isAdvancing) return;
     this.isAdvancing = true;
-    // The timers that are due are not in the context of the caller that has come here.
+    // The timers that are due must not run in the async context of this caller.
     void runOutside(() => this.advanceWhileAwaited());
   }
 
   private async advanceWhileAwaited(): Promise<void> {
     try {
       for (;;) {
-        // Callers that are to wait are not in line yet, and what ends their wait comes first.
+        // Callers that are about to wait are not in the queue yet, and what ends their wait comes first.
         for (let turns = 0; turns < TURNS_PER_STEP; turns += 1) await new Promise<void>((go) => atEndOfTick(go));
         const next = this.nextUntil(Infinity);
         if (next === undefined || !this.isAwaited()) return;

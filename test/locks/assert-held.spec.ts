@@ -38,7 +38,7 @@ describe('assertHeld()', () => {
   it('does not see the hold of acquire()', async () => {
     await using lock = await locks.acquire('goods:300');
     lock.assertHeld();
-    expect(() => locks.assertHeld('goods:300')).toThrow('A lock of acquire() has an assertHeld() of its own');
+    expect(() => locks.assertHeld('goods:300')).toThrow('A lock from acquire() has an assertHeld() of its own');
   });
 
   it('throws in work that outlives its lock', async () => {

@@ -4,14 +4,15 @@ import type { Clock } from '../time/clock.js';
 
 /**
  * How long a turn lasts, and the yield after it, in milliseconds. The yield is longer than the pause of an instance
- * that polls, which gets the key then. Its turn is as long as the yield, so that this instance is refused and sees it.
+ * that polls, which gets the key then. Its turn is as long as the yield, so that this instance is refused and notices
+ * the other one.
  */
 const TURN_MS = 60;
 
 /**
- * No instance that has yielded in the last `PERIOD_MS` requests the key in the first `QUIET_MS` of each `PERIOD_MS` of
- * the wall clock, which all processes share. So a client that polls every 100 ms finds it free, even if releases notify
- * the instances.
+ * An instance that has yielded within the last `PERIOD_MS` does not request the key in the first `QUIET_MS` of each
+ * period. The periods follow the wall clock, which all processes share. So a client that polls every 100 ms finds the
+ * key free, even if releases notify the instances.
  */
 const QUIET_MS = 140;
 const PERIOD_MS = 1_500;
@@ -85,7 +86,7 @@ export class Turns {
     return record !== undefined && this.clock.now() < record.sharedUntil;
   }
 
-  /** Called if others have the key. It counts as shared for as long as `forMs`. */
+  /** Called if others have the key. It counts as shared for `forMs` milliseconds. */
   onOthers(key: string, forMs = PERIOD_MS): void {
     const record = this.records.get(key) ?? this.add(key);
     record.sharedUntil = Math.max(record.sharedUntil, this.clock.now() + forMs);
@@ -110,7 +111,7 @@ export class Turns {
     return TURN_MS;
   }
 
-  /** Returns how much longer this instance does not request the key, in milliseconds. */
+  /** Returns for how much longer this instance must not request the key, in milliseconds. */
   private quietMs(record: KeyRecord): number {
     return this.hasYielded(record) ? Math.max(0, QUIET_MS - (this.clock.wallTime() % PERIOD_MS)) : 0;
   }

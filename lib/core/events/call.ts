@@ -48,7 +48,7 @@ export interface CallTarget {
 /** The longest label that is shown. */
 const LONGEST_LABEL = 128;
 
-/** Control characters and others that could forge a line of a log, and halves of characters. */
+/** Control characters, other characters that could forge a log line, and lone surrogates. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 // An application may load this package twice, so each copy has a part of its own.

@@ -19,7 +19,7 @@ export function assertHeldAround(
   lock.assertHeld();
   if (mode === 'shared' || lock.grant.mode === 'exclusive') return lock;
   throw new LockNotHeldError(
-    `${resource} is held with others, and this code needs it alone; use an exclusive hold, or mode: 'shared'.`,
+    `${resource} is held with others, and this code needs it exclusively; use an exclusive hold, or mode: 'shared'.`,
     { resource },
   );
 }
@@ -27,7 +27,7 @@ export function assertHeldAround(
 function notHeld(resource: string): LockNotHeldError {
   return new LockNotHeldError(
     `${resource} is not held here; call this inside using(), a @Locked method or a lock scope that has it. ` +
-      'A lock of acquire() has an assertHeld() of its own.',
+      'A lock from acquire() has an assertHeld() of its own.',
     { resource },
   );
 }

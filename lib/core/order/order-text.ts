@@ -1,11 +1,11 @@
 import type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './order-graph.js';
 
-/** The name of the module instance that is not shown. */
+/** The module instance whose name is not shown. */
 const UNNAMED = 'default';
 
 const LONGEST_NAME = 64;
 
-/** Control characters and others that could forge a line of a log, and halves of characters. */
+/** Control characters, other characters that could forge a log line, and lone surrogates. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /** Returns a family as texts show it: `goods`, or `stock/goods` for the module instance `stock`. */

@@ -28,7 +28,7 @@ type Send<T> = (node: RedisNode) => Promise<T>;
 export class ClusterTopology implements Topology, ChannelSources {
   /** @internal Public for tests. */
   readonly slotMap: SlotMap;
-  /** The client's `keyPrefix`. It counts for the slot of a key. */
+  /** The client's `keyPrefix`. The slot of a key depends on it, too. */
   readonly prefix: string;
   private readonly pinger: Pinger;
 
@@ -107,9 +107,9 @@ export class ClusterTopology implements Topology, ChannelSources {
     const servers = await Promise.all(masters.map(([address, node]) => ping(address, node)));
     const { orphans } = this.slotMap;
     const isUp = orphans === 0 && servers.every((server) => server.isUp);
-    // Another master may have its slots by now.
+    // By now, another master may have the slots of the one that is down.
     if (!isUp) this.slotMap.refresh();
-    return { isUp, servers, missing: orphans === 0 ? undefined : `${orphans} slots have no known master` };
+    return { isUp, servers, missing: orphans === 0 ? undefined : `slots without a known master: ${orphans}` };
   }
 
   connections(): readonly RedisConnection[] {
@@ -179,7 +179,7 @@ export class ClusterTopology implements Topology, ChannelSources {
     void this.sendAgain(request, node, failure).then(outcome.onReply).catch(outcome.onFailed);
   }
 
-  /** Sends a request again that failed at a node, or for which no node could be found. */
+  /** Repeats a request that failed at a node, or for which no node could be found. */
   private async sendAgain<T>(
     { slot, send, giveUpAt }: SlotRequest<T>,
     failedAt: RedisNode | undefined,

@@ -32,14 +32,14 @@ import { turnsContract } from './turns-contract.js';
  */
 export interface StoreContractOptions<U extends StoreUnderTest = StoreUnderTest> {
   /**
-   * A store like those of `createStore`. What it declares decides which tests are registered. No method of it is
+   * A store like those of `createStore`. What it declares decides which tests are registered. None of its methods is
    * called, so it needs no server.
    */
   readonly store: StoreDeclaration;
   /**
    * Creates a store for one test. No other client uses its keys.
    *
-   * @param beside the other store of a test of two instances. Both must have the same clock and the same locks.
+   * @param beside the other store in a test with two instances. Both must have the same clock and the same locks.
    */
   readonly createStore: (beside?: U) => Promise<U>;
   /** Returns a client of another library that shares its keys with the store. Default: none. */
