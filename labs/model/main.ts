@@ -1,7 +1,8 @@
 // npm run model: explores the scenarios, those too that are too large for a run of tests, and writes what came of them.
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
@@ -15,15 +16,19 @@ import { examine } from '../../test/support/model-checker/verdict.js';
 const HELP = `npm run model -- [options]
   --only <text>   scenarios whose name holds this, alone
   --large         only those that npm run test:full does not explore
-Only a run of all scenarios writes RESULTS.md. It writes the file again after each scenario.`;
+  --fresh         explores again what a run that was stopped has explored
+Only a run of all scenarios writes RESULTS.md. It writes the file again after each scenario. A run that was stopped
+continues where it was, unless lib/ or test/support/ has changed.`;
 
 const TELL_EVERY_MS = 5_000;
+const EXPLORED = ['HEAD:lib', 'HEAD:test/support'];
 
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 const { values: options } = parseArgs({
   options: {
     only: { type: 'string' },
     large: { type: 'boolean', default: false },
+    fresh: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
@@ -48,10 +53,16 @@ const [{ model: processor }] = cpus();
 const server = await startRedis({ local: true });
 const head = { date, versions: `commit ${commit}, Node ${process.version}, ${server.description}`, processor };
 const file = fileURLToPath(new URL('RESULTS.md', import.meta.url));
+const kept = fileURLToPath(new URL('../../.cache/model/verdicts.json', import.meta.url));
+/** What was explored. Undefined if that is not committed: then nothing is kept. */
+const explored = git('status', '--porcelain', 'lib', 'test/support') === '' ? git('rev-parse', ...EXPLORED) : undefined;
+const verdicts = options.fresh ? {} : readVerdicts();
 const rows: Row[] = [];
 try {
   for (const [runBy, scenario] of chosen) {
-    rows.push({ scenario, runBy, verdict: await carryOut(scenario) });
+    const verdict = (verdicts[scenario.name] ??= await carryOut(scenario));
+    keepVerdicts();
+    rows.push({ scenario, runBy, verdict });
     if (chosen.length === all.length && isSound()) await write();
   }
 } finally {
@@ -61,6 +72,23 @@ process.exit(isSound() ? 0 : 1);
 
 function isSound(): boolean {
   return rows.every(({ verdict }) => resultOf(verdict) === 'sound');
+}
+
+function readVerdicts(): Record<string, Row['verdict']> {
+  if (!existsSync(kept)) return {};
+  const before = JSON.parse(readFileSync(kept, 'utf8')) as Kept;
+  return before.explored === explored ? before.verdicts : {};
+}
+
+function keepVerdicts(): void {
+  if (explored === undefined) return;
+  mkdirSync(dirname(kept), { recursive: true });
+  writeFileSync(kept, JSON.stringify({ explored, verdicts } satisfies Kept));
+}
+
+interface Kept {
+  readonly explored?: string;
+  readonly verdicts: Record<string, Row['verdict']>;
 }
 
 async function carryOut(scenario: Scenario): Promise<Row['verdict']> {
