@@ -15,7 +15,7 @@ const HELP = `npm run mutation -- [options]
   --count <n>        size of the sample, 500 by default
   --seed <n>         of the sample, 30 by default
   --minutes <n>      stops after so many minutes, 60 by default
-  --workers <n>      how many processes of jest run at once, 2 by default. A mutant often waits
+  --workers <n>      how many processes of jest run at once, 4 by default: a mutant often waits. Each takes 1 GB
   --only <text>      mutants of files whose path contains this, and prints each of them
   --survivors        runs those again that survived
   --fresh            forgets what ran before
@@ -25,7 +25,13 @@ A run that was stopped continues where it was. Each run without --only writes RE
 /** The last commit before servers had a clock that the tests own. */
 const BEFORE = '6612c19';
 const BATCH = 20;
-const SMALLEST_PART = 3;
+/** The tests of the first part of a mutant take so long, those of the next parts each time longer. */
+const FIRST_PART_MS = 1_500;
+const LONGER = 4;
+/** The tests of a mutant take no longer than this. Otherwise the cheapest of them run. */
+const MOST_MS = 60_000;
+/** Loading a file takes about as long. */
+const LOAD_MS = 100;
 
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 const { values: options } = parseArgs({
@@ -33,7 +39,7 @@ const { values: options } = parseArgs({
     count: { type: 'string', default: '500' },
     seed: { type: 'string', default: '30' },
     minutes: { type: 'string', default: '60' },
-    workers: { type: 'string', default: '2' },
+    workers: { type: 'string', default: '4' },
     only: { type: 'string' },
     survivors: { type: 'boolean', default: false },
     fresh: { type: 'boolean', default: false },
@@ -48,8 +54,11 @@ if (options.help) {
 
 /** What a spec file does without a mutant. */
 interface FileNotes {
-  /** The mutants that it reaches, in a test or while modules are loaded. */
-  readonly reached: Readonly<Record<string, 'test' | 'load'>>;
+  /** The mutants that it reaches while modules are loaded. */
+  readonly load: readonly number[];
+  /** What each test reaches, and how long it takes. */
+  readonly tests: readonly { readonly ms: number; readonly reached: readonly number[] }[];
+  /** How long its tests and hooks take together. */
   readonly ms?: number;
   /** Whether it connects to a server of another process. */
   readonly sockets?: boolean;
@@ -57,13 +66,24 @@ interface FileNotes {
   readonly red?: string;
 }
 type Notes = Readonly<Record<string, FileNotes>>;
+/** The tests of a spec file that run: all, or those with these numbers. */
+interface Chosen {
+  readonly name: string;
+  readonly tests?: readonly number[];
+}
 interface Run {
   readonly id: number;
   readonly key?: string;
-  readonly files: readonly string[];
-  readonly isLast: boolean;
+  readonly files: readonly Chosen[];
+  /** Runs what was red without the mutant, and reports the verdict. */
+  readonly isControl?: boolean;
 }
-type Line = Partial<Verdict> & { readonly id?: number; readonly notes?: Notes; readonly control?: unknown };
+type Line = Partial<Verdict> & {
+  readonly id?: number;
+  readonly notes?: Notes;
+  /** What is red without the mutant. */
+  readonly control?: { readonly by: string; readonly test: string };
+};
 
 setPriority(10);
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -89,6 +109,8 @@ const { groups, alone } = plan.suitesOf.quick;
 const suites = Object.values(groups).flat();
 const notes = await record();
 const files = [...suites, ...alone].filter((file) => notes[file] !== undefined && notes[file].red === undefined);
+/** Files some of whose tests fail without the others, and files that fail behind a mutant even so. */
+const [whole, unused] = [new Set<string>(), new Set<string>()];
 const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' });
 const renamed = git('diff', '--find-renames', '--diff-filter=R', '--name-status', BEFORE, '--', 'test').split('\n');
 const existedBefore = new Set([
@@ -116,7 +138,7 @@ async function record(): Promise<Notes> {
   say(`running ${suites.length + alone.length} files without a mutant`);
   const parts = [suites, ...alone.map((file) => [file])];
   const lines = await jest(
-    parts.map((part) => ({ id: 0, files: part, isLast: false })),
+    parts.map((part) => ({ id: 0, files: part.map((name) => ({ name })) })),
     { record: true, ms: {} },
   );
   const all = Object.assign({}, ...lines.map((line) => line.notes ?? {})) as Notes;
@@ -132,47 +154,34 @@ interface Recorded {
 
 async function runAll(due: readonly Sampled[]): Promise<void> {
   const kills = new Map<string, number>();
-  for (const { by } of verdicts.values()) if (by !== undefined) kills.set(by, (kills.get(by) ?? 0) + 1);
-  const ms = Object.fromEntries(files.map((file) => [file, notes[file].ms ?? 0]));
-  let left = due;
-  const underWay = new Set<Sampled>();
+  const count = (by: string | undefined): void => void (by !== undefined && kills.set(by, (kills.get(by) ?? 0) + 1));
+  for (const { by } of verdicts.values()) count(by);
+  const ms = Object.fromEntries(files.map((file) => [file, timesOf(notes[file])]));
+  const left = new Set(due);
   const work = async (worker: number): Promise<void> => {
-    while (minutes() < Number(options.minutes)) {
-      const batch = left.filter((mutant) => !underWay.has(mutant)).slice(0, BATCH);
-      if (batch.length === 0) return;
-      for (const mutant of batch) underWay.add(mutant);
-      const runs = batch.flatMap(({ id, key }) => {
-        const parts = partsOf(filesFor(id), kills);
-        return parts.map((part, i) => ({ id, key, files: part, isLast: i === parts.length - 1 }));
-      });
-      const lines = await jest([...runs, { id: 0, files: [], isLast: true }], { record: false, ms }, worker);
-      const control = lines.find((line) => line.control !== undefined)?.control;
-      const ran = lines.filter(({ id }) => id !== undefined && id > 0);
-      if (control !== undefined && control !== 'green')
-        say(`  runs again, as a file fails by itself: ${JSON.stringify(control)}`);
-      // Without a mutant the files that failed must pass in the same process. Otherwise each mutant runs by itself.
-      const isTrusted = control === 'green' || control === undefined || batch.length === 1;
-      for (const line of isTrusted ? ran : []) {
-        const { verdict, by, test } = line;
-        if (by !== undefined) kills.set(by, (kills.get(by) ?? 0) + 1);
-        keep({
-          key: line.key as string,
-          verdict: verdict as Verdict['verdict'],
-          by,
-          test,
-          before: by !== undefined && before.has(by),
-        });
+    while (left.size > 0 && minutes() < Number(options.minutes)) {
+      const batch = [...left].slice(0, BATCH);
+      for (const mutant of batch) left.delete(mutant);
+      const planned = batch.map((mutant) => ({ mutant, ...plannedFor(mutant.id, kills) }));
+      const runs = planned.flatMap(({ mutant: { id, key }, parts }) => [
+        ...parts.map((part) => ({ id, key, files: part })),
+        { id, key, files: [], isControl: true },
+      ]);
+      const lines = await jest(runs, { record: false, ms }, worker);
+      for (const { mutant, isPartly } of planned) {
+        const { verdict, by, test, control } = lines.find(({ id }) => id === mutant.id) ?? {};
+        if (control !== undefined) {
+          say(`  runs again, as ${control.by} fails by itself: ${control.test}`);
+          (whole.has(control.by) ? unused : whole).add(control.by);
+        }
+        if (verdict === undefined || control !== undefined) left.add(mutant);
+        else {
+          count(by);
+          const isBefore = by !== undefined && before.has(by);
+          keep({ key: mutant.key, verdict, by, test, before: isBefore, ...(isPartly && { isPartly }) });
+        }
       }
-      const decided = new Set(ran.map(({ id }) => id));
-      left = left.filter((mutant) => !(isTrusted ? verdicts.has(mutant.key) && decided.has(mutant.id) : false));
-      for (const { id, key } of batch) {
-        // No file reaches it.
-        if (runs.some((run) => run.id === id)) continue;
-        keep({ key, verdict: 'survived', before: false });
-        left = left.filter((mutant) => mutant.key !== key);
-      }
-      for (const mutant of batch) underWay.delete(mutant);
-      tell(due.length - left.length, due.length);
+      tell(due.length - left.size, due.length);
     }
   };
   await Promise.all(Array.from({ length: Number(options.workers) }, (_, worker) => work(worker)));
@@ -196,42 +205,84 @@ function tell(done: number, of: number): void {
   say(`${minutes().toFixed(1)} min: ${done} of ${of}, ${survived} of ${verdicts.size} survived so far`);
 }
 
-/** Returns the files that reach a mutant. What is evaluated while modules are loaded may matter to all. */
-function filesFor(id: number): readonly string[] {
-  const loaded = Object.values(notes).some(({ reached }) => reached[id] === 'load');
-  return files.filter((file) => (loaded ? Object.keys(notes[file].reached).length > 0 : reaches(file, id)));
+/** The tests of a file that run for a mutant. */
+interface Costly extends Chosen {
+  readonly ms: number;
 }
 
-function reaches(file: string, id: number): boolean {
-  return notes[file].reached[id] !== undefined;
+/** How long the tests of a file take, and its hooks together. */
+interface Times {
+  readonly tests: readonly number[];
+  readonly hooks: number;
+}
+
+function timesOf({ tests, ms = 0 }: FileNotes): Times {
+  const times = tests.map((test) => test.ms);
+  return { tests: times, hooks: Math.max(0, ms - times.reduce((sum, each) => sum + each, 0)) };
+}
+
+/** Returns the tests that reach a mutant. What is evaluated while modules are loaded may matter to all. */
+function chosenFor(id: number): readonly Costly[] {
+  const isLoaded = Object.values(notes).some(({ load }) => load.includes(id));
+  return files.flatMap((name) => {
+    const { tests, ms = 0 } = notes[name];
+    const reaching = [...tests.keys()].filter((number) => tests[number].reached.includes(id));
+    if (unused.has(name) || tests.length === 0 || (!isLoaded && reaching.length === 0)) return [];
+    if (isLoaded || whole.has(name)) return [{ name, ms: ms + LOAD_MS }];
+    const times = timesOf(notes[name]);
+    return [
+      { name, tests: reaching, ms: reaching.reduce((sum, number) => sum + times.tests[number], times.hooks + LOAD_MS) },
+    ];
+  });
+}
+
+/** Returns the spec files that reach another mutant of the same source file in a test. */
+function filesNear(id: number): ReadonlySet<string> {
+  const source = sample.find((mutant) => mutant.id === id)?.file;
+  const ids = sample.filter(({ file }) => file === source).map((mutant) => mutant.id);
+  const reaches = (name: string): boolean =>
+    notes[name].tests.some(({ reached }) => ids.some((each) => reached.includes(each)));
+  return new Set(files.filter((name) => reaches(name)));
 }
 
 /**
- * Puts files into their order: those that existed before come first, and each time those that cost least for what they
- * have found. Files that run alone are a part of their own. The first parts are small, because a part loads all of its
- * files before the first test runs.
+ * Puts the tests of a mutant into their order: files that existed before come first, of these the ones that reach the same
+ * source file, and each time those that cost least for what they have found. Files that run alone are a part of their own. The first parts are small, because a
+ * part loads all of its files before the first test runs.
  */
-function partsOf(chosen: readonly string[], kills: ReadonlyMap<string, number>): readonly (readonly string[])[] {
-  const cost = (file: string): number => ((notes[file].ms ?? 0) + 100) / (1 + (kills.get(file) ?? 0));
-  const ordered = chosen.toSorted((a, b) => Number(before.has(b)) - Number(before.has(a)) || cost(a) - cost(b));
-  const parts: string[][] = [];
-  let size = 0;
-  for (const file of ordered) {
+function plannedFor(id: number, kills: ReadonlyMap<string, number>): Planned {
+  const cost = ({ name, ms }: Costly): number => ms / (1 + (kills.get(name) ?? 0));
+  const isBefore = ({ name }: Costly): number => Number(before.has(name));
+  const near = filesNear(id);
+  const isNear = ({ name }: Costly): number => Number(near.has(name));
+  const chosen = chosenFor(id).toSorted(
+    (a, b) => isBefore(b) - isBefore(a) || isNear(b) - isNear(a) || cost(a) - cost(b),
+  );
+  const parts: Costly[][] = [];
+  let [longest, total] = [0, 0];
+  for (const [i, file] of chosen.entries()) {
+    total += file.ms;
+    if (i > 0 && total > MOST_MS) return { parts, isPartly: true };
     const last = parts.at(-1) ?? [];
-    const isSplit = last.length >= size || before.has(file) !== before.has(last[0]);
-    if (!isSplit && !alone.includes(file) && !alone.includes(last[0])) last.push(file);
+    const isNewKind = last.length === 0 || isBefore(file) !== isBefore(last[0]);
+    const isFull = last.reduce((sum, { ms }) => sum + ms, 0) >= longest;
+    if (!isNewKind && !isFull && !alone.includes(file.name) && !alone.includes(last[0].name)) last.push(file);
     else {
-      size = parts.length === 0 || before.has(file) !== before.has(last[0]) ? SMALLEST_PART : size * 3;
+      longest = isNewKind ? FIRST_PART_MS : longest * LONGER;
       parts.push([file]);
     }
   }
-  return parts;
+  return { parts, isPartly: false };
+}
+interface Planned {
+  readonly parts: readonly (readonly Chosen[])[];
+  readonly isPartly: boolean;
 }
 
 /** Runs parts by one process of jest, and returns what they reported. */
 async function jest(
   runs: readonly Run[],
-  more: { readonly record: boolean; readonly ms: Readonly<Record<string, number>> },
+  more: { readonly record: boolean; readonly ms: Readonly<Record<string, Times>> },
   worker = 0,
 ): Promise<readonly Line[]> {
   const folder = `mutation/${worker}`;
@@ -279,7 +330,11 @@ async function write(): Promise<void> {
     sample,
     folders,
     verdicts,
-    files: { after: files.length, before: before.size, unused: suites.length + alone.length - files.length },
+    files: {
+      after: files.length - unused.size,
+      before: before.size,
+      unused: suites.length + alone.length - files.length + unused.size,
+    },
     isEquivalent,
   });
   writeFileSync(file, await format(text, { ...(await resolveConfig(file)), parser: 'markdown' }));

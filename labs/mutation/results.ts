@@ -10,6 +10,8 @@ export interface Verdict {
   readonly test?: string;
   /** Whether a file that existed before the server clock kills it without Redis. */
   readonly before: boolean;
+  /** Whether only the cheapest tests that reach it have run. */
+  readonly isPartly?: boolean;
 }
 
 export interface Measured {
@@ -69,15 +71,17 @@ export function resultsOf(measured: Measured): string {
     const sorted = mutants.toSorted((a, b) => a.file.localeCompare(b.file) || a.line - b.line);
     return sorted.map((mutant) => `- ${describe(mutant)}${more(mutant)}`).join('\n');
   }
+  const partly = survived.filter((mutant) => verdictOf(mutant).isPartly === true && !isKnown(mutant)).length;
   const timeouts = ran.filter((mutant) => verdictOf(mutant).verdict === 'timeout');
   return `# Which changes of the library the tests notice
 
-\`npm run mutation\` writes this file. Nobody edits it by hand. ${date}, ${versions}, ${processor}, one process.
+\`npm run mutation\` writes this file. Nobody edits it by hand. ${date}, ${versions}, ${processor}.
 
 ${ran.length} of the ${sample.length} mutants of seed ${seed} ran. _Before_: ${files.before} files of tests that existed
 before the server clock and use no server. _After_: the ${files.after} files of \`npm test\`. ${files.unused} other files
 fail in a copy of the library with switches, because they check the sources. They do not count. Percentages leave out
-equivalent mutants.
+equivalent mutants. ${partly} of the survivors have met only the tests that take a minute together: the others might
+notice them.
 
 ${markdownTable(COLUMNS, [...rows, total])}
 
