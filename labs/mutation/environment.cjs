@@ -1,6 +1,6 @@
 // The environment of jest in which mutants run. Each file of jest is a part of the run of one mutant: its first red
-// test ends the mutant. The last part of a mutant is its control: what was red runs again without the mutant. The process
-// continues with the next one, so that what jest has loaded stays in its caches.
+// test ends the mutant. The last part of a mutant is its control: what was red runs again without the mutant. The
+// process continues with the next one, so that what jest has loaded stays in its caches.
 const { channel } = require('node:diagnostics_channel');
 const { appendFileSync, readFileSync } = require('node:fs');
 const net = require('node:net');
@@ -119,7 +119,7 @@ module.exports = class MutationEnvironment extends TestEnvironment {
     return (this.notes[file] ??= { load: new Set(), tests: [] });
   }
 
-  /** Notes that a mutant is reached: while modules are loaded, or by tests. A hook is run for all tests of its block. */
+  /** Notes that a mutant is reached: while modules are loaded, or by tests. A hook runs for all tests of its block. */
   reach(id) {
     const { load, tests } = this.notesOf(this.file);
     if (!this.isRunning) load.add(id);

@@ -246,9 +246,9 @@ function filesNear(id: number): ReadonlySet<string> {
 }
 
 /**
- * Puts the tests of a mutant into their order: files that existed before come first, of these the ones that reach the same
- * source file, and each time those that cost least for what they have found. Files that run alone are a part of their own. The first parts are small, because a
- * part loads all of its files before the first test runs.
+ * Puts the tests of a mutant into their order. Files that existed before come first, then those that reach the same
+ * source file, and each time those that cost least for what they have found. Files that run alone are a part of their
+ * own. The first parts are small, because a part loads all of its files before the first test runs.
  */
 function plannedFor(id: number, kills: ReadonlyMap<string, number>): Planned {
   const cost = ({ name, ms }: Costly): number => ms / (1 + (kills.get(name) ?? 0));

@@ -111,7 +111,7 @@ export class Turns {
     return TURN_MS;
   }
 
-  /** Returns for how much longer this instance must not request the key, in milliseconds. */
+  /** Returns how long this instance must not request the key, in milliseconds. */
   private quietMs(record: KeyRecord): number {
     return this.hasYielded(record) ? Math.max(0, QUIET_MS - (this.clock.wallTime() % PERIOD_MS)) : 0;
   }

@@ -27,7 +27,7 @@ export interface Call {
   readonly calledAt: number;
   /** On the process's clock. */
   readonly enteredAt: number;
-  /** Since when others of its instance wait for its keys, on the timeline. Undefined if none waited when it came. */
+  /** When others of its instance began to wait for its keys, on the timeline. Undefined if none waited when it came. */
   readonly othersSince: number | undefined;
   /** When its instance got a place in the queue for it, on the timeline. */
   queuedAt: number;
@@ -131,7 +131,7 @@ export class Oracle implements ServerEvents, LinkEvents {
 
   // What callers see.
 
-  /** Returns since when callers of an instance wait for one of these keys. */
+  /** Returns when callers of an instance began to wait for one of these keys. */
   awaitedSince(instanceId: string, keys: readonly number[]): number | undefined {
     const calls = [...this.pending].filter(
       (call) => call.instanceId === instanceId && call.step.keys.some((key) => keys.includes(key)),
