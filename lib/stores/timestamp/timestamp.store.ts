@@ -18,6 +18,7 @@ import { LockConfigError } from '../../core/errors.js';
 import { helperKey } from '../../core/keys/resource-key.js';
 import type { Clock } from '../../core/time/clock.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
+import { forcedRelease } from '../../redis/forced-release.js';
 import { Pinger } from '../../redis/pinger.js';
 import { serverNameOf } from '../../redis/server-address.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
@@ -244,27 +245,24 @@ class TimestampStore implements LockStore {
     return { status: 'held', queued: false, remainingMs, holder };
   }
 
-  private async force(key: string, protocol: TimestampScripts): Promise<boolean> {
-    const { clock, connection } = this;
-    const until = clock.now() + this.requestTimeoutMs;
+  private force(key: string, protocol: TimestampScripts): Promise<boolean> {
+    const { clock, connection, requestTimeoutMs } = this;
     let former: string | null | undefined;
-    try {
+    return forcedRelease(clock, requestTimeoutMs, async (checkTime) => {
       for (;;) {
         const [held, owner] = await Promise.all([this.read(key), this.read(helperKey(key, 'holder'))]);
         if (held === null || this.time.isExpired(held)) return false;
         // Only a renewal of the same owner is read again. Everything else may be the next lock.
         if (former !== undefined && (former === null || former !== owner)) return false;
         former = owner;
-        // In the client's queue requests wait through an outage. By then, the caller already has an error.
-        if (clock.now() >= until) throw new Error('the reply came too late');
+        // In the client's queue requests wait through an outage.
+        checkTime();
         const { losses } = connection;
         if (await protocol.force(key, held, owner ?? '')) return true;
         // The client has sent the script again, which may have found that its first run deleted the key.
         if (connection.losses !== losses) throw new Error('the connection ended before the reply');
       }
-    } catch (error) {
-      throw unavailableBecause(error, 'a release by force');
-    }
+    });
   }
 
   private read(key: string): Promise<string | null> {

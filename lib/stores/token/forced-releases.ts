@@ -1,9 +1,8 @@
-import { LockConfigError } from '../../core/errors.js';
 import type { Clock } from '../../core/time/clock.js';
 import { Pauses } from '../../core/time/pauses.js';
 import type { ForceReleaseRequest } from '../../core/store/lock-store.js';
+import { forcedRelease } from '../../redis/forced-release.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import type { RedisNode } from '../../redis/topology.js';
 import type { TokenRequests } from './token-requests.js';
@@ -50,21 +49,16 @@ export class ForcedReleases {
    * Rejects with `LockUnavailableError`, even if the lock may have been released. Rejects with `LockConfigError` if an
    * instance of another wire version holds it.
    */
-  async release(request: ForceReleaseRequest): Promise<boolean> {
+  release(request: ForceReleaseRequest): Promise<boolean> {
     const { key, ifToken } = request;
-    const until = this.clock.now() + this.requestTimeoutMs;
-    // Requests of this tick come first.
-    this.requests.flush();
-    try {
+    return forcedRelease(this.clock, this.requestTimeoutMs, async (checkTime) => {
+      // Requests of this tick come first.
+      this.requests.flush();
       const holders = await this.holdersOf(key);
-      // By then, the caller already has an error.
-      if (this.clock.now() >= until) throw new Error('the reply came too late');
+      checkTime();
       if (holders === undefined || (ifToken !== undefined && holders.token !== ifToken)) return false;
-      return await this.end(holders, request);
-    } catch (error) {
-      if (error instanceof LockConfigError) throw error;
-      throw unavailableBecause(error, 'a release by force');
-    }
+      return this.end(holders, request);
+    });
   }
 
   /** Stops repeating notices. */
