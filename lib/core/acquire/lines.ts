@@ -29,7 +29,8 @@ export class Lines implements LinesListener, OwnershipUser {
 
   /** How many entries are kept, 0 if nothing is in use. @internal */
   get size(): number {
-    return [...this.all()].length + this.bare.size + this.multiAcquires.size;
+    const modes = [...this.byMode.keys()].filter((mode) => mode !== 'exclusive');
+    return modes.length + [...this.all()].length + this.bare.size + this.multiAcquires.size;
   }
 
   /**
