@@ -37,6 +37,10 @@ describe('the simulation', () => {
     expect((await simulate(caught.plan)).violation).toBeUndefined();
   });
 
+  it('does not take the place of an attempt that was given up for the place of the next caller', async () => {
+    expect((await simulate(planOf(81_607))).violation).toBeUndefined();
+  });
+
   it('shrinks a run that fails to the calls and faults that it needs', async () => {
     const [broken] = BROKEN.filter(({ name }) => name === 'a handoff that grants from when it arrives');
     const caught = await catchBroken(broken, 1, MOST);

@@ -1,4 +1,4 @@
-import type { ReleaseRequest } from '../../../lib/core/store/lock-store.js';
+import type { AcquireReply, AcquireRequest, ReleaseRequest } from '../../../lib/core/store/lock-store.js';
 import { LockTable, type PlacedEntry } from '../../../lib/stores/memory/lock-table.js';
 import type { Process } from './process.js';
 import type { Variant } from './scenario.js';
@@ -15,6 +15,16 @@ class UncheckedTable extends LockTable {
 class UnforgettingTable extends LockTable {
   override release(request: ReleaseRequest): boolean {
     return this.living(request.keys[0]).at(0)?.owner === request.owner && super.release(request);
+  }
+}
+
+/** Puts a new entry before all that wait. */
+export class OvertakingTable extends LockTable {
+  override acquire(request: AcquireRequest): AcquireReply {
+    const reply = super.acquire(request);
+    for (const { queue } of this.rows.values())
+      if (queue.at(-1)?.owner === request.owner) queue.unshift(...queue.splice(-1));
+    return reply;
   }
 }
 

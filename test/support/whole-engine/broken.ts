@@ -5,7 +5,7 @@ import { ForceChecks } from '../../../lib/core/lease/force-checks.js';
 import { forwardTo } from '../../../lib/core/store/forward-to.js';
 import type { LockStore } from '../../../lib/core/store/lock-store.js';
 import { ServerTime } from '../../../lib/redis/server-time.js';
-import { noLeaving, noOwnerCheck } from '../model-checker/broken.js';
+import { noLeaving, noOwnerCheck, OvertakingTable } from '../model-checker/broken.js';
 import { replaced } from './coverage.js';
 import type { Plan } from './plan.js';
 import type { RunOptions } from './simulation.js';
@@ -38,6 +38,12 @@ export const BROKEN: readonly Broken[] = [
     name: 'a release that leaves the owner in the queue',
     invariants: ['orphans'],
     table: noLeaving.table,
+  },
+  {
+    name: 'a queue in which the last that came is the first',
+    invariants: ['order'],
+    focus: (plan) => ({ ...plan, strict: true, faults: [] }),
+    table: (world) => new OvertakingTable(world),
   },
   {
     name: 'a reply that grants from when it arrives',
