@@ -18,10 +18,11 @@ const HELP = `npm run model -- [options]
   --large         only those that npm run test:full does not explore
   --fresh         explores again what a run that was stopped has explored
 Only a run of all scenarios writes RESULTS.md. It writes the file again after each scenario. A run that was stopped
-continues where it was, unless lib/ or test/support/ has changed.`;
+continues where it was, unless lib/, the model checker or the scenarios have changed.`;
 
 const TELL_EVERY_MS = 5_000;
-const EXPLORED = ['HEAD:lib', 'HEAD:test/support'];
+/** What decides what a scenario explores. */
+const EXPLORED = ['lib', 'test/support/model-checker', 'labs/model/scenarios.ts'];
 
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 const { values: options } = parseArgs({
@@ -54,13 +55,17 @@ const server = await startRedis({ local: true });
 const head = { date, versions: `commit ${commit}, Node ${process.version}, ${server.description}`, processor };
 const file = fileURLToPath(new URL('RESULTS.md', import.meta.url));
 const kept = fileURLToPath(new URL('../../.cache/model/verdicts.json', import.meta.url));
-/** What was explored. Undefined if that is not committed: then nothing is kept. */
-const explored = git('status', '--porcelain', 'lib', 'test/support') === '' ? git('rev-parse', ...EXPLORED) : undefined;
+/** The version of what was explored. Undefined if that is not committed: then nothing is kept. */
+const explored =
+  git('status', '--porcelain', ...EXPLORED) === '' ? git('rev-parse', ...EXPLORED.map(inHead)) : undefined;
 const verdicts = options.fresh ? {} : readVerdicts();
 const rows: Row[] = [];
 try {
   for (const [runBy, scenario] of chosen) {
-    const verdict = (verdicts[scenario.name] ??= await carryOut(scenario));
+    const known = verdicts[scenario.name] as Row['verdict'] | undefined;
+    if (known !== undefined) say(`${scenario.name}: explored before: ${resultOf(known)}`);
+    const verdict = known ?? (await carryOut(scenario));
+    if (resultOf(verdict) === 'sound') verdicts[scenario.name] = verdict;
     keepVerdicts();
     rows.push({ scenario, runBy, verdict });
     if (chosen.length === all.length && isSound()) await write();
@@ -72,6 +77,10 @@ process.exit(isSound() ? 0 : 1);
 
 function isSound(): boolean {
   return rows.every(({ verdict }) => resultOf(verdict) === 'sound');
+}
+
+function inHead(path: string): string {
+  return `HEAD:${path}`;
 }
 
 function readVerdicts(): Record<string, Row['verdict']> {
