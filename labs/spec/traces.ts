@@ -1,7 +1,7 @@
 // Runs of the real engine, step by step, as events that `accept.qnt` checks.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { instanceOf } from '../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../lib/core/store/instance-id.js';
 import { choices } from '../../test/support/model-checker/choices.js';
 import { type Exchange, Samples } from '../../test/support/model-checker/exchange.js';
 import type { Message, Reply, Request } from '../../test/support/model-checker/network.js';

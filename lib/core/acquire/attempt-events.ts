@@ -1,7 +1,7 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
 import type { LockUnavailableError } from '../errors.js';
-import { identityOf } from '../store/instance-id.js';
-import { type AcquireReply, instanceOf } from '../store/lock-store.js';
+import { identityOf, instanceOf } from '../store/instance-id.js';
+import type { AcquireReply } from '../store/lock-store.js';
 
 /**
  * The outcome of one request for a lock.

@@ -1,14 +1,7 @@
 import { LockUnavailableError, withoutStack } from '../errors.js';
 import { deadlineOf, handoffLeaseAfterExpiry, type StoreGrant } from '../lease/lease.js';
-import {
-  type AcquireReply,
-  type Granted,
-  type GrantedTokens,
-  type Handoff,
-  type Held,
-  instanceOf,
-  type LockMode,
-} from '../store/lock-store.js';
+import { instanceOf } from '../store/instance-id.js';
+import type { AcquireReply, Granted, GrantedTokens, Handoff, Held, LockMode } from '../store/lock-store.js';
 import { secondsOf } from '../store/incident-log.js';
 import { whenReplied } from '../store/pending-reply.js';
 import type { Clock, Timer } from '../time/clock.js';

@@ -2,7 +2,8 @@ import { LockTimeoutError, type LockError, withoutStack } from '../errors.js';
 import { Ownership, type OwnershipUser } from '../lease/grant.js';
 import type { StoreGrant } from '../lease/lease.js';
 import { closedError } from '../lifecycle.js';
-import { type Handoff, instanceOf, type LockMode } from '../store/lock-store.js';
+import { instanceOf } from '../store/instance-id.js';
+import type { Handoff, LockMode } from '../store/lock-store.js';
 import {
   acquireError,
   failedBecause,

@@ -30,6 +30,11 @@ export function newInstanceId(identity: string): string {
   return `${encoded}-${random}`;
 }
 
+/** Returns the id of the instance that an owner belongs to. */
+export function instanceOf(owner: string): string {
+  return owner.slice(0, owner.lastIndexOf(':'));
+}
+
 /**
  * Returns the identity in the id of a module instance. Undefined for an id without one, such as one of an older
  * version, and for any other text. So the result is short and has no characters that could forge a line of a log.

@@ -348,8 +348,3 @@ export interface ServerConnection {
   /** Sends a cheap request, so that a server that is alive sends something. Does not throw. */
   probe(): void;
 }
-
-/** Returns the id of the instance that an owner belongs to. */
-export function instanceOf(owner: string): string {
-  return owner.slice(0, owner.lastIndexOf(':'));
-}

@@ -1,15 +1,15 @@
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  type ExtendReply,
-  type ExtendRequest,
-  type ForceReleaseRequest,
-  type HandoffOptions,
-  type Held,
-  instanceOf,
-  type LockMode,
-  type PermitsMismatch,
-  type ReleaseRequest,
+import { instanceOf } from '../../core/store/instance-id.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  ForceReleaseRequest,
+  HandoffOptions,
+  Held,
+  LockMode,
+  PermitsMismatch,
+  ReleaseRequest,
 } from '../../core/store/lock-store.js';
 
 /** An owner in the queue of a key, and the mode that it requests. */

@@ -1,20 +1,20 @@
 import type { Clock } from '../../core/time/clock.js';
-import {
-  instanceOf,
-  type AcquireReply,
-  type AcquireRequest,
-  type ExtendReply,
-  type ExtendRequest,
-  type ForceReleaseRequest,
-  type HolderHint,
-  type ListedLock,
-  type ListRequest,
-  type LockState,
-  type LockStore,
-  type ReleaseRequest,
-  type StoreCapabilities,
-  type StoreListener,
-  type StorePing,
+import { instanceOf } from '../../core/store/instance-id.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  ForceReleaseRequest,
+  HolderHint,
+  ListedLock,
+  ListRequest,
+  LockState,
+  LockStore,
+  ReleaseRequest,
+  StoreCapabilities,
+  StoreListener,
+  StorePing,
 } from '../../core/store/lock-store.js';
 import type { StoreFactory } from '../store-context.js';
 import { type TableHandoff, LockTable } from './lock-table.js';

@@ -1,5 +1,6 @@
 import { driftOf, type Timer } from '../../core/time/clock.js';
-import { type AcquireReply, type AcquireRequest, type HolderHint, instanceOf } from '../../core/store/lock-store.js';
+import { instanceOf } from '../../core/store/instance-id.js';
+import type { AcquireReply, AcquireRequest, HolderHint } from '../../core/store/lock-store.js';
 import { otherWireOf, WIRE_VERSION } from '../../redis/wire.js';
 import { isHeld, noMajority, type Outcome } from './quorum-errors.js';
 import { REPLY_GRACE_MS } from './quorum-in-flight.js';

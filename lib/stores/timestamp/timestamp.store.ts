@@ -1,18 +1,18 @@
-import {
-  instanceOf,
-  type AcquireReply,
-  type AcquireRequest,
-  type ExtendReply,
-  type ExtendRequest,
-  type HolderInfo,
-  type ListedLock,
-  type ListRequest,
-  type LockStore,
-  type ReleaseRequest,
-  type StoreCapabilities,
-  type ServerConnection,
-  type StoreListener,
-  type StorePing,
+import { instanceOf } from '../../core/store/instance-id.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  HolderInfo,
+  ListedLock,
+  ListRequest,
+  LockStore,
+  ReleaseRequest,
+  StoreCapabilities,
+  ServerConnection,
+  StoreListener,
+  StorePing,
 } from '../../core/store/lock-store.js';
 import { LockConfigError } from '../../core/errors.js';
 import { helperKey } from '../../core/keys/resource-key.js';

@@ -1,16 +1,16 @@
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  type ExtendRequest,
-  type ForceReleaseRequest,
-  type HolderHint,
-  type HolderInfo,
-  instanceOf,
-  type LockMode,
-  type LockOwnership,
-  type LockState,
-  type ReleaseRequest,
-  type WaiterInfo,
+import { instanceOf } from '../../core/store/instance-id.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendRequest,
+  ForceReleaseRequest,
+  HolderHint,
+  HolderInfo,
+  LockMode,
+  LockOwnership,
+  LockState,
+  ReleaseRequest,
+  WaiterInfo,
 } from '../../core/store/lock-store.js';
 import { helperKey } from '../../core/keys/resource-key.js';
 import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';

@@ -1,4 +1,5 @@
-import { instanceOf, type AcquireRequest, type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import type { AcquireRequest, ReleaseRequest } from '../../../lib/core/store/lock-store.js';
 import {
   type Holder,
   LockTable,

@@ -1,4 +1,5 @@
-import { instanceOf, type LockMode } from '../../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import type { LockMode } from '../../../lib/core/store/lock-store.js';
 import {
   type Holder,
   type LockRow,

@@ -1,4 +1,4 @@
-import { instanceOf } from '../../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
 import type { Process } from './process.js';
 import { ageOfPrompt } from './exchange.js';
 import type { Scenario } from './scenario.js';

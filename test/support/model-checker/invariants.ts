@@ -1,5 +1,6 @@
 import type { Grant } from '../../../lib/core/lease/grant.js';
-import { instanceOf, type LockMode } from '../../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import type { LockMode } from '../../../lib/core/store/lock-store.js';
 import type { World } from './world.js';
 
 /** How many queue entries an instance may have: one current attempt for each share of the lock, and one given up. */

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { helperKey } from '../../../lib/core/keys/resource-key.js';
-import { instanceOf } from '../../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
 import type { QueueEntry } from '../../../lib/stores/memory/lock-table.js';
 import { channelOf } from '../../../lib/stores/token/handoff/handoff-channels.js';
 import { encodeEntry } from '../../../lib/stores/token/queue-entry.js';

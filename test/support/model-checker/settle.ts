@@ -1,4 +1,4 @@
-import { instanceOf } from '../../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
 import { type Choice, ordinary } from './choices.js';
 import { check } from './invariants.js';
 import type { World } from './world.js';

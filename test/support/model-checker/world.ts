@@ -1,6 +1,6 @@
 import type { Grant } from '../../../lib/core/lease/grant.js';
 import { handoffLease } from '../../../lib/core/lease/lease.js';
-import { instanceOf } from '../../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
 import {
   type Holder,
   type LockRow,

@@ -1,15 +1,15 @@
 import { hashTag } from '../../../lib/core/keys/resource-key.js';
 import { slotOfTag } from '../../../lib/redis/cluster/hash-slot.js';
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  type ExtendReply,
-  type ExtendRequest,
-  instanceOf,
-  type LockStore,
-  type ReleaseRequest,
-  type StoreCapabilities,
-  type StoreListener,
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  LockStore,
+  ReleaseRequest,
+  StoreCapabilities,
+  StoreListener,
 } from '../../../lib/core/store/lock-store.js';
 import { LockTable, type TableHandoff } from '../../../lib/stores/memory/lock-table.js';
 import type { VirtualClock } from './virtual-clock.js';

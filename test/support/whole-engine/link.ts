@@ -1,15 +1,15 @@
 import { LockUnavailableError } from '../../../lib/core/errors.js';
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  type ExtendReply,
-  type ExtendRequest,
-  type ForceReleaseRequest,
-  instanceOf,
-  type KeyFilter,
-  type ReleaseRequest,
-  type ServerConnection,
-  type StoreListener,
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  ForceReleaseRequest,
+  KeyFilter,
+  ReleaseRequest,
+  ServerConnection,
+  StoreListener,
 } from '../../../lib/core/store/lock-store.js';
 import { PendingReply } from '../../../lib/core/store/pending-reply.js';
 import { atEndOfTick, type Timer } from '../../../lib/core/time/clock.js';

@@ -8,7 +8,7 @@ import {
 } from '../../../lib/core/errors.js';
 import type { Lock } from '../../../lib/core/hold/lock.js';
 import type { LockMode } from '../../../lib/core/store/lock-mode.js';
-import { instanceOf } from '../../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
 import type { LinkEvents } from './link.js';
 import type { Machine } from './machine.js';
 import { type AcquireStep, type Fault, isCalm, KEYS, type Plan } from './plan.js';

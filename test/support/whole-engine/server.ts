@@ -1,4 +1,5 @@
-import { type ForceReleaseRequest, instanceOf } from '../../../lib/core/store/lock-store.js';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import type { ForceReleaseRequest } from '../../../lib/core/store/lock-store.js';
 import {
   type LockRow,
   LockTable,
