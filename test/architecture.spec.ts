@@ -13,6 +13,7 @@ const AMBIENT =
 /** What a store, and the code that talks to Redis, may import of the core. */
 const CORE_CONTRACT = [
   'store/lock-store',
+  'store/instance-id',
   'store/lock-mode',
   'store/lock-state',
   'store/lock-listing',
