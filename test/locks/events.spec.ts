@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type LockEvent, lockChannels, LockTimeoutError } from 'nestjs-redis-lock';
-import { faultyLocks } from '../support/locks.js';
+import { faultyLocks, outcome } from '../support/locks.js';
 
 describe('events', () => {
   const seen: [name: string, event: LockEvent][] = [];
@@ -61,6 +61,17 @@ describe('events', () => {
       ['refused', second],
       ['released', first],
     ]);
+  });
+
+  it('report how long a caller has waited that is refused', async () => {
+    const { clock, locks } = faultyLocks();
+    const lock = await locks.acquire('goods:300');
+    await clock.advance(1_000);
+    const refused = outcome(locks.acquire('goods:300', { waitMs: 400 }));
+    await clock.advance(400);
+    expect(refused.error).toBeInstanceOf(LockTimeoutError);
+    expect(seen.at(-1)).toEqual(['refused', expect.objectContaining({ waitedMs: 400, outcome: 'timeout' })]);
+    await lock.release();
   });
 
   it('have an id for each of several locks, from request to release', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { Locked } from 'nestjs-redis-lock';
+import { Locked, LockTimeoutError } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
-import { faultyLocks } from '../support/locks.js';
+import { faultyLocks, KEY, outcome } from '../support/locks.js';
 
 describe('local()', () => {
   it('lists two callers of a lock: the one that holds it and the one that waits', async () => {
@@ -82,6 +82,18 @@ describe('local()', () => {
     store.deliver('acquire');
     await Promise.all([several, reader, permit, await both].map((lock) => lock.release()));
     expect(locks.local()).toEqual({ holds: [], waiting: [] });
+  });
+
+  it('counts those that wait for a lock in every mode', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    const modes = [{}, { mode: 'shared' }, { mode: 'shared' }, { permits: 2 }] as const;
+    const waiting = modes.map((mode) => outcome(locks.acquire('goods:300', { ...mode, waitMs: 1_000 })));
+    await clock.advance(0);
+    expect((await locks.inspect('goods:300'))?.waitingHere).toBe(4);
+    await clock.advance(1_000);
+    expect(waiting.every(({ error }) => error instanceof LockTimeoutError)).toBe(true);
+    expect((await locks.inspect('goods:300'))?.waitingHere).toBe(0);
   });
 
   it('names the method, the label and the family of @Locked', async () => {

@@ -24,6 +24,19 @@ describe('a lost hold', () => {
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
   });
 
+  it('is known by the signal of a nested hold that a listener of the loss has released', async () => {
+    const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
+    const released = await locks.using('goods:300', { onLost: 'ignore' }, async ({ signal }) => {
+      const nested = await locks.acquire('goods:300');
+      const ended = new Promise((resolve) => signal.addEventListener('abort', () => resolve(nested.release())));
+      await stranger.steal(KEY);
+      await clock.advance(1_000);
+      expect(await ended).toBe(false);
+      return nested;
+    });
+    expect(released.signal.reason).toBeInstanceOf(LockLostError);
+  });
+
   it('is not declared before the deadline if renewals get no reply', async () => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
     const lock = await locks.acquire('goods:300');

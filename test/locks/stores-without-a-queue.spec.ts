@@ -102,6 +102,19 @@ describe('a store without a queue', () => {
     expect(waiting.value?.key).toBe(KEY);
   });
 
+  it('leaves the key to others for at most half of the time that a caller still waits', async () => {
+    const { clock, locks, store } = faultyLocks({ passing: { maxLocalPasses: 0 } });
+    store.less.queue = false;
+    const lock = await locks.acquire('goods:300');
+    await clock.advance(1_000);
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: 40 }));
+    await lock.release();
+    await clock.advance(19);
+    expect(waiting).toEqual({});
+    await clock.advance(1);
+    expect(waiting.value?.key).toBe(KEY);
+  });
+
   it('gets a release after a late grant if repeated requests are not idempotent', async () => {
     const { clock, locks, store } = unqueuedLocks();
     store.less.idempotentAcquire = false;

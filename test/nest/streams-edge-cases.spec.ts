@@ -13,7 +13,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, Lock, lockChannels, Locked } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
-import { from, lastValueFrom, merge, mergeMap, Observable, retry, throwError } from 'rxjs';
+import { from, lastValueFrom, merge, mergeMap, Observable, retry, throwError, toArray } from 'rxjs';
 import { deferred } from '../support/async.js';
 import { closeApps, startApp, type TestApp } from './support/app.js';
 
@@ -117,6 +117,21 @@ describe('a provider', () => {
     const locks = createTestLocks();
     expect(await lastValueFrom(withLocks(new Provider(), locks).nothing('1'))).toBeUndefined();
     expect(await locks.inspect('goods:1')).toBeNull();
+  });
+
+  it('emits what onBusy returns, and completes', async () => {
+    class Busy {
+      @Locked('goods:<_id>', { waitMs: 0, onBusy: () => 'sold elsewhere' })
+      buy(_id: string): Observable<string> {
+        return from(['sold']);
+      }
+    }
+    const locks = createTestLocks();
+    const busy = withLocks(new Busy(), locks);
+    const holder = await locks.acquire('goods:1');
+    expect(await lastValueFrom(busy.buy('1').pipe(toArray()))).toEqual(['sold elsewhere']);
+    await holder.release();
+    expect(await lastValueFrom(busy.buy('1').pipe(toArray()))).toEqual(['sold']);
   });
 
   it('gets an aborted signal when its Observable is unsubscribed', async () => {

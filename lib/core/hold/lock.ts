@@ -233,7 +233,6 @@ export class Lock implements Hold {
   /** @param mayFollowCommit whether a transaction may have been committed since the last use of the lock. @internal */
   protected end(mayFollowCommit: boolean): Promise<boolean> {
     if (this.ending === undefined) {
-      this.abortReason ??= this.grant.loss;
       this.hold?.end();
       const last = this.grant.part(this.hold ?? this);
       this.ending = last
