@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Locked, LockService, memory, RedisLockModule, WhileLeader } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { deferred } from '../support/async.js';
+import { lockModule } from '../support/lock-module.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 import { Foreign } from './support/wrappers.js';
 
@@ -180,7 +181,7 @@ describe('an application with proxies on a Redis that evicts locks', () => {
   afterAll(() => server.stop());
 
   it.each(Object.entries(PROXIES))('does not start with checks.server error (%s)', async (_kind, decorate) => {
-    const imports = [RedisLockModule.forRoot({ redis: server.url, checks: { server: 'error' } })];
+    const imports = [lockModule({ redis: server.url, checks: { server: 'error' }, requestTimeoutMs: 60_000 })];
     await expect(start(decorate, { imports })).rejects.toThrow(/may delete locks that are held/);
   });
 });

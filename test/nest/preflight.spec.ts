@@ -76,7 +76,8 @@ describe('an application on a Redis that evicts locks', () => {
   it('does not start with checks.server error, and leaves no connection', async () => {
     const connectionName = 'refused';
     const redis = { port: proxy.port, connectionName };
-    const app = await create({ redis, checks: { server: 'error' } });
+    const app = await create({ redis, checks: { server: 'error' }, requestTimeoutMs: 60_000 });
+    apps.push(app);
     const failure: unknown = await app.init().catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(LockConfigError);
     expect((failure as Error).message).toBe(finding());
