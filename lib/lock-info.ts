@@ -9,30 +9,30 @@ import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js
  * @publicApi
  */
 export interface LockHolder {
-  /** The id of the module instance, random at each start. For a key that another system wrote, its value. */
+  /** The id of the module instance, random at each start. For a key that another system wrote, the value of the key. */
   readonly holder: string;
-  /** The `identity` of the module instance, such as `api-7f9c-31`. Undefined if it has none or the store has not. */
+  /** The `identity` of the module instance, such as `api-7f9c-31`. Undefined if it has none or the store keeps none. */
   readonly identity: string | undefined;
   /** True if the holder is this module instance. */
   readonly isOwn: boolean;
-  /** The remaining lease in milliseconds. Infinity for a key without expiry, which another system wrote. */
+  /** The remaining lease in milliseconds. Infinity for a key without an expiry, which another system wrote. */
   readonly expiresInMs: number;
-  /** Undefined if the store has no tokens, or if the lock is shared: the tokens of shared locks are not stored. */
+  /** Undefined if the store has no tokens, or if the lock is shared. The tokens of shared locks are not stored. */
   readonly fencingToken: number | undefined;
   /**
-   * How long that instance has had the lock, in milliseconds. Its callers may have passed the lock on since.
-   * Undefined if the store does not know it, as for a shared lock.
+   * How long the instance has had the lock, in milliseconds. Its callers may have passed the lock on meanwhile.
+   * Undefined if the store does not know the time, as with a shared lock.
    */
   readonly heldForMs?: number | undefined;
   /**
    * The `@Locked` or `@WhileLeader` method that holds the lock, `GoodsController.buy`. Undefined for another instance,
-   * because that is never sent to Redis. Also undefined for a call of the service, and for a lock that stays
-   * closed after its release (`minHoldMs`). Readers of one instance may have one entry, which has the oldest call.
+   * because names of methods are never sent to Redis. Also undefined for a call of `LockService`, and for a lock that
+   * stays closed after its release (`minHoldMs`). Readers of one instance may share an entry, with the oldest call.
    */
   readonly method?: string | undefined;
-  /** The `label` of that call. Undefined for a holder of another instance. */
+  /** The `label` of that call. Undefined for a holder in another instance. */
   readonly label?: string | undefined;
-  /** The wire version of a holder of another version of this library. Undefined if it is that of this instance. */
+  /** The wire version of a holder with another version of this library. Undefined if it equals this instance's. */
   readonly wireVersion?: number | undefined;
 }
 
@@ -42,7 +42,7 @@ export interface LockHolder {
  * @publicApi
  */
 export interface LockSharing {
-  /** `shared` also for a lock with permits. */
+  /** Also `shared` for a lock with permits. */
   readonly mode: 'exclusive' | 'shared';
   /** The maximum number of holders. Undefined for a lock without permits. */
   readonly permits: number | undefined;
@@ -61,13 +61,13 @@ export interface LockWaiter extends LockSharing {
   /** True if the waiter is this module instance. */
   readonly isOwn: boolean;
   /**
-   * The method of the call that waits for the longest. All callers of an instance have one entry for an exclusive lock.
-   * Undefined for another instance, because that is never sent to Redis, and for a call of the service.
+   * The method of the call that has waited longest. All callers of an instance share one entry for an exclusive lock.
+   * Undefined for a call of `LockService`, and for another instance, because names of methods are never sent to Redis.
    */
   readonly method?: string | undefined;
   /** The `label` of that call. Undefined for another instance. */
   readonly label?: string | undefined;
-  /** The wire version of a waiter of another version of this library. Undefined if it is that of this instance. */
+  /** The wire version of a waiter with another version of this library. Undefined if it equals this instance's. */
   readonly wireVersion?: number | undefined;
 }
 
@@ -86,7 +86,7 @@ interface DescribedLock {
 }
 
 /**
- * A lock that is held: its only holder, or the first of those that share it, and everyone else.
+ * A held lock, with its only holder, or the first of those that share it and the others.
  *
  * @publicApi
  */
@@ -95,7 +95,7 @@ export interface HeldLockInfo extends DescribedLock, LockHolder, LockSharing {
 }
 
 /**
- * A lock that nobody holds and others wait for. Its last holder died, and the first waiter gets it with its next
+ * A lock that nobody holds but callers wait for. Its last holder died, and the first waiter gets the lock with its next
  * request. A waiter that has died stays in the queue until an instance requests the lock, or until the queue expires.
  *
  * @publicApi
@@ -122,7 +122,7 @@ export interface AwaitedLockInfo extends DescribedLock {
  */
 export type LockInfo = HeldLockInfo | AwaitedLockInfo;
 
-/** In place of a holder, if there is none. */
+/** Takes the place of a holder if there is none. */
 const NO_HOLDER = {
   isHeld: false,
   holder: undefined,
@@ -136,17 +136,17 @@ const NO_HOLDER = {
 
 /** What the module instance that reads a lock knows besides the store's state. */
 export interface InstanceView {
-  /** Returns true if that is the id of this module instance. */
+  /** Returns true if this is the id of this module instance. */
   readonly isOwn: (instanceId: string) => boolean;
-  /** The moment of the state on the clock of `since`. Default: how long the lock is held is not known. */
+  /** The time of the state, on the clock of `since`. Default: how long the lock has been held is not known. */
   readonly now?: number;
-  /** The calls of this instance for the key. Default: it has none. */
+  /** The calls of this instance for the key. Default: none. */
   readonly calls?: KeyCalls | undefined;
 }
 
 /** Returns the public description of a lock's state. */
 export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn, now, calls }: InstanceView): LockInfo {
-  // Nearly all locks of a list belong to other instances.
+  // Nearly all locks in a list belong to other instances.
   const found = calls && new CallFinder(calls);
   const waiting = (state.waiting ?? []).map(({ waiter, mode, wireVersion }): LockWaiter => {
     const own = isOwn(waiter);

@@ -61,7 +61,7 @@ export class LockRuntime {
    * Creates the store and the engine, without connecting.
    *
    * @param internals what tests replace.
-   * @throws LockConfigError if an option is not allowed, alone or with the store.
+   * @throws LockConfigError if an option is not allowed, either by itself or with the store.
    */
   static start(
     given: RedisLockModuleOptions,
@@ -119,7 +119,7 @@ export class LockRuntime {
     return this.parts.options.http ?? {};
   }
 
-  /** Starts to connect and does not wait for it: an application starts without Redis. */
+  /** Starts to connect but does not wait, because an application starts without Redis. */
   connect(): void {
     const { instance, engine, opened, checks } = this.parts;
     this.stopOffering ??= offerState(() => ({ instance, ...engine.local(), servers: engine.servers() }));
@@ -128,7 +128,7 @@ export class LockRuntime {
   }
 
   /**
-   * Waits for the preflight if findings are an error. Closes everything if there is one.
+   * Waits for the preflight if findings are errors. Closes everything if there is a finding.
    *
    * @throws LockConfigError with the findings.
    */
@@ -156,9 +156,7 @@ export class LockRuntime {
     this.parts.engine.beginShutdown();
   }
 
-  /**
-   * Waits for the calls and holds that there are, at most `shutdownGraceMs`. Later calls are served until it resolves.
-   */
+  /** Waits for the current calls and holds, at most `shutdownGraceMs`. Later calls are served meanwhile. */
   settle(): Promise<void> {
     const { engine, options } = this.parts;
     return engine.settle(options.shutdownGraceMs);
@@ -182,7 +180,7 @@ export class LockRuntime {
   }
 }
 
-/** Returns where an error was thrown, for the log. Undefined for everything else that can be thrown. */
+/** Returns the stack of an error, for the log. Undefined for any other value that was thrown. */
 function stackOf(error: unknown): string | undefined {
   return isNativeError(error) ? error.stack : undefined;
 }
@@ -233,7 +231,7 @@ function openStore(
   return { store: created, endpoints: opened, connect, close };
 }
 
-/** Returns what waits until requests are written, if a client does not write them in the tick that makes them. */
+/** Returns a function that waits until requests are written, if a client does not write them in the same tick. */
 function writtenBy({ endpoints }: OpenedStore): (() => Promise<void>) | undefined {
   const late = endpoints.find(({ client }) => client.written !== undefined)?.client;
   return late?.written?.bind(late);
@@ -251,7 +249,7 @@ function preflightOf(
   return new Preflight({ clients: endpoints.map(({ client }) => client), ...times, fails, report });
 }
 
-/** @throws LockConfigError if the factory returns no store. */
+/** @throws LockConfigError if the factory does not return a store. */
 function createStore(factory: StoreFactory, context: StoreContext): LockStore {
   const created = factory(context);
   dropPromise(created);
@@ -272,8 +270,8 @@ function checkStore(store: LockStore, options: ResolvedOptions): void {
 }
 
 /**
- * @param family whose options they are. Default: those of the module.
- * @throws LockConfigError if the store does not have such leases.
+ * @param family the family that the options belong to. Default: the options are the module's.
+ * @throws LockConfigError if the store does not support the lease.
  */
 function checkLeases(store: LockStore, { ttlMs }: Pick<ResolvedOptions, 'ttlMs'>, family?: string) {
   const { resolutionMs } = store.capabilities;

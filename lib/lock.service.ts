@@ -33,19 +33,19 @@ type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
 
-/** A list reads what this instance holds and waits for again after this time, in milliseconds. */
+/** How often a list reads again what this instance holds and waits for, in milliseconds. */
 const OWN_CALLS_MS = 250;
 
 /**
  * Acquires locks by resource. Inject it by its class, or with `@InjectLockService(name)` if the module has a name.
  *
- * A lock excludes all processes that use the same Redis, prefix and key options. Methods that take a resource reject or
- * throw with `LockKeyError` for one that cannot form a safe key, and with `LockConfigError` for invalid options.
+ * A lock applies to all processes that use the same Redis, prefix and key options. Methods that take a resource throw
+ * or reject with `LockKeyError` if it cannot form a safe key, and with `LockConfigError` if an option is invalid.
  *
  * @publicApi
  */
 export class LockService {
-  /** The defaults of calls without a family of their own. */
+  /** The defaults of calls for locks whose family has no options. */
   private readonly ownDefaults: CallDefaults;
   private readonly families: ReadonlyMap<string, CallDefaults> | undefined;
 
@@ -62,7 +62,7 @@ export class LockService {
     this.families = families && new Map(Array.from(families, ([family, own]) => [family, of(own)]));
   }
 
-  /** Returns what calls for these locks start from. @internal */
+  /** Returns the defaults of calls for these locks. @internal */
   defaultsOf(resources: unknown, family?: string): CallDefaults {
     if (this.families === undefined) return this.ownDefaults;
     return this.families.get(familyOfAll(resources, family) ?? '') ?? this.ownDefaults;
@@ -72,35 +72,35 @@ export class LockService {
    * Waits for several locks, at most `waitMs` for all of them, and acquires all or none. A resource that is named twice
    * is locked once.
    *
-   * Free locks with the same hash tag are acquired in one step. By default these are locks of one family, such as
+   * Free locks with the same hash tag are acquired in one step. By default, these are locks of one family, such as
    * `account:1` and `account:2`. If some are held, the locks are acquired one by one in a global order, so overlapping
-   * lists cannot deadlock. If one cannot be acquired, those already held are released.
+   * lists cannot deadlock. If one cannot be acquired, the locks acquired so far are released.
    *
    * The lease, `maxHoldMs` and `minHoldMs` of each lock count from its own grant.
    *
-   * Multi-locks cannot deadlock each other, unless the caller already holds another lock. Acquire all of them at once
-   * instead.
+   * Multi-locks cannot deadlock each other, unless a caller already holds another lock. In that case, acquire all locks
+   * in one call.
    *
-   * @throws {LockLostError} if a lock was lost while waiting for another.
+   * @throws {LockLostError} if one lock was lost while the caller waited for another.
    * @throws what acquiring one lock throws.
    */
   acquire(resources: readonly string[], options?: LockOptions): Promise<MultiLock>;
   /**
    * Waits for the lock, at most `waitMs`. Release it in a `finally` block or with `await using`, or call {@link using}
    * instead. Only work inside `using`, a `@Locked` method or a lock scope can acquire the same lock again without
-   * waiting: the hold of `acquire` is not in the caller's async context.
+   * waiting. The hold from `acquire` is not in the caller's async context.
    *
-   * If the handle is garbage-collected without a release after the first renewal, the lock is released and a warning is
-   * logged. So keep the handle, or its `signal`, while the lock is needed. `renew: false`: it ends with its lease.
+   * If an unreleased handle is garbage-collected after the first renewal, the lock is released and a warning is logged.
+   * So keep the handle, or its `signal`, while the lock is needed. With `renew: false`, the lock ends with its lease.
    *
    * @throws {LockTimeoutError} if others held the lock until `waitMs` had elapsed.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
    * @throws {LockReentryError} if the caller's own context holds the lock and `reentrant` is false, or if that hold is
-   *   shared or a permit and the request has another mode.
+   * shared or a permit and the request has a different mode.
    * @throws {LockOrderError} with `lockOrder: 'error'`, if the program takes the locks in two orders.
-   * @throws {LockClosedError} if the application is shutting down and has closed its servers, or `shutdownGraceMs` has
-   * elapsed, or the call is for `background` work.
+   * @throws {LockClosedError} during a shutdown, if the application has closed its servers, if `shutdownGraceMs` has
+   * elapsed, or if the call is for `background` work.
    * @throws the reason of `signal`, if it has aborted.
    */
   acquire(resource: string, options?: LockOptions): Promise<Lock>;
@@ -115,8 +115,8 @@ export class LockService {
   /**
    * Acquires the lock, or all of several locks, without waiting for other holders.
    *
-   * @returns null if another holder has the lock, or one of them.
-   * @throws what {@link acquire} throws, apart from `LockTimeoutError`. An unavailable Redis never returns null.
+   * @returns null if another holder has the lock, or one of the locks.
+   * @throws what {@link acquire} throws, except `LockTimeoutError`. Never returns null because Redis is unavailable.
    */
   tryAcquire(resources: readonly string[], options?: Omit<LockOptions, 'waitMs'>): Promise<MultiLock | null>;
   tryAcquire(resource: string, options?: Omit<LockOptions, 'waitMs'>): Promise<Lock | null>;
@@ -131,8 +131,8 @@ export class LockService {
   }
 
   /**
-   * Runs `fn` under the lock, or under several, and releases it when `fn` has settled. Inside, even in other services,
-   * acquiring the same resource returns a nested hold at once.
+   * Runs `fn` under one or several locks, and releases them when `fn` has settled. Inside `fn`, even in other services,
+   * acquiring the same resource returns a nested hold immediately.
    *
    * @returns the result of `fn`. An error of `fn` is thrown unchanged.
    * @throws {LockLostError} if the lock was lost while `fn` ran, unless `onLost` is `ignore`. Its `cause` is the error
@@ -157,9 +157,9 @@ export class LockService {
 
   /**
    * Runs `fn` in a lock scope: every lock that is acquired inside is kept and renewed until `fn` has settled, even if
-   * its own use ends earlier. The locks are then released, even if `fn` fails. See {@link runInLockScope}.
+   * its own hold ends earlier. The locks are then released, even if `fn` fails. See {@link runInLockScope}.
    *
-   * The scope keeps the locks of all module instances. This one gives the default of `onLost`.
+   * The scope keeps the locks of all module instances. This instance sets the default of `onLost`.
    *
    * @returns the result of `fn`. An error of `fn` is thrown unchanged.
    * @throws what {@link runInLockScope} throws.
@@ -173,11 +173,11 @@ export class LockService {
   }
 
   /**
-   * Starts a candidate for the leadership of a resource. One candidate of all processes leads at a time. The others
-   * wait in the queue, and the next one leads as soon as the leader steps down, or within a lease after it has crashed.
-   * The candidate campaigns until it is closed or the application shuts down, and continues through outages of Redis.
+   * Starts a candidate for the leadership of a resource. Of the candidates in all processes, one leads at a time. The
+   * others wait in the queue. The next one leads as soon as the leader steps down, or within one lease after a crash.
+   * The candidate campaigns until it is closed or the application shuts down, even through outages of Redis.
    *
-   * The leader holds the exclusive lock of the resource, so `inspect` shows it.
+   * The leader holds the exclusive lock of the resource, so `inspect` shows the leader.
    *
    * @throws {LockConfigError} if an option is not allowed, or the store does not support the lease.
    * @throws {LockKeyError} if the resource cannot form a safe key.
@@ -211,21 +211,21 @@ export class LockService {
   }
 
   /**
-   * Yields every lock of this module's prefix that is held or waited for, on all servers. Reads from Redis step by
+   * Yields every lock with this module's prefix that is held or waited for, on all servers. Reads from Redis step by
    * step, with SCAN, so it neither blocks the server nor holds all locks in memory. Ends early if the caller leaves the
    * loop.
    *
-   * A lock that is held or waited for all the time is yielded once. One that begins or ends during the scan may be
-   * missing. Beyond 100,000 locks, one that changes between exclusive and shared may be yielded twice or not at all.
+   * A lock that is held or waited for throughout the scan is yielded once. Locks that appear or disappear meanwhile may
+   * be missing. Beyond 100,000 locks, one that changes between exclusive and shared may be yielded twice or not at all.
    *
    * ```ts
    * for await (const { resource, identity } of locks.list({ match: 'goods:*' })) console.log(resource, identity);
    * ```
    *
    * @throws {LockConfigError} on the first step if an option is not allowed, if the store cannot list its locks, or if
-   * the module has a `key` function, because the resource cannot be computed back from the key.
-   * @throws {LockUnavailableError} if a server did not reply, refused SCAN, or was replaced by another one during the
-   * scan. The list would then be incomplete. Locks that were yielded before are valid.
+   * the module has a `key` function, because resources cannot be derived from its keys.
+   * @throws {LockUnavailableError} if a server did not reply, refused SCAN, or was replaced by another server during
+   * the scan. The list would then be incomplete. Locks yielded before the error are valid.
    */
   async *list(options: ListOptions = {}): AsyncGenerator<LockInfo, void, undefined> {
     const { match, count = OPTIONS.count.default } = checkAt('list()', options);
@@ -236,7 +236,7 @@ export class LockService {
     let ownAt = engine.now();
     for await (const { key, state } of engine.list({ pattern, selects, count })) {
       const now = engine.now();
-      // The caller may pause for long between two steps.
+      // The caller may pause for a long time between two steps.
       if (now - ownAt > OWN_CALLS_MS) [own, ownAt] = [engine.callsByKey(), now];
       const resource = resourceOf(key) as string;
       yield this.describe({ resource, key }, state, own.get(key));
@@ -248,27 +248,26 @@ export class LockService {
    * what is limited. Takes at most 1 s. Acquires nothing. Does not reject if a server is down.
    *
    * Locks need every master of a cluster, and a majority of a quorum. A server that replies may still refuse locks.
-   * Then `degraded` says so, for a minute after the last refusal.
+   * `degraded` then says so, until one minute after the last refusal.
    */
   ping(): Promise<StorePing> {
     return this.engine.ping();
   }
 
   /**
-   * Ends the hold of a lock, of any owner, and hands the lock to the next in the queue. All holders of a shared lock
+   * Ends any owner's hold of a lock, and hands the lock to the next waiter in the queue. All holders of a shared lock
    * lose it, and so do all holders of permits. For operators: the work of the former holder may still run, and only a
    * fence refuses its late writes.
    *
-   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()` that
-   * takes up to 100 ms, if messages reach the holder, and in a cluster up to 3 s if it has had the lock for less than
-   * 2 s. Otherwise its next renewal detects the loss, after a third of its lease. Holds of this module instance end
-   * immediately. The former holder's own release no longer has an effect.
+   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()`, this
+   * takes up to 100 ms if messages reach the holder. In a cluster, it takes up to 3 s if the holder has had the lock
+   * for less than 2 s. Otherwise, the holder's next renewal detects the loss, after a third of the lease. Holds of this
+   * module instance end immediately. The former holder's own release no longer has an effect.
    *
-   * @returns false if nobody holds the lock, or if `ifToken` is not the token of its holder. Nothing happens then. Also
-   * false if the hold ended by itself at the same moment.
+   * @returns false if nobody holds the lock, or if `ifToken` is not its holder's token. Nothing happens in these cases.
+   * Also false if the hold ended by itself at the same moment.
    * @throws {LockConfigError} if an option is not allowed, or the store cannot release by force.
-   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The hold may still have
-   * ended.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The hold may still have ended.
    */
   async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {
     const { ifToken } = checkAt('forceRelease()', options);
@@ -276,25 +275,25 @@ export class LockService {
   }
 
   /**
-   * Returns what this module instance holds and waits for, without a request to Redis. A nested hold is counted at its
-   * outermost hold. A lock that stays closed after its release (`minHoldMs`) is not listed, and
-   * neither is a use that waits in its lock scope for another use of the same lock.
+   * Returns what this module instance holds and waits for, without a request to Redis. A nested hold is counted as part
+   * of its outermost hold. A lock that stays closed after its release (`minHoldMs`) is not listed. Neither is a use
+   * that waits in its lock scope for another use of the same lock.
    */
   local(): LocalLockState {
     return this.engine.local();
   }
 
   /**
-   * Whether the application has begun to shut down. For a readiness check: requests are still served, and the load
-   * balancer should send no more. True from Nest's `onModuleDestroy` phase on, and never false again.
+   * Whether the application has begun to shut down. For a readiness check: the application still serves requests, and
+   * the load balancer should send no more. True from Nest's `onModuleDestroy` phase on, and never false again.
    */
   get isShuttingDown(): boolean {
     return this.engine.isShuttingDown;
   }
 
   /**
-   * Returns the hold of that resource that the caller runs in. Without a resource, the innermost hold: of a multi-lock,
-   * its first lock, and of a lock scope, the first lock that it keeps. Returns undefined outside of them.
+   * Returns the hold of the resource that the caller runs under. Without a resource, returns the innermost hold: for a
+   * multi-lock, its first lock, and for a lock scope, the first lock that it keeps. Undefined outside of holds.
    */
   current(resource?: string): Lock | undefined {
     return this.engine.current(resource === undefined ? undefined : this.targetOf(resource).key);
@@ -305,8 +304,8 @@ export class LockService {
    * Call it in work whose callers must hold the lock. Checks the lock against its local deadline, without a request.
    *
    * @returns the hold, for its `signal` and its `fencingToken`.
-   * @throws {LockNotHeldError} if the caller does not run under the lock, or if it only shares it and `mode` is not
-   * `shared`. The hold of `acquire` is not in the caller's context: call `assertHeld()` on that lock.
+   * @throws {LockNotHeldError} if the caller does not run under the lock, or if it only shares the lock and `mode` is
+   * not `shared`. The hold from `acquire` is not in the caller's context, so call `assertHeld()` on that lock.
    * @throws {LockLostError} if the lock was lost.
    */
   assertHeld(resource: string, options: AssertHeldOptions = {}): Lock {
@@ -364,7 +363,7 @@ export function isLockService(value: unknown): value is LockService {
   return copyOfService(value)?.version === VERSION;
 }
 
-/** Returns whether a value locks as a lock service does: the service itself, or a proxy that Nest has put around it. */
+/** Returns whether a value is that lock service, or a proxy that Nest has put around it. */
 export function isSameService(service: LockService, value: unknown): boolean {
   return isLockService(value) && value.engine.instanceId === service.engine.instanceId;
 }

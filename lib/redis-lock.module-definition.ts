@@ -22,8 +22,8 @@ import { checkAt, defaultsOf, optionsAt } from './options/option-table.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 
 /**
- * The options of `RedisLockModule` that Nest needs before it creates providers: next to the others in `forRoot()`, and
- * outside of the factory in `forRootAsync()`.
+ * The options of `RedisLockModule` that Nest needs before it creates providers. They are next to the other options in
+ * `forRoot()`, and outside the factory in `forRootAsync()`.
  *
  * @publicApi
  */
@@ -35,7 +35,7 @@ export interface RedisLockModuleExtras {
    */
   readonly name?: string | undefined;
   /**
-   * Makes `LockService` available in every module, without an import of this one.
+   * Makes `LockService` available in every module, without importing this module there.
    *
    * @default true
    */
@@ -46,7 +46,7 @@ const EXTRAS: RedisLockModuleExtras = defaultsOf(optionsAt('extras'));
 
 /**
  * Returns a copy of a module's options. Checks the extras, which Nest needs before the application starts. All other
- * options are checked when it starts.
+ * options are checked when the application starts.
  *
  * @throws LockConfigError if the options cannot be read, or an extra is not allowed.
  */
@@ -86,7 +86,7 @@ const ASYNC_RULES: OptionRules<AsyncOptions> = {
 /**
  * Checks the options of `forRootAsync()`.
  *
- * @throws LockConfigError if one is not allowed, or none says where the module's options come from.
+ * @throws LockConfigError if an option is not allowed, or if none says where the module's options come from.
  */
 export function checkAsyncOptions<T extends object>(given: T): T {
   const place = 'RedisLockModule.forRootAsync()';
@@ -107,7 +107,7 @@ export const {
   .setExtras(EXTRAS, withInstance)
   .build();
 
-// By `Symbol.for`: an application may load this package twice.
+// `Symbol.for`, because an application may load this package twice.
 /** The token of the module instance's name. */
 export const INSTANCE_NAME = Symbol.for('nestjs-redis-lock:instance-name');
 /** The token of the lock service that the module instance provides. A test may have replaced it. */
@@ -117,7 +117,7 @@ export const LOCK_RUNTIME = Symbol.for('nestjs-redis-lock:runtime');
 
 /** Adds the providers of one module instance, under its name. */
 function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGlobal = true }: RedisLockModuleExtras) {
-  // Before an application starts, which may happen in the span of a tracer, or in a request to a serverless function.
+  // Before the application starts, which may happen in a tracer's span or in a request to a serverless function.
   keepOutside();
   const service = getLockServiceToken(name);
   const providers: Provider[] = [
@@ -140,8 +140,8 @@ function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGl
 }
 
 /**
- * Returns the providers by which classes of other copies of this package find the service: those copies inject it by
- * their own class.
+ * Returns the providers through which classes from other copies of this package get the service. Those copies inject it
+ * by their own class.
  */
 function providersOfCopies(service: InjectionToken): (Provider & { readonly provide: InjectionToken })[] {
   return otherServices().map(([token, copy]) => {

@@ -86,12 +86,12 @@ export class RedisLockModule
   }
 
   /**
-   * Configures the module. Without options, it uses `redis://127.0.0.1:6379`. The application starts without Redis,
-   * with one warning.
+   * Configures the module. Without options, it uses `redis://127.0.0.1:6379`. If Redis is down, the application still
+   * starts, with one warning.
    *
-   * @throws {LockConfigError} at once if the options are not an object, or `name` or `isGlobal` is not allowed. At the
-   * start of the application, if another option is not allowed or the store does not support it, or if `checks.server`
-   * is `error` and a server is unsuitable for locks.
+   * @throws {LockConfigError} immediately, if the options are not an object, or if `name` or `isGlobal` is not allowed.
+   * When the application starts, if another option is not allowed or the store does not support it, or if
+   * `checks.server` is `error` and a server is unsuitable for locks.
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras = {}): DynamicModule {
     return super.forRoot(copyModuleOptions('RedisLockModule.forRoot()', options));
@@ -100,7 +100,7 @@ export class RedisLockModule
   /**
    * Configures the module with options from other providers.
    *
-   * @throws {LockConfigError} at once if `options` is not allowed. When the application starts, as `forRoot()` does.
+   * @throws {LockConfigError} immediately, if `options` is not allowed. At application start, as `forRoot()` does.
    */
   static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
     return super.forRootAsync(checkAsyncOptions(options));
@@ -108,10 +108,10 @@ export class RedisLockModule
 
   /** @internal */
   async onModuleInit(): Promise<void> {
-    // Again, for what factories have made since.
+    // Again, for the instances that factories have made since.
     bindInstances(this.modules);
     const { startChecks } = this.runtime;
-    // A test has replaced the service: no call uses this module's connections.
+    // A test has replaced the service, so no call uses this module's connections.
     if (!this.isUsed) return startChecks.warn(REPLACED);
     checkLockedMethods(this.runtime.service, this.modules, startChecks);
     checkLeaderMethods(this.runtime.service, this.modules);
@@ -132,7 +132,7 @@ export class RedisLockModule
   }
 
   /** @internal */
-  // The first hook of a shutdown, so that others lead before this application has ended its work.
+  // The first hook of a shutdown, so that other candidates can lead before this application has ended its work.
   onModuleDestroy(): void {
     this.runtime.beginShutdown();
   }
@@ -144,7 +144,7 @@ export class RedisLockModule
   }
 
   /** @internal */
-  // After Nest has closed its servers: until then a request may arrive, and needs its lock.
+  // After Nest has closed its servers, because a request that needs a lock may arrive until then.
   onApplicationShutdown(): Promise<void> {
     return this.runtime.close();
   }
@@ -155,23 +155,22 @@ const REPLACED =
   'and opens no connection.';
 
 /**
- * Puts the interceptor before those of the user: what they do after the handler, such as a commit, happens under the
+ * Puts the interceptor before those of the user, so that their work after the handler, such as a commit, runs under the
  * lock.
  */
 function prependInterceptor(config: ApplicationConfig, adapterHost: HttpAdapterHost): void {
-  // Called from the module's constructor: no interceptor of the user is registered yet, and no microservice has copied
-  // them.
+  // The module's constructor calls this before the user registers interceptors and before a microservice copies them.
   const interceptors = config.getGlobalInterceptors();
   const registered = interceptors.some((interceptor) => interceptor instanceof LockedInterceptor);
   if (!registered) interceptors.unshift(new ApplicationInterceptor(config, adapterHost));
 }
 
-/** Puts the filter before those of the user, because Nest asks the last one first. */
+/** Puts the filter before those of the user, because Nest tries the last filter first. */
 function prependFilter(config: ApplicationConfig, adapterHost: HttpAdapterHost): void {
   const filters = config.getGlobalFilters();
   const at = filters.findIndex((filter) => filter instanceof LockExceptionFilter);
   const { filter } = ErrorResponses.of(config);
   if (filter && at === -1) filters.unshift(new LockExceptionFilter(adapterHost, config));
-  // The module instance before this one did not know of the option.
+  // An earlier module instance, which did not have the option, has added the filter.
   if (!filter && at !== -1) filters.splice(at, 1);
 }

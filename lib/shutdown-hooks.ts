@@ -21,10 +21,10 @@ export interface HooksCheck {
 }
 
 /**
- * Warns once per process, some seconds after the start, if nothing in it handles the signals that stop it: its locks
+ * Warns once per process, a few seconds after the start, if nothing in it handles the signals that stop it. Its locks
  * would stay closed until their leases end. Does not keep the process alive.
  *
- * A module cannot know whether `enableShutdownHooks()` was called. A listener of the application's own will do as well.
+ * A module cannot know whether `enableShutdownHooks()` was called. The application's own listener also suffices.
  */
 export function warnWithoutHooks({ modules, adapterHost, clock, ttlMs, warn }: HooksCheck): Timer {
   const check = (): void => {

@@ -1,6 +1,6 @@
 import { kindOf } from './format-value.js';
 
-/** Every code of an error. */
+/** All error codes. */
 export const LOCK_ERROR_CODES = [
   'LOCK_TIMEOUT',
   'LOCK_UNAVAILABLE',
@@ -28,10 +28,10 @@ export interface LockErrorDetails {
   readonly cause?: unknown;
 }
 
-/** Returns what `make` returns. The errors that it makes have no stack, which costs most of the time of an error. */
+/** Returns what `make` returns. The errors that `make` creates have no stack, which would take most of the time. */
 export function withoutStack<T>(make: () => T): T {
   const { stackTraceLimit } = Error;
-  // Where the property is frozen, an assignment would throw.
+  // If the property is frozen, an assignment would throw.
   Reflect.set(Error, 'stackTraceLimit', 0);
   try {
     return make();
@@ -48,7 +48,7 @@ const LONGEST_MESSAGE = 1_000;
  */
 export function messageOf(error: unknown): string {
   try {
-    // Not `instanceof Error`: errors come from other realms too, jest's for one.
+    // Not `instanceof Error`, because errors may come from another realm, such as Jest's.
     const shaped = typeof error === 'object' && error !== null && 'message' in error;
     const text = String(shaped ? error.message : error);
     return text.length <= LONGEST_MESSAGE ? text : `${text.slice(0, LONGEST_MESSAGE)}…`;
@@ -59,7 +59,7 @@ export function messageOf(error: unknown): string {
 
 const brand = (name: string): symbol => Symbol.for(`nestjs-redis-lock.${name}`);
 
-/** Returns false for an object that cannot be read, such as a revoked Proxy: anything can be thrown. */
+/** Returns false for an object that cannot be read, such as a revoked Proxy, because anything can be thrown. */
 function has(candidate: object, symbol: symbol): boolean {
   try {
     return symbol in candidate;
@@ -85,7 +85,7 @@ function branded(name: string) {
 }
 
 /**
- * The base class of every error of this library. `instanceof` works even if two copies of the package are installed.
+ * The base class of all errors of this library. `instanceof` works even if two copies of the package are installed.
  *
  * @publicApi
  */
@@ -110,7 +110,7 @@ export abstract class LockError extends Error {
   }
 }
 
-/** Returns whether the class of an error is one of this library, not a subclass of the program's. */
+/** Returns whether an error's class belongs to this library, and is not the program's own subclass. */
 export function isOfOwnClass(error: LockError): boolean {
   return Object.hasOwn(Object.getPrototypeOf(error) as object, brand(error.name));
 }
@@ -123,7 +123,7 @@ export interface LockTimeoutDetails extends LockErrorDetails {
   readonly heldBy?: string | undefined;
   /** How long the holder has had the lock, in milliseconds. */
   readonly heldForMs?: number | undefined;
-  /** How many hold the lock, if they share it. */
+  /** How many holders share the lock. */
   readonly holderCount?: number | undefined;
   /** Whether this module instance holds the lock. Default: false. */
   readonly isOwn?: boolean | undefined;
@@ -139,7 +139,7 @@ export interface LockTimeoutDetails extends LockErrorDetails {
 
 /**
  * Thrown if other callers held the lock until `waitMs` had elapsed, or if more than `maxWaiting` callers of this module
- * instance would wait for it. The store works. The resource is busy.
+ * instance would wait for it. The store works, but the resource is busy.
  *
  * @publicApi
  */
@@ -157,11 +157,11 @@ export class LockTimeoutError extends LockError {
    */
   readonly heldBy: string | undefined;
   /**
-   * How long that instance has had the lock, in milliseconds. Its own callers may have passed the lock on since.
-   * Undefined if the store does not know it, as for a shared lock.
+   * How long that instance has had the lock, in milliseconds. Its callers may have passed the lock on meanwhile.
+   * Undefined if the store does not know the time, as with a shared lock.
    */
   readonly heldForMs: number | undefined;
-  /** How many hold the lock, if they share it. Undefined for an exclusive lock, and if the store does not know it. */
+  /** How many holders share the lock. Undefined for an exclusive lock, and if the store does not know the number. */
   readonly holderCount: number | undefined;
   /** True if the holder is this module instance. */
   readonly isOwn: boolean;
@@ -174,7 +174,7 @@ export class LockTimeoutError extends LockError {
    * an instance that want a lock exclusively have one entry. Undefined if it is not known.
    */
   readonly queuedAhead: number | undefined;
-  /** True if the call was refused at once, because `maxWaiting` callers of this module instance already waited. */
+  /** True if the call was refused immediately, because `maxWaiting` callers of this module instance already waited. */
   readonly isQueueFull: boolean;
 
   constructor(message: string, details: LockTimeoutDetails = {}) {
@@ -194,8 +194,8 @@ export class LockTimeoutError extends LockError {
 /**
  * Thrown if the lock was lost before it was released. Its lease or `maxHoldMs` has elapsed, its key was deleted or
  * belongs to another holder, it was released by force, or the application has shut down. Another holder may have
- * written since. `assertHeld()` and `extend()` also throw it after `release()`. `cause` is the error of the work under
- * the lock, if the work also failed.
+ * written meanwhile. `assertHeld()` and `extend()` also throw it after `release()`. `cause` is the error of the work
+ * under the lock, if the work also failed.
  *
  * @publicApi
  */
@@ -205,8 +205,8 @@ export class LockLostError extends LockError {
 }
 
 /**
- * Thrown by `LockService.assertHeld()` if the caller does not run under the lock, or only shares it. A programming
- * error: the work was called without the lock that it needs.
+ * Thrown by `LockService.assertHeld()` if the caller does not run under the lock, or only shares it. This is a
+ * programming error, because the work was called without the lock that it needs.
  *
  * @publicApi
  */
@@ -217,7 +217,7 @@ export class LockNotHeldError extends LockError {
 
 /** The optional fields of a {@link LockUnavailableError}. */
 export interface LockUnavailableDetails extends LockErrorDetails {
-  /** Whether a retry cannot succeed. Default: false. */
+  /** True if a retry cannot succeed. Default: false. */
   readonly permanent?: boolean;
   /** The error code of the server that refused the request, such as `NOPERM`. Default: it was not refused. */
   readonly refusal?: string | undefined;
@@ -236,8 +236,8 @@ export interface LockUnavailableDetails extends LockErrorDetails {
 export class LockUnavailableError extends LockError {
   readonly code: 'LOCK_UNAVAILABLE' | 'LOCK_REPLICATION' = 'LOCK_UNAVAILABLE';
   /**
-   * Whether a retry cannot succeed: missing permissions, scripts that are not allowed, a key that holds another type.
-   * Waiting callers are rejected with such an error at once.
+   * True if a retry cannot succeed: missing permissions, scripts that are not allowed, a key that holds another type.
+   * Such an error rejects waiting callers immediately.
    */
   readonly permanent: boolean;
   /**
@@ -246,7 +246,7 @@ export class LockUnavailableError extends LockError {
    */
   readonly refusal: string | undefined;
   /**
-   * `process-busy` if this process has too many requests without a reply, so that the request was not sent in time.
+   * `process-busy` if the request was not sent in time, because this process has too many requests without a reply.
    * Redis may be healthy. Undefined if the store is the reason.
    */
   readonly reason: 'process-busy' | undefined;
@@ -271,7 +271,7 @@ export class LockReplicationError extends LockUnavailableError {
 }
 
 /**
- * The placeholder of a template whose value cannot form a key.
+ * The template placeholder whose value cannot form a key.
  *
  * @publicApi
  */
@@ -292,7 +292,7 @@ export interface LockKeyPlaceholder {
  * @publicApi
  */
 export interface LockKeyInput {
-  /** The part of the request. `payload` is a message, `argument` one of a GraphQL field. */
+  /** The part of the request. `payload` is a message, and `argument` is an argument of a GraphQL field. */
   readonly in: 'path' | 'query' | 'header' | 'cookie' | 'host' | 'body' | 'payload' | 'argument';
   /** The name that the client knows: `id`, `order.id`. Undefined if the whole part is meant. */
   readonly name: string | undefined;
@@ -304,7 +304,7 @@ export interface LockKeyInput {
 export interface LockKeyDetails extends LockErrorDetails {
   /** The placeholder whose value cannot form a key. */
   readonly placeholder?: LockKeyPlaceholder | undefined;
-  /** What the client sent for it. */
+  /** What the client sent for the placeholder. */
   readonly input?: LockKeyInput | undefined;
 }
 
@@ -316,9 +316,9 @@ export interface LockKeyDetails extends LockErrorDetails {
 @branded('LockKeyError')
 export class LockKeyError extends LockError {
   readonly code = 'LOCK_KEY';
-  /** The placeholder whose value cannot form a key. Undefined if the error is not about one. */
+  /** The placeholder whose value cannot form a key. Undefined if the error is not about a placeholder. */
   readonly placeholder: LockKeyPlaceholder | undefined;
-  /** What the client of a handler sent for it. Undefined if the value came from the program. */
+  /** What the client of a handler sent for the placeholder. Undefined if the value came from the program. */
   readonly input: LockKeyInput | undefined;
 
   constructor(message: string, details: LockKeyDetails = {}) {
@@ -340,8 +340,8 @@ export class LockReentryError extends LockError {
 }
 
 /**
- * Thrown with `lockOrder: 'error'` if a lock is requested inside another one, and the program took them in the opposite
- * order before. The message names both places. No request was sent.
+ * Thrown with `lockOrder: 'error'` if a lock is requested inside another one, and the program took the two in the
+ * opposite order before. The message names both places. No request was sent.
  *
  * @publicApi
  */
@@ -351,9 +351,9 @@ export class LockOrderError extends LockError {
 }
 
 /**
- * Thrown if the application shuts down and no longer serves the request. Background work is refused at once. Other
- * requests are refused once Nest has closed its servers or `shutdownGraceMs` has elapsed. `onDeposed` gets one if a
- * leadership is closed.
+ * Thrown if the application shuts down and no longer serves the request. Background work is refused immediately. Other
+ * requests are refused once Nest has closed its servers or `shutdownGraceMs` has elapsed. `onDeposed` gets this error
+ * if a leadership is closed.
  *
  * @publicApi
  */

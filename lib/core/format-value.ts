@@ -18,7 +18,7 @@ export function formatValue(value: unknown): string {
   return kindOf(value);
 }
 
-/** Returns the kind of a value for an error, not a string itself, which may be personal data. Never throws. */
+/** Returns the kind of a value for an error, never a string's text, which may be personal data. Never throws. */
 export function kindOf(value: unknown): string {
   if (typeof value === 'string') return value === '' ? 'an empty string' : `a string of ${count(value.length)}`;
   if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`;
@@ -33,8 +33,8 @@ export function kindOf(value: unknown): string {
 }
 
 /**
- * Handles the rejection of a promise that a caller's function returned in place of something else. The caller gets
- * an error, but has no promise to handle: its rejection would end the process.
+ * Handles the rejection of a promise that a caller's function returned in place of something else. The caller gets an
+ * error but no promise to handle, so the rejection would end the process.
  */
 export function dropPromise(value: unknown): void {
   if (!types.isPromise(value)) return;
@@ -50,7 +50,7 @@ export function formatName(name: string): string {
   return name.length <= LONGEST_NAME && /^[\w$.-]+$/.test(name) ? name : formatText(name);
 }
 
-/** Returns the start of a string that is too long for an error. */
+/** Returns a string, cut off if it is too long for an error. */
 export function shortened(text: string): string {
   return text.length <= LONGEST_TEXT ? text : `${text.slice(0, LONGEST_TEXT)}…`;
 }

@@ -4,17 +4,17 @@ import { atEndOfTick, type Clock, type Timer } from './time/clock.js';
 
 /** What has to end before an engine is closed. */
 export interface Lives {
-  /** Returns whether a call up to that number waits for a lock or holds one. */
+  /** Returns whether a call up to this number waits for a lock or holds one. */
   hasCalls(last: number): boolean;
   /** Returns whether there are holds. */
   hasHolds(): boolean;
-  /** Rejects the callers that wait and run in no hold: all, or those that do background work. */
+  /** Rejects waiting callers that do not run in a hold: all of them, or only background work. */
   refuse(onlyBackground: boolean): void;
 }
 
 /**
- * The life of one engine. `open` admits all callers. `stopping` admits no background work. `draining` admits only
- * callers that run in a hold, so that the hold can finish, as `stopping` admits them. `closed` admits none.
+ * The life of one engine. `open` admits all callers. `stopping` admits background work only inside a hold, so that the
+ * hold can finish. `draining` admits only callers inside a hold. `closed` admits none.
  */
 export class Lifecycle {
   private phase: 'open' | 'stopping' | 'draining' | 'closed' = 'open';
@@ -51,14 +51,14 @@ export class Lifecycle {
     });
   }
 
-  /** Refuses background work, even what waits already. */
+  /** Refuses background work, even if it is already waiting. */
   begin(): void {
     this.phase = 'stopping';
     this.lives.refuse(true);
   }
 
   /**
-   * Waits until the calls so far have ended, and their holds.
+   * Waits until the calls so far, and their holds, have ended.
    *
    * @param onGraceOver called after `graceMs` milliseconds, unless {@link drain} was called before.
    */
@@ -67,7 +67,7 @@ export class Lifecycle {
       this.graceEndsAt = this.clock.now() + graceMs;
       this.graceTimer = this.clock.schedule(graceMs, onGraceOver);
       const last = latestCall();
-      // From the start of `drain` on, its end counts.
+      // Once `drain` has begun, only its end counts.
       this.settled = this.until(
         () => this.phase === 'closed' || (this.phase === 'stopping' && !this.lives.hasCalls(last)),
       );
@@ -75,7 +75,7 @@ export class Lifecycle {
     return this.settled ?? Promise.resolve();
   }
 
-  /** Refuses all callers that run in no hold, and waits for the holds until `graceMs` has elapsed. */
+  /** Refuses all callers that do not run in a hold, and waits for the holds until `graceMs` has elapsed. */
   async drain(graceMs: number): Promise<void> {
     const now = this.clock.now();
     const restMs = Math.max(0, (this.graceEndsAt ?? now + graceMs) - now);

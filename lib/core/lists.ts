@@ -1,4 +1,4 @@
-// Lists that are replaced and never changed. Nearly always they have one item.
+// Lists that are replaced, never changed in place. They nearly always have one item.
 
 const EMPTY: readonly never[] = [];
 

@@ -72,7 +72,7 @@ export interface Candidacy extends LeaderCallbacks {
  * and ends, the releaser releases. Every lock comes from here.
  */
 export class LockEngine {
-  /** Two instances, or two starts of one, never share it. It contains the identity. */
+  /** Two instances, or two starts of one, never share an id. It contains the identity. */
   readonly instanceId: string;
   readonly store: LockStore;
   readonly clock: TimeoutPool;
@@ -131,12 +131,12 @@ export class LockEngine {
       (server, isUp, error) => events.store(server, isUp, error),
       () => this.rejectLater(),
     ));
-    // The next holder's callers may pass the lock on as far as ours do: instances of one application have the same
-    // options.
+    // The next holder's callers may pass the lock on as far as ours do, because instances of one application have the
+    // same options.
     const tokens = passing.maxLocalPasses + 1;
     const releaser = new Releaser(store, clock, requestTimeoutMs, tokens, lockDelayMs, health);
     this.releaser = releaser;
-    // What it asks are parts that come below.
+    // The parts that it queries are made below.
     const lifecycle = (this.lifecycle = new Lifecycle(clock, {
       hasCalls: (last) => this.hasCalls(last),
       hasHolds: () => this.watchdog.size > 0,
@@ -186,7 +186,7 @@ export class LockEngine {
   /**
    * Starts a candidate for the leadership of a resource. See {@link Leadership}.
    *
-   * @param options how it acquires the lock. Its signal ends the leadership.
+   * @param options how the candidate acquires the lock. The signal ends the leadership.
    * @throws LockConfigError if the store cannot do what the options say.
    */
   lead(target: Target, { signal, ...options }: AcquireOptions, candidacy: Candidacy): Leadership {
@@ -218,15 +218,15 @@ export class LockEngine {
     this.acquirer.checkStore(target, options);
   }
 
-  /** Closes all leaderships, so that other processes lead. Does not wait for the end of their work. */
+  /** Closes all leaderships, so that other processes can lead. Does not wait for the end of their work. */
   stepDown(): void {
     for (const leadership of this.leaderships) void leadership.close();
   }
 
   /**
-   * Ends all holds of a lock, of any instance. Those of this instance end at once.
+   * Ends all holds of a lock, of any instance. Holds of this instance end immediately.
    *
-   * @param leaseMs the lease that a holder of this module has. The next holder starts with one that is no longer.
+   * @param leaseMs the lease that a holder of this module has. The next holder starts with at most this lease.
    * @throws LockConfigError if the store cannot do that.
    * @throws LockUnavailableError if the store sent no usable reply within `requestTimeoutMs`.
    */
@@ -255,7 +255,7 @@ export class LockEngine {
   }
 
   /**
-   * Returns who holds the key and who waits for it. Null if nobody does. Throws `LockUnavailableError` after
+   * Returns who holds the key and who waits for it. Null if nobody does either. Throws `LockUnavailableError` after
    * `requestTimeoutMs` without a reply.
    */
   inspect({ resource, key }: Target): Promise<LockState | null> {
@@ -283,12 +283,12 @@ export class LockEngine {
     return { ...ping, degraded: ping.degraded ?? this.health.recentRefusal() };
   }
 
-  /** Returns true if that is the id of this instance, by which stores know it. */
+  /** Returns true if this is the id by which stores know this instance. */
   isSelf(instanceId: string): boolean {
     return instanceId === this.instanceId;
   }
 
-  /** Returns the innermost hold around the caller, of that key or of any. */
+  /** Returns the innermost hold around the caller, for that key or for any. */
   current(key?: string): Lock | undefined {
     return heldAround(this.leases, key);
   }
@@ -347,8 +347,8 @@ export class LockEngine {
   }
 
   /**
-   * Waits for all calls that have been made so far, and for the end of their holds. Later calls are served until it
-   * resolves. After `graceMs` milliseconds it does what {@link close} does, even if the wait ended earlier.
+   * Waits for all calls that have been made so far, and for the end of their holds. Later calls are served until the
+   * promise resolves. After `graceMs` milliseconds, it does what {@link close} does, even if the wait ended earlier.
    */
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();
@@ -357,7 +357,7 @@ export class LockEngine {
   }
 
   /**
-   * Rejects all waiters, lets holds finish for at most `graceMs` milliseconds, and ends those that are left as lost.
+   * Rejects all waiters, lets holds finish for at most `graceMs` milliseconds, and ends the remaining holds as lost.
    * The time counts from {@link settle} if that was called.
    */
   close(graceMs: number): Promise<void> {
@@ -368,7 +368,7 @@ export class LockEngine {
     const { lines, leases, watchdog } = this;
     this.beginShutdown();
     await this.lifecycle.drain(graceMs);
-    // Waiters come first: the end of a grant must not let the next one in.
+    // Waiters come first, because the end of a grant must not let the next waiter in.
     lines.close();
     for (const grant of watchdog.grants())
       leases.lose(grant, 'the application is shutting down', closedError(grant.resource));
@@ -386,7 +386,7 @@ export class LockEngine {
     return false;
   }
 
-  /** Rejects the callers for whom an outage has lasted too long, after the code that saw it. */
+  /** Rejects the callers for whom an outage has lasted too long, after the code that noticed the outage. */
   private rejectLater(): void {
     if (this.isRejecting) return;
     this.isRejecting = true;
@@ -399,7 +399,7 @@ export class LockEngine {
   }
 
   private onForceReleased(key: string): void {
-    // Its timers and requests are not those of the caller that released the lock.
+    // These timers and requests do not belong to the caller that released the lock.
     runOutside(() => {
       this.lines.onForceReleased(key);
       void this.leases.checkForce(key);
@@ -430,7 +430,7 @@ export class LockEngine {
       onUnreachable: (error, server) => health.onUnreachable(error, server),
       onReachable: (server) => health.onReachable(server),
       onSlowReply: (durationMs, sentAt) => {
-        // Replies come late because this process has sent more than it can handle.
+        // With unsent requests, replies are late because this process has sent more than it can handle.
         if (this.unsent === 0) busy.onSlowReply(durationMs, sentAt);
       },
     });

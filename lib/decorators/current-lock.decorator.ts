@@ -6,11 +6,11 @@ const CURRENT_LOCK = 'nestjs-redis-lock:current-lock';
 
 /**
  * Injects the held lock into a parameter of a `@Locked` method: a `Lock`, or a `MultiLock` if the method locks several
- * resources. Use it for the fencing token, for the signal, or to extend the lease. It replaces the argument that the
- * caller passes. Parameter decorators of Nest keep working on the same parameter. In a handler, `release()` does not
+ * resources. Use it for the fencing token, for the signal, or to extend the lease. The lock replaces the argument that
+ * the caller passes. Nest's parameter decorators still work on the same parameter. In a handler, `release()` does not
  * release the lock before the response is complete.
  *
- * @throws {LockConfigError} at decoration, on a parameter of a constructor.
+ * @throws {LockConfigError} at decoration, if the decorator is on a parameter of a constructor.
  *
  * @publicApi
  */
@@ -19,7 +19,7 @@ export function CurrentLock(): ParameterDecorator {
     if (propertyKey === undefined) {
       throw new LockConfigError(`${describeMethod(target, propertyKey)}: @CurrentLock() is for parameters of methods.`);
     }
-    // Not among Nest's route arguments: Nest would resolve the parameter, and pipes would transform it.
+    // Not among Nest's route arguments, where Nest would resolve the parameter and pipes would transform it.
     Reflect.defineMetadata(CURRENT_LOCK, [index, ...currentLockIndexes(target, propertyKey)], target, propertyKey);
   };
 }

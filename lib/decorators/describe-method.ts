@@ -3,10 +3,10 @@ import { formatName, formatValue, shortened } from '../core/format-value.js';
 import type { Method } from '../locked/locked-method.js';
 
 /**
- * Returns the method that a decorator is above.
+ * Returns the method below a decorator.
  *
  * @param purpose what the decorator cannot do with a generator: `hold a lock for`.
- * @throws LockConfigError if it is above something else, or above a generator.
+ * @throws LockConfigError if the decorator is above something else, or above a generator.
  */
 export function methodBelow(
   decorator: string,
@@ -27,7 +27,7 @@ export function refuseStatic(decorator: string, where: string, target: object): 
   throw new LockConfigError(`${where}: ${decorator} needs an instance that Nest makes: static methods have none.`);
 }
 
-/** Returns a method's name for messages: `GoodsController.buy`. Without a key, the constructor's. */
+/** Returns a method's name for messages: `GoodsController.buy`. Without a key, returns that of the constructor. */
 export function describeMethod(target: object, propertyKey: string | symbol | undefined): string {
   return `${className(target)}.${methodName(propertyKey)}`;
 }
@@ -43,7 +43,7 @@ function className(target: object): string {
     const name: unknown = classOf(target)?.name;
     if (typeof name === 'string' && name !== '') return shortened(name);
   } catch {
-    // Decorators of another kind get other targets. The error that follows says so.
+    // Other kinds of decorators get other targets. The error that follows says so.
   }
   return '(anonymous class)';
 }

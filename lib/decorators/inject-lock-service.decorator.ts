@@ -7,7 +7,7 @@ import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
  * Returns the injection token of a module instance's {@link LockService}, to inject or to override it.
  *
  * @param name the `name` of the module instance. Without it, the token is the class.
- * @throws {LockConfigError} if the name is not a string, or empty.
+ * @throws {LockConfigError} if the name is not a string, or is empty.
  *
  * @publicApi
  */

@@ -12,7 +12,7 @@ const LOCK_PARAMS = 'nestjs-redis-lock:params';
  * Minifiers cannot change it.
  *
  * @throws {LockKeyError} at decoration, if no placeholder can contain the name, if two parameters have the same name,
- * or on a parameter of a constructor.
+ * or if the decorator is on a parameter of a constructor.
  *
  * @publicApi
  */
@@ -35,7 +35,7 @@ export function LockParam(name: string): ParameterDecorator {
 
 /** Returns the indexes of the parameters with `@LockParam`, by name, without those of an overridden method. */
 export function lockParams(target: object, propertyKey: string | symbol): ReadonlyMap<string, number> {
-  // An override may have its parameters in another order.
+  // An override may have its parameters in a different order.
   const params = Reflect.getOwnMetadata(LOCK_PARAMS, target, propertyKey) as ReadonlyMap<string, number> | undefined;
   return params ?? new Map();
 }

@@ -9,7 +9,7 @@ import { returnsObservable } from './locked.decorator.js';
 
 /**
  * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work. Its other name,
- * `RunningLockScope`, is for declarations that compilers write.
+ * `RunningLockScope`, is for declarations that compilers emit.
  *
  * @publicApi
  */
@@ -26,14 +26,14 @@ export type LockScope = RunningScope;
  * async buy(id: number) { … } // calls methods with @Locked
  * ```
  *
- * On a handler of a controller, a gateway or a microservice, the scope begins before pipes, and ends when the response
- * is complete and the method has settled, whichever is later. Interceptors run inside. If the method's declared return
- * type is an Observable, the scope ends with the Observable. The order of `@LockScope` and `@Locked` does not matter.
+ * On a handler of a controller, a gateway or a microservice, the scope begins before pipes. It ends when both the
+ * response is complete and the method has settled. Interceptors run inside. If the method's declared return type is an
+ * Observable, the scope ends with the Observable. The order of `@LockScope` and `@Locked` does not matter.
  *
  * The method returns a promise, unless its declared return type is an Observable.
  *
- * @throws {LockConfigError} at decoration, for options that are not allowed, and on an accessor, a generator or a
- * second `@LockScope`.
+ * @throws {LockConfigError} at decoration, if an option is not allowed, or if the decorator is on an accessor, a
+ * generator or a method with another `@LockScope`.
  * @throws {LockLostError} at the call, if a lock was lost before the scope ended, unless `onLost` is `ignore`.
  *
  * @publicApi

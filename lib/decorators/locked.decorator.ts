@@ -39,10 +39,10 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    */
   readonly name?: string | undefined;
   /**
-   * Whether a call takes the lock. It is called on the same instance with the arguments, before the key is made.
+   * Returns whether a call takes the lock. Called on the same instance with the arguments, before the key is made.
    * `true`: the call takes the lock. `false`: the method runs as if it had no `@Locked`, and `@CurrentLock()` is
-   * undefined. An error that it throws rejects the call. So does any other result, such as a promise, with a
-   * `LockConfigError`. Not for handlers whose arguments let a client choose that it needs no lock.
+   * undefined. If the function throws, the call rejects with that error. Any other result, such as a promise, rejects
+   * the call with a `LockConfigError`. Do not use `when` on handlers whose arguments would let a client skip the lock.
    *
    * Default: every call takes the lock.
    */
@@ -59,16 +59,16 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    * What happens if Redis cannot be reached or refuses the request. `throw`: the call rejects with
    * `LockUnavailableError`. `skip`: the method is not called, and the call returns undefined. A function: it is called
    * on the same instance with the error and the arguments, and the call returns its result. **It runs without the
-   * lock**, in several processes at once. So use it only for work that the lock merely avoids repeating, such as
-   * filling a cache, and never for data that the lock keeps consistent. Other errors are always thrown, and so is an
-   * error of the method.
+   * lock**, possibly in several processes at the same time. So use it only for work that the lock merely avoids
+   * repeating, such as filling a cache, and never for data that the lock keeps consistent. Other errors, including
+   * those of the method, are always thrown.
    *
    * @default that of the family in the module's `families`, or 'throw'
    */
   readonly onUnavailable?: 'throw' | 'skip' | ((error: LockUnavailableError, ...args: A) => unknown) | undefined;
   /**
-   * Names the calls in events, traces and `local()`. A function returns the name of one call: it is called on the same
-   * instance with the arguments, and what it throws is thrown.
+   * Names the calls in events, traces and `local()`. A function is called on the same instance with the arguments, and
+   * returns the name of one call. Its errors are thrown.
    */
   readonly label?: string | ((...args: A) => string | undefined) | undefined;
 }
@@ -104,8 +104,8 @@ export type OnlyMethods<M extends AnyMethod> = [M] extends [NoMethod]
   : void;
 
 /**
- * The result of {@link Locked}: a decorator for methods that have the key function's parameters. `applyDecorators` of
- * Nest also accepts it, but the compiler does not check the parameters there.
+ * The result of {@link Locked}: a decorator for methods that have the key function's parameters. Nest's
+ * `applyDecorators` also accepts it, but the compiler does not check the parameters there.
  *
  * @publicApi
  */
@@ -125,11 +125,11 @@ export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod
  * ```
  *
  * A placeholder takes the value of a parameter. `<id>` is the parameter with `@LockParam('id')`, with `@Param('id')` or
- * another named decorator of Nest, or with the name `id`. `<dto.id>` is a property of the parameter, and `<0>` the
- * first parameter.
+ * another named Nest decorator, or with the name `id`. `<dto.id>` is a property of the parameter `dto`, and `<0>` is
+ * the first parameter.
  *
  * A list of templates, or a spread placeholder such as `<...ids>`, locks several resources together. `@CurrentLock()`
- * is a `MultiLock` then. Everywhere else an array throws `LockKeyError`, so that a client that sends an array cannot
+ * is then a `MultiLock`. Everywhere else, an array throws `LockKeyError`, so that a client that sends an array cannot
  * choose how many resources are locked.
  *
  * A handler of a controller, a gateway or a microservice acquires the lock after guards and pipes. The lock is held
@@ -141,8 +141,8 @@ export type LockedDecorator<A extends readonly unknown[]> = <M extends AnyMethod
  * @param resource a template, a list of templates, or a function that returns the resource for the arguments.
  * @throws {LockKeyError} at decoration, if a template is invalid or has a name that cannot be bound. At the call, if an
  * argument cannot form a key: undefined, an object, an empty array.
- * @throws {LockConfigError} at decoration, for options that are not allowed, and on a static method, an accessor, a
- * generator or a second `@Locked`.
+ * @throws {LockConfigError} at decoration, if an option is not allowed, or if the decorator is on a static method, an
+ * accessor, a generator or a method with another `@Locked`.
  * @throws what {@link LockService.using} throws, at the call.
  *
  * @publicApi
@@ -156,7 +156,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
     const where = describeMethod(target, propertyKey);
     const original = methodBelow('@Locked', where, descriptor, 'hold a lock for');
     refuseStatic('@Locked', where, target);
-    // A wrapper between the two may have no metadata. The registration is that of the class.
+    // A wrapper between the two decorators may have no metadata, but the class has the registration.
     if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
     const { name, onBusy, onUnavailable, when, labelOf, ...lockOptions } = checkedOptions(where, options);

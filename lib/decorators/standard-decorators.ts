@@ -2,10 +2,10 @@ import { LockConfigError } from '../core/errors.js';
 import { formatName, formatValue } from '../core/format-value.js';
 
 /**
- * Checks that a method decorator was called as TypeScript's `experimentalDecorators` call it. Without the option,
- * compilers call it with the context of a standard decorator in place of the method's name.
+ * Checks that a method decorator was called as TypeScript's `experimentalDecorators` require. Without that option,
+ * compilers pass the context of a standard decorator in place of the method's name.
  *
- * @throws LockConfigError that names the options of the compiler.
+ * @throws LockConfigError that names the compiler options.
  */
 export function refuseStandardDecorator(decorator: string, context: unknown): void {
   if (typeof context !== 'object' || context === null) return;

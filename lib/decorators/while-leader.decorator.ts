@@ -28,7 +28,7 @@ export interface WhileLeaderOptions extends Pick<LeadOptions, 'ttlMs'> {
 
 type LeaderFunction = (signal: AbortSignal, lock: Lock) => unknown;
 
-/** The result of {@link WhileLeader}: a decorator for methods that take the signal and the lock, or less. */
+/** The result of {@link WhileLeader}: a decorator for methods that take the signal and the lock, or fewer arguments. */
 export type WhileLeaderDecorator = <M extends LeaderFunction = NoMethod>(
   target: object,
   propertyKey: string | symbol,
@@ -41,7 +41,7 @@ const resourceRule: OptionRule = {
 };
 
 /**
- * Runs the method in one process at a time: in the leader. See `LockService.lead()`.
+ * Runs the method in one process at a time, the leader. See `LockService.lead()`.
  *
  * ```ts
  * @WhileLeader('report')
@@ -50,16 +50,16 @@ const resourceRule: OptionRule = {
  * }
  * ```
  *
- * The module calls it on each instance of the class at the beginning of each term, with the signal of the term and its
- * lock. The first call comes when the application has started, after all `onModuleInit` hooks. The method must end soon
- * after the signal has aborted: the lock is released, and this process campaigns again, when it has settled.
+ * The module calls it on each instance of the class at the beginning of each term, with the signal and the lock of the
+ * term. The first call comes when the application has started, after all `onModuleInit` hooks. The method must end soon
+ * after the signal has aborted. Only then is the lock released, and this process campaigns again.
  *
- * If the method returns, this process keeps leading without it, and calls it again in its next term. If it throws, the
- * error is logged and this process steps down. A direct call of the method runs it without a leadership.
+ * If the method returns, this process keeps leading, and calls the method again in its next term. If it throws, the
+ * error is logged and this process steps down. A direct call runs the method without leadership.
  *
- * @throws {LockConfigError} at decoration, if the resource or an option is not allowed, and on a static method, an
- * accessor, a generator or a second `@WhileLeader`. When the application starts, if the class is request-scoped or
- * transient, if its module has no access to a `LockService`, or if the resource cannot form a key.
+ * @throws {LockConfigError} at decoration, if the resource or an option is not allowed, or on a static method, an
+ * accessor, a generator or a method with another `@WhileLeader`. When the application starts, if the class is
+ * request-scoped or transient, if its module has no access to a `LockService`, or if the resource cannot form a key.
  *
  * @publicApi
  */

@@ -2,10 +2,10 @@ import { LockConfigError, StaleFenceError } from '../core/errors.js';
 import { formatValue } from '../core/format-value.js';
 
 /**
- * Checks that a token is a whole number from 0 to 2⁵³ - 1. Databases compare tokens as numbers or as texts. Both agree
- * up to there.
+ * Checks that a token is a whole number from 0 to 2⁵³ - 1. Databases compare tokens as numbers or as text. Both orders
+ * agree up to this limit.
  *
- * @throws {LockConfigError} if it is not.
+ * @throws {LockConfigError} if the token is not such a number.
  */
 export function checkToken(token: number, resource: string): void {
   if (Number.isSafeInteger(token) && token >= 0) return;

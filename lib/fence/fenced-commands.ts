@@ -42,7 +42,7 @@ const COMMANDS = [
   'zremrangebyscore',
 ] as const;
 
-/** These commands take several keys in Redis. A fence accepts one key for each. */
+/** These commands take several keys in Redis. A fence accepts one key for each command. */
 const WITHOUT_ARGUMENTS: readonly string[] = ['del', 'unlink'];
 
 /** The name of a command that {@link RedisFence.write} accepts, as ioredis spells it. */
@@ -53,25 +53,25 @@ export type FencedCommand = readonly [name: FencedCommandName, key: string, ...a
 
 /** A write in Lua. The script sees `keys` and `args` as its `KEYS` and `ARGV`, counted from 1. */
 export interface FencedScript {
-  /** The text of the script. Pass values in `args`, because Redis keeps every text that it has run. */
+  /** The text of the script. Pass values in `args`, because Redis keeps the text of every script that it has run. */
   readonly lua: string;
-  /** The keys that the script uses. In a cluster they must be in the slot of the fence. */
+  /** The keys that the script uses. In a cluster, they must be in the slot of the fence. */
   readonly keys: readonly string[];
   /** The arguments. None by default. */
   readonly args?: readonly (string | number)[] | undefined;
 }
 
-/** Lua refuses to pass more values to one function than about 8,000. */
+/** Lua refuses to pass more than about 8,000 values to one function. */
 const MAX_ARGUMENTS = 7_000;
 const MAX_COMMANDS = 1_000;
-/** All keys and arguments of a write. Each is an argument of one call of the client. */
+/** The limit for all keys and arguments of a write. Each is an argument of one client call. */
 const MAX_VALUES = 50_000;
 
 /**
  * Returns one script that runs the commands. Its text depends on their names alone, not on their arguments, so Redis
  * keeps few texts. Every key is a literal `KEYS[n]`, because managed servers require it.
  *
- * @throws {LockConfigError} if a command is not in the list, has too many keys or arguments, or there are too many.
+ * @throws {LockConfigError} if there are too many commands, or if one is not listed or has too many keys or arguments.
  */
 export function scriptOf(commands: readonly FencedCommand[]): FencedScript {
   const keys: string[] = [];
@@ -92,7 +92,7 @@ export function scriptOf(commands: readonly FencedCommand[]): FencedScript {
 /**
  * Returns a copy of the commands of a write. Returns undefined for everything else.
  *
- * @throws {LockConfigError} if there are too many, or they cannot be read.
+ * @throws {LockConfigError} if there are too many commands, or they cannot be read.
  */
 export function commandsOf(write: unknown): readonly FencedCommand[] | undefined {
   let length: number;

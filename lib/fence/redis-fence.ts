@@ -16,14 +16,14 @@ import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
 import { checkScript, commandsOf, type FencedCommand, type FencedScript, scriptOf } from './fenced-commands.js';
 
-/** The commands of a client that a fence uses: of ioredis 5 and 6, or from `fromNodeRedis`. */
+/** The client commands that a fence uses, of ioredis 5 and 6 or from `fromNodeRedis`. */
 export type FenceClient = Pick<IoredisClient, 'eval' | 'evalsha'> | ScriptClient;
 
 /** The options of a {@link RedisFence}. */
 export interface RedisFenceOptions {
   /**
-   * How long Redis keeps the token after `open`, in milliseconds: a whole number from 1,000 up. Short: a holder that
-   * works for longer has its write refused. Long: Redis keeps a small key for each resource.
+   * How long Redis keeps the token after `open`, in milliseconds: a whole number from 1,000 up. If it is short, a
+   * holder that works longer has its write refused. If it is long, Redis keeps a small key for each resource.
    *
    * @default 86_400_000, a day
    */
@@ -44,15 +44,15 @@ const clientRule: OptionRule = {
 
 const openScript = new RedisScript(scripts.open, isOne);
 
-/** Which scripts a client sent. All fences of the client share it. */
+/** Which scripts a client has sent. All fences of the client share this. */
 const connections = new WeakMap<FenceClient, ScriptConnection>();
 
 /**
- * Refuses writes to Redis from a holder whose lock was granted to another holder since. Every holder calls `open` with
- * its fencing token before its first read, and writes with `write`. A write is accepted only from the token that opened
- * the fence last: no other holder has started between the reads and the write. The check and the write are atomic.
+ * Refuses writes to Redis from a holder whose lock has since been granted to another holder. Every holder calls `open`
+ * with its fencing token before its first read, and writes with `write`. A write is accepted only from the token that
+ * last opened the fence, so no other holder has started since the reads. The check and the write are atomic.
  *
- * The fence is a key in the Redis that keeps the data. The locks may be in another one. A write that does not use the
+ * The fence is a key in the Redis that keeps the data. The locks may be in another Redis. A write that does not use the
  * fence is not checked.
  *
  * @publicApi
@@ -85,10 +85,10 @@ export class RedisFence {
   }
 
   /**
-   * Opens the fence for a token. From now on `write` accepts only this token, until a higher one opens the fence. Call
-   * it before the first read, because data that was read earlier may be outdated. May be repeated with the same token.
+   * Opens the fence for a token. From now on, `write` accepts only this token, until a higher one opens the fence. Call
+   * `open` before the first read, because earlier data may be outdated. May be repeated with the same token.
    *
-   * @throws {StaleFenceError} if a higher token has opened the fence, which belongs to a later holder.
+   * @throws {StaleFenceError} if a higher token, that of a later holder, has opened the fence.
    * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1, or the key of the fence holds
    * something other than a token.
    * @throws the client's error, if Redis refused the request or did not reply.
@@ -106,15 +106,15 @@ export class RedisFence {
 
   /**
    * Runs commands or a script if this token has opened the fence last. May be called several times. The whole write is
-   * atomic, but not rolled back: if a command fails, for example on a value of another type, the earlier ones keep
-   * their effect.
+   * atomic, but not rolled back. If a command fails, for example on a value of the wrong type, the earlier commands
+   * keep their effect.
    *
    * The client may repeat a write whose reply was lost, so set values rather than increment them.
    *
    * @returns the replies of the commands, one for each, or the reply of the script.
    * @throws {StaleFenceError} if nothing was written. A later holder has opened the fence, or `open` was not called
    * with this token, or `retentionMs` has elapsed, or Redis has lost the fence. The holder must discard what it has
-   * read. If the client has repeated the write, the first one may have taken effect.
+   * read. If the client has repeated the write, its first run may have taken effect.
    * @throws {LockConfigError} if nothing was written. The token is not a whole number from 0 to 2⁵³ - 1, a command or
    * the script is not allowed, or the key of the fence holds something other than a token.
    * @throws the client's error, if a command or the script failed, or Redis did not reply.
@@ -148,7 +148,7 @@ export class RedisFence {
   }
 }
 
-/** Returns a script that checks the token and then runs `lua`, which sees its own keys and arguments only. */
+/** Returns a script that checks the token and then runs `lua`, which sees only its own keys and arguments. */
 function behindFence(lua: string): RedisScript<unknown> {
   const text = `${scripts.write.lua}\ntable.remove(KEYS, 1)\ntable.remove(ARGV, 1)\n${lua}`;
   return new RedisScript({ lua: text }, (reply) => reply);

@@ -19,7 +19,7 @@ export interface SqlFenceOptions {
 }
 
 /**
- * Runs one statement in the caller's transaction and returns its rows as an array of objects, or a promise of them. Its
+ * Runs one statement in the caller's transaction and returns its rows as an array of objects, or a promise of them. The
  * result for a statement without rows is ignored.
  */
 export type SqlRun<Answer> = (sql: string, params: (string | number)[]) => Answer;
@@ -39,13 +39,13 @@ const RULES: OptionRules<SqlFenceOptions> = {
 const isTableName = (names: readonly string[]): boolean => names.length <= 2 && names.every((name) => NAME.test(name));
 
 /**
- * Refuses writes to a database from a holder whose lock was granted to another holder since. Every holder calls `open`
- * with its fencing token before its first read, and `write` in the transaction that writes. `write` succeeds only for
- * the token that opened the fence last, and blocks `open` until the transaction ends: no other holder starts between
- * the reads and the writes.
+ * Refuses writes to a database from a holder whose lock has since been granted to another holder. Every holder calls
+ * `open` with its fencing token before its first read, and `write` in the transaction that writes. `write` succeeds
+ * only for the token that opened the fence last, and blocks `open` until the transaction ends, so no other holder
+ * starts between the reads and the writes.
  *
  * The fence has one row for each resource, in a table in the database of the data ({@link SqlStatements.createTable}).
- * It works with any database client: the caller passes a function that runs the statements.
+ * The fence works with any database client, because the caller passes a function that runs the statements.
  *
  * @publicApi
  */
@@ -54,7 +54,7 @@ export class SqlFence {
   readonly statements: SqlStatements;
 
   /**
-   * Creates a fence. Runs nothing, so one may serve all resources.
+   * Creates a fence. Runs no statement. One fence can serve all resources.
    *
    * @throws {LockConfigError} if the dialect is unknown, or `table` is not a valid name.
    */
@@ -65,11 +65,11 @@ export class SqlFence {
   }
 
   /**
-   * Opens the fence for a token. From now on `write` accepts only this token, until a higher one opens the fence. Call
-   * it before the first read, preferably in its own transaction. In the transaction that reads, it must be the first
-   * statement. May be repeated with the same token.
+   * Opens the fence for a token. From now on, `write` accepts only this token, until a higher one opens the fence. Call
+   * `open` before the first read, preferably in its own transaction. In the transaction that reads, the call must be
+   * the first statement. May be repeated with the same token.
    *
-   * @throws {StaleFenceError} if a higher token has opened the fence, which belongs to a later holder.
+   * @throws {StaleFenceError} if a higher token, that of a later holder, has opened the fence.
    * @throws {LockKeyError} if `resource` is not a valid name.
    * @throws {LockConfigError} if the token is not a whole number from 0 to 2⁵³ - 1, or `run` returns no rows.
    */
@@ -81,7 +81,7 @@ export class SqlFence {
 
   /**
    * Checks that this token has opened the fence last, and blocks `open` until the transaction ends. Call it in the
-   * transaction that writes, before the writes. Outside of a transaction it protects nothing, because another holder
+   * transaction that writes, before the writes. Outside of a transaction, it protects nothing, because another holder
    * may open the fence right after the check.
    *
    * @throws {StaleFenceError} if a later holder has opened the fence, or `open` was not called with this token, or the
@@ -126,7 +126,7 @@ function tokenIn(rows: unknown): number | null | undefined {
     if (rows.length === 0) return null;
     // Some clients return rows with a count, or rows as arrays. Those must not count as an accepted token.
     const value = (rows[0] as { readonly token?: unknown } | null | undefined)?.token;
-    // Clients return 64-bit integers as numbers, texts or bigints.
+    // Clients return 64-bit integers as numbers, strings or bigints.
     return ['number', 'string', 'bigint'].includes(typeof value) ? Number(value) : undefined;
   } catch {
     return undefined;
@@ -138,7 +138,7 @@ function noRows(resource: string, given: unknown): LockConfigError {
   return new LockConfigError(`\`run\` returned ${formatValue(given)}; expected ${allowed}.`, { resource });
 }
 
-/** Continues at once if the client is synchronous, because a promise would end its transaction. */
+/** Continues immediately if the client is synchronous, because a promise would end its transaction. */
 function andThen(result: unknown, onRows: (rows: unknown) => unknown): unknown {
   return isThenable(result) ? Promise.resolve(result).then(onRows) : onRows(result);
 }

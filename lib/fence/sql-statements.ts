@@ -1,5 +1,5 @@
 /**
- * The SQL of a database: PostgreSQL 9.5, SQLite 3.35, MySQL 8 or MariaDB 10.5, or later. The last two with InnoDB.
+ * The SQL of a database: PostgreSQL 9.5, SQLite 3.35, MySQL 8 or MariaDB 10.5, or later. MySQL and MariaDB need InnoDB.
  */
 export type SqlDialect = 'postgres' | 'sqlite' | 'mysql';
 
@@ -7,7 +7,7 @@ export type SqlDialect = 'postgres' | 'sqlite' | 'mysql';
 export interface SqlStatements {
   /** Creates the table if it does not exist. Takes no parameters. */
   readonly createTable: string;
-  /** Run one after the other. The last one returns a row, or none if a higher token has opened the fence. */
+  /** To be run one after the other. The last one returns a row, or none if a higher token has opened the fence. */
   readonly open: readonly string[];
   /** Returns a row if this token has opened the fence last, and locks the row until the transaction ends. */
   readonly write: string;
@@ -15,8 +15,8 @@ export interface SqlStatements {
 
 /**
  * Returns the statements for a database with RETURNING. `write` updates the row instead of locking it. Under REPEATABLE
- * READ, PostgreSQL would accept a holder that waited for a row lock, with a snapshot from before it. An updated row it
- * refuses ("could not serialize access"). SQLite takes its write lock at once.
+ * READ, PostgreSQL would accept a holder that waited for a row lock, with a snapshot from before the wait. It refuses
+ * an updated row ("could not serialize access"). SQLite takes its write lock immediately.
  */
 function returning(table: string, resource: string, token: string) {
   return {
@@ -46,9 +46,9 @@ function sqlite(names: readonly string[]): SqlStatements {
 }
 
 /**
- * Returns the statements for MySQL and MariaDB. Their upsert has no condition and MySQL no RETURNING, so `open` raises
- * the token and then reads it. A locking read sees the last commit, whatever the transaction's snapshot is. Both
- * databases know VALUES().
+ * Returns the statements for MySQL and MariaDB. Their upsert has no condition and MySQL has no RETURNING, so `open`
+ * raises the token and then reads it. A locking read sees the last commit, whatever the transaction's snapshot is. Both
+ * databases support VALUES().
  */
 function mysql(names: readonly string[]): SqlStatements {
   const table = quoted(names, '`');

@@ -8,7 +8,7 @@ import { LockedInterceptor } from './locked.interceptor.js';
 
 /**
  * The first interceptor of an application. It sees the errors of all handlers, including those that call a locked
- * service. Filters of HTTP handlers get lock errors as exceptions of Nest, and their responses have `Retry-After`.
+ * service. Filters of HTTP handlers get lock errors as Nest exceptions, and their responses have `Retry-After`.
  */
 export class ApplicationInterceptor extends LockedInterceptor {
   constructor(

@@ -20,7 +20,7 @@ const bindingFactories = shared('binding-factories', () => new WeakSet<object>()
 const getters = shared('service-getters', () => new WeakSet<object>());
 
 /**
- * Gives the lock service to all instances in the container that Nest has not given it: those of `useFactory` and
+ * Gives the lock service to all instances in the container to which Nest has not given it: those of `useFactory` and
  * `useValue`, and those that factories make later. An instance gets the service that Nest would inject in its module.
  */
 export function bindInstances(modules: ModulesContainer): void {
@@ -56,12 +56,12 @@ function bindInstance(instance: object, module: NestModule): void {
   for (const { method } of lockedMethodsOf(instance)) {
     const { service, token } = method;
     const present = Reflect.getOwnPropertyDescriptor(instance, service)?.get;
-    // Nest, bindLocks() or withLocks() has given it another one.
+    // Nest, bindLocks() or withLocks() has given the instance another service.
     if (service in instance && (present === undefined || !getters.has(present))) continue;
     const provider = visibleProvider(module, token);
-    // Without a service in this module, the call throws an error that says what to do. So it does for a frozen object.
+    // Without a service in this module, or on a frozen object, the call throws an error that says what to do.
     if (provider === undefined || !Object.isExtensible(instance)) continue;
-    // Read at each call: the service may not exist yet while Nest is making the providers.
+    // Read at each call, because the service may not exist yet while Nest is making the providers.
     const get = (): unknown => provider.instance;
     getters.add(get);
     Object.defineProperty(instance, service, { get, configurable: true });

@@ -16,7 +16,7 @@ const locksRule: OptionRule = {
 
 /**
  * Gives a lock service to an instance that Nest did not create, so that its `@Locked` methods can be called. Changes
- * the instance and returns it. Providers need no call, however they are made: the module binds them.
+ * the instance and returns it. Providers need no call, however they are made, because the module binds them.
  *
  * ```ts
  * const goods = bindLocks(new GoodsService(repository), locks);
@@ -25,7 +25,7 @@ const locksRule: OptionRule = {
  * @param instance an instance created with `new`.
  * @param locks the lock service.
  * @param name the module instance that the methods name in `@Locked(…, { name })`. Default: `default`.
- * @throws LockConfigError if an argument is of another kind, or if another version of this package made `locks`.
+ * @throws LockConfigError if an argument has the wrong type, or if another version of this package made `locks`.
  *
  * @publicApi
  */

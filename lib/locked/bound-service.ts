@@ -12,8 +12,8 @@ export function serviceProperty(name: string): symbol {
 /**
  * Returns the lock service of the instance that a `@Locked` method was called on.
  *
- * @throws LockConfigError if the instance has none, if a test has replaced it by something else, or if another version
- * of this package has made it.
+ * @throws LockConfigError if the instance has none, if a test has replaced it with something else, or if another
+ * version of this package made it.
  */
 export function serviceOf({ name, service }: LockedMethod, instance: unknown): LockService {
   const found = (instance as Record<symbol, unknown> | undefined)?.[service];

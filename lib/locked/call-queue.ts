@@ -10,13 +10,13 @@ export class CallQueue {
   }
 
   /**
-   * Runs a call after the calls before it, at once without such calls. Returns its result.
+   * Runs a call after the calls before it, or immediately if there are none. Returns the result of the call.
    *
-   * @param inner the calls that it makes itself. It ends after them, and its result is passed on before.
+   * @param inner the calls that this call makes. It ends after them, but passes its result on earlier.
    */
   run<T>(call: () => Promise<T>, inner?: CallQueue): Promise<T> {
     const result = this.last === undefined ? call() : this.last.then(call);
-    // Without a wait, so that the caller finds the queue empty when it has the result.
+    // Does not wait, so that the caller finds the queue empty when it has the result.
     const end = (): void | Promise<void> => {
       if (inner?.isBusy === true) return inner.idle().then(end);
       if (inner !== undefined) inner.isOpen = false;

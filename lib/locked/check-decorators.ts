@@ -5,7 +5,7 @@ import type { FoundMethod } from './providers.js';
 /** Returns a finding if another decorator is above `@Locked` and has replaced the method's function. */
 export function findReplacedMethod({ key, method, owner }: FoundMethod): string | undefined {
   const outermost = functionOf(owner, key);
-  // Accessors also count: nothing is known of the function that they return.
+  // Accessors also count, because nothing is known about the function that they return.
   if (outermost !== undefined && isOwnWrapper(outermost)) return undefined;
   return (
     `${method.name}: another decorator is above @Locked and replaces the method. The lock is released before ` +
@@ -14,7 +14,7 @@ export function findReplacedMethod({ key, method, owner }: FoundMethod): string 
   );
 }
 
-/** Returns a finding if interceptors cannot know the `@Locked` method by a handler's function. */
+/** Returns a finding if interceptors cannot recognize the `@Locked` method by a handler's function. */
 export function findUnknownHandler({ key, method, owner }: FoundMethod): string | undefined {
   const outermost = functionOf(owner, key);
   if (outermost === undefined || decoratedMethodOf(outermost)?.locked === method) return undefined;
@@ -36,7 +36,7 @@ export function findUnlockedOverride({ key, method, owner, effective }: FoundMet
   );
 }
 
-/** Returns whether a method calls what it overrides. That part of it runs under the lock. */
+/** Returns whether a method calls the method that it overrides. That call runs under the lock. */
 function callsSuper(override: object, key: string | symbol): boolean {
   const source = Function.prototype.toString.call(override);
   return [...source.matchAll(/\bsuper\s*(?:\.\s*([\w$]+)|\[)/g)].some(([, name]) => name === undefined || name === key);

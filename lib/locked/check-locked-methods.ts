@@ -23,7 +23,7 @@ const ADVICE = 'Leave the option out, or lock with a module instance whose store
  * once for each method.
  *
  * @throws LockConfigError that names all methods with a mode that the store does not have, all synchronous ones, and
- * those with a finding that is an error by option.
+ * those with a finding that an option makes an error.
  */
 export function checkLockedMethods(service: LockService, modules: ModulesContainer, checks: StartChecks): void {
   const { capabilities } = service.engine.store;
@@ -35,7 +35,7 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
     if (finding === undefined || level === 'off') return;
     (level === 'error' ? errors : warnings).add(finding);
   };
-  // A warning would be wrong for transactions, which are what it is about. An error is the user's own decision.
+  // The warning would be wrong for transactions that are scopes. An error is the user's own decision.
   const order = checks.decoratorOrder === 'warn' && transactionsAreScopes() ? 'off' : checks.decoratorOrder;
   for (const [found, provider, isController] of lockedMethodsIn(modules)) {
     const { method } = found;
@@ -62,9 +62,9 @@ const WITHOUT_METADATA =
   'the `instrument` of the application replaces these handlers with functions without their metadata. Their locks ' +
   'end with the method, not with the response, and Nest does not see their guards. Copy the metadata to the functions.';
 
-/** Returns whether the function that Nest takes for a handler is known. It takes the one of the instance. */
+/** Returns whether the function that Nest uses as the handler is known. Nest uses the instance's function. */
 function isKnownByInstances({ key, method, owner, effective }: FoundMethod, provider: Provider): boolean {
-  // The class itself is another check's matter.
+  // Another check covers the class itself.
   if (effective !== owner || decoratedMethodOf(Reflect.get(owner, key) as object)?.locked !== method) return true;
   return instancesOf(provider).every((instance) => {
     const handler: unknown = Reflect.get(instance, key);
@@ -85,7 +85,7 @@ export function boundService(provider: Provider, { service: property }: Pick<Loc
     const service = (instance as Record<symbol, unknown>)[property];
     if (service !== undefined) return service;
   }
-  // A class with request scope has no instance yet: Nest keeps what it is going to inject.
+  // A request-scoped class has no instance yet, but Nest keeps what it will inject.
   const toInject = provider.getPropertiesMetadata()?.findLast(({ key }) => key === property);
   return toInject?.wrapper.instance;
 }

@@ -1,7 +1,7 @@
 import { mayBeAwaitedByFramework } from './handlers.js';
 import type { FoundMethod } from './providers.js';
 
-/** Names of the language for the classes that the compiler emits. */
+/** The TypeScript names of the classes that the compiler emits. */
 const TYPE_NAMES: ReadonlyMap<unknown, string> = new Map<unknown, string>([
   [String, 'string'],
   [Number, 'number'],
@@ -27,7 +27,7 @@ export function findSynchronousMethod(found: FoundMethod): string | undefined {
   );
 }
 
-/** Returns false if the emitted type says nothing, as for interfaces, unions and `void`. */
+/** Returns false if the emitted type says nothing, as with interfaces, unions and `void`. */
 function isSynchronous(type: unknown): boolean {
   if (typeof type !== 'function' || type === Object) return false;
   const members = type.prototype as { then?: unknown; subscribe?: unknown } | undefined;

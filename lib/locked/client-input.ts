@@ -12,9 +12,9 @@ interface Sent {
 }
 
 /**
- * Returns the error of a handler's key with what the client has sent, if the client is to blame. It is if the
- * placeholder reads a value that cannot form a key as the client sent it, before pipes. A value from a pipe or a custom
- * decorator is the program's.
+ * Returns the error of a handler's key, with what the client sent if the client is to blame. It is to blame if the
+ * placeholder reads a value that could not form a key before pipes. A value from a pipe or a custom decorator is the
+ * program's.
  */
 export function withClientInput(
   error: unknown,
@@ -28,7 +28,7 @@ export function withClientInput(
   const sent = sentFor(placeholder.index, context, handler, args);
   if (sent === undefined) return error;
   const problem = problemOf(sent.value, placeholder) ?? problemOfNumber(args[placeholder.index], placeholder);
-  // A template with `<dto>` or `<ids>` is a mistake of the program, if the parameter is declared as such.
+  // A template with `<dto>` or `<ids>` is a mistake in the program if the parameter is not declared as a scalar.
   if (isObject(sent.value) && placeholder.path.length === 0 && !placeholder.spread && !isScalar(handler, placeholder)) {
     return error;
   }
@@ -48,7 +48,7 @@ interface HttpRequest {
   readonly body?: unknown;
 }
 
-/** Nest's decorators by the number that it knows them by. */
+/** Nest's decorators, by Nest's own numbers for them. */
 const BODY = 3;
 const HTTP_PARTS: Readonly<Record<number, LockKeyInput['in']>> = {
   [BODY]: 'body',
@@ -66,7 +66,7 @@ interface RouteArgument {
   readonly pipes?: readonly unknown[];
 }
 
-/** Returns what the client sent for a parameter, `undefined` for a parameter that is not the client's. */
+/** Returns what the client sent for a parameter, `undefined` for a parameter that does not come from the client. */
 function sentFor(
   index: number,
   context: ExecutionContext,
@@ -77,7 +77,7 @@ function sentFor(
   const [key, argument] = parameters.find(([, each]) => each.index === index) ?? [];
   const type = context.getType<string>();
   if (key === undefined || argument === undefined) {
-    // Without decorators, Nest passes a message as it came: (payload, context) and (socket, payload).
+    // Without decorators, Nest passes the arguments of a message unchanged: (payload, context) and (socket, payload).
     const isPayload = parameters.length === 0 && index === (type === 'rpc' ? 0 : 1);
     return isPayload && (type === 'rpc' || type === 'ws')
       ? { in: 'payload', name: undefined, value: payloadOf(context) }
@@ -134,12 +134,12 @@ function propertyOf(value: unknown, name: string | undefined): unknown {
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
-/** Returns why no key can be made of what the client sent. Undefined if one can, or if a pipe replaced the value. */
+/** Returns why what the client sent cannot form a key. Undefined if it can, or if a pipe replaced the value. */
 function problemOf(start: unknown, { path, spread }: LockKeyPlaceholder): string | undefined {
   let value = start;
   for (const property of path) {
     if (value === undefined || value === null) return 'is missing';
-    // The path is one into what a pipe made of the value.
+    // The path leads into the result of a pipe.
     if (!isObject(value)) return undefined;
     value = propertyOf(value, property);
   }

@@ -22,9 +22,9 @@ export interface LockErrorResponse {
   readonly status: number;
   /** The reason phrase of the status. */
   readonly phrase: string;
-  /** The message for the caller, without servers, holders and code. */
+  /** The message for the caller, without servers, holders or code. */
   readonly message: string;
-  /** When to try again, in milliseconds. Undefined if a repeated call fails as well. */
+  /** When to try again, in milliseconds. Undefined if a repeated call would also fail. */
   readonly retryAfterMs: number | undefined;
   /** True if the program is to blame, so that the error is logged with its stack. */
   readonly logged: boolean;
@@ -58,11 +58,11 @@ const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
 
 const known = shared('error-responses', () => new WeakMap<object, ErrorResponses>());
 
-/** Logs an error that the program is to blame for. The engine has logged a lost lock, but not the error of its work. */
+/** Logs an error that the program is to blame for. The engine has logged a lost lock, but not the error of the work. */
 export function logUnexpected(logger: LoggerService, error: LockError, { logged }: LockErrorResponse): void {
   if (!logged) return;
   const unlogged = error instanceof LockLostError ? error.cause : error;
-  // A shutdown that no longer waits for a lock is the cause of its loss.
+  // The lock was lost because a shutdown stopped waiting for it.
   if (unlogged === undefined || unlogged instanceof LockClosedError) return;
   logger.error(messageOf(unlogged), unlogged instanceof Error ? unlogged.stack : undefined);
 }
@@ -71,7 +71,7 @@ export function logUnexpected(logger: LoggerService, error: LockError, { logged 
 export class ErrorResponses {
   private readonly options: { -readonly [K in keyof HttpOptions]: HttpOptions[K] } = {};
 
-  /** Returns the responses of an application, or of one of its engines. Without one, those of the defaults. */
+  /** Returns the responses of an application, or of one of its engines. Without either, returns the defaults. */
   static of(owner: ApplicationConfig | LockEngine | undefined): ErrorResponses {
     const found = owner && known.get(owner);
     if (found !== undefined) return found;
@@ -88,7 +88,7 @@ export class ErrorResponses {
   /**
    * Adds the options of one module instance, and its engine.
    *
-   * @throws LockConfigError if another instance has another value for one of them.
+   * @throws LockConfigError if another instance has a different value for one of the options.
    */
   add({ status, ...given }: HttpOptions, engine: LockEngine): void {
     known.set(engine, this);
@@ -108,7 +108,7 @@ export class ErrorResponses {
     const { status: statuses, retryAfterMs = HTTP.retryAfterMs.default } = this.options;
     const input = error instanceof LockKeyError ? error.input : undefined;
     const kind = input === undefined ? KINDS[error.code] : CLIENT;
-    // A value that the program made stays a 500.
+    // A value from the program itself stays a 500.
     const isProgramsKey = error.code === 'LOCK_KEY' && input === undefined;
     const status = (isProgramsKey ? undefined : statuses?.[error.code]) ?? kind.status;
     const phrase = STATUS_CODES[status] ?? 'Error';
@@ -128,7 +128,7 @@ export function bodyOf({ code }: LockError, { status, phrase, message }: LockErr
   return { statusCode: status, code, message, error: phrase };
 }
 
-/** Returns the header `Retry-After` of a response, in seconds. */
+/** Returns the `Retry-After` header of a response, in seconds. */
 export function retryAfterOf({ retryAfterMs }: LockErrorResponse): string | undefined {
   return retryAfterMs === undefined ? undefined : String(Math.ceil(retryAfterMs / 1000));
 }
@@ -144,7 +144,7 @@ const LABELS: Readonly<Record<LockKeyInput['in'], string>> = {
   argument: 'The argument',
 };
 
-/** Returns what a caller may know of an error. */
+/** Returns what a caller may know about an error. */
 function messageFor({ code, resource }: LockError, input: LockKeyInput | undefined): string | undefined {
   if (code === 'LOCK_TIMEOUT') return `${resource ?? 'It'} is locked by others.`;
   if (input === undefined) return undefined;

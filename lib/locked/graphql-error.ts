@@ -13,14 +13,14 @@ class HeaderMap extends Map<string, string> {
 
 const converted = shared('graphql-errors', () => new WeakSet<LockError>());
 
-/** Returns whether {@link toGraphqlError} has made the error, which a filter then leaves as it is. */
+/** Returns whether {@link toGraphqlError} made the error, which a filter then leaves as it is. */
 export function isGraphqlError(error: LockError): boolean {
   return converted.has(error);
 }
 
 /**
  * Returns the error that a GraphQL server sends: the same error with the message for clients, with `extensions` and,
- * for Mercurius, `statusCode`. Its `cause` is the error itself.
+ * for Mercurius, `statusCode`. Its `cause` is the original error.
  */
 export function toGraphqlError(error: LockError, response: LockErrorResponse): LockError {
   const { status, message, retryAfterMs } = response;
@@ -30,7 +30,7 @@ export function toGraphqlError(error: LockError, response: LockErrorResponse): L
     code: error.code,
     status,
     ...(retryAfterMs !== undefined && { retryAfterMs }),
-    // Apollo takes this out, and makes the HTTP response of it.
+    // Apollo removes this and uses it for the HTTP response.
     http: { status, headers },
   };
   const properties = { message, stack: `${error.name}: ${message}`, cause: error, extensions, statusCode: status };
@@ -49,8 +49,8 @@ export function isFieldResolver(prototype: object, propertyKey: string | symbol)
 }
 
 /**
- * Returns the error of a field resolver for the client. By default Nest calls field resolvers without filters, and
- * nothing here shows whether filters follow.
+ * Returns the error of a field resolver for the client. By default, Nest calls field resolvers without filters, and
+ * this code cannot see whether filters follow.
  */
 export function toFieldError(error: unknown, responses: ErrorResponses): unknown {
   if (!(error instanceof LockError) || !responses.filter) return error;

@@ -16,10 +16,10 @@ interface Caller {
   readonly calls: CallQueue;
 }
 
-// What runs inside the method has none, because the method's calls of itself are calls like any other.
+// Code inside the method has no caller, because the method's calls of itself are calls like any other.
 const callers = shared('handler-callers', () => new AsyncLocalStorage<Caller | undefined>());
 
-/** Runs what a handler's method does. */
+/** Runs the work of a handler's method. */
 export function insideMethod<T>(fn: () => T): T {
   return callers.run(undefined, fn);
 }
@@ -37,8 +37,8 @@ export function scopeOfContext(context: ExecutionContext): HandlerScope | undefi
 }
 
 /**
- * One request to a handler with `@Locked` or `@LockScope`, from the first interceptor to the last. It is a lock scope:
- * with `@LockScope` it keeps all locks that are acquired inside, otherwise only those that the method was given. The
+ * One request to a handler with `@Locked` or `@LockScope`, from the first interceptor to the last. It is a lock scope.
+ * With `@LockScope`, it keeps all locks that are acquired inside, otherwise only those that the method was given. The
  * interceptor opens and ends it. So the locks cover what other interceptors do after the method.
  */
 export class HandlerScope {
@@ -47,12 +47,12 @@ export class HandlerScope {
   private readonly aborter = new AbortController();
   private readonly calls = new CallQueue();
   private isCalled = false;
-  /** True while the Observable of the call has no subscriber: an interceptor may subscribe again. */
+  /** True while the Observable of the call has no subscriber. An interceptor may subscribe again. */
   private isUnsubscribed = false;
   private sending: Promise<void> | undefined;
   private ended = false;
 
-  /** @param onReady called when a call has its lock, and a method without an Observable has returned. */
+  /** @param onReady called when a call has its lock and, unless it returns an Observable, has returned. */
   constructor(
     private readonly method: DecoratedMethod,
     readonly context: ExecutionContext,
@@ -66,7 +66,7 @@ export class HandlerScope {
     return method === this.method.locked || method === this.method.scoped;
   }
 
-  /** Whether `@Locked` is above or below `@LockScope`, even with other decorators between them. */
+  /** Whether the method has `@Locked`, above or below `@LockScope`, even with other decorators between them. */
   get hasLockedMethod(): boolean {
     return this.method.locked !== undefined;
   }
@@ -88,7 +88,7 @@ export class HandlerScope {
 
   /**
    * Runs the method, after the earlier calls of its caller. An interceptor may retry the handler while the first call
-   * is still running, and the lock of the scope does not keep the two apart.
+   * is still running, and the lock of the scope does not exclude the two calls from each other.
    */
   callMethod<T>(work: () => Promise<T>): Promise<T> {
     const calls = this.currentCalls;
@@ -99,8 +99,8 @@ export class HandlerScope {
   }
 
   /**
-   * Runs a function that calls the handler, such as the one of a decorator between the response and `@Locked`. The
-   * locks of the scope are held until it has settled, and the calls that it has made are over.
+   * Runs a function that calls the handler, such as that of a decorator between the response and `@Locked`. The scope
+   * holds its locks until the function has settled and the calls that it made have ended.
    */
   callWrapper<T>(work: () => Promise<T>): Promise<T> {
     const calls = this.currentCalls;
@@ -115,7 +115,7 @@ export class HandlerScope {
     return result;
   }
 
-  /** The queue of the present caller. The calls of a wrapper cannot wait in the queue where the wrapper is. */
+  /** The queue of the current caller. The calls of a wrapper cannot wait in the queue that the wrapper is in. */
   private get currentCalls(): CallQueue {
     const caller = callers.getStore();
     return caller?.scope === this && caller.calls.isOpen ? caller.calls : this.calls;
@@ -125,7 +125,7 @@ export class HandlerScope {
     return (this.method.locked ?? this.method.scoped)?.returnsObservable === true;
   }
 
-  /** Keeps the locks that the method was given until the end of the scope. */
+  /** Keeps the method's locks until the end of the scope. */
   keep(hold: Lock | MultiLock, { onLost, awaitRelease }: KeptUse): void {
     this.uses.push(hold);
     this.locks.keepAll(hold, { onLost, awaitRelease, mayFollowCommit: false });
@@ -136,7 +136,7 @@ export class HandlerScope {
     return this.locks.ownHoldOf(hold);
   }
 
-  /** Makes the scope wait for a file that the interceptors returned: it is sent after they have completed. */
+  /** Makes the scope wait for a file that the interceptors returned. Nest sends it after they have completed. */
   trackFile(value: unknown): void {
     const body = bodyOf(value);
     if (body === undefined) return;
@@ -152,23 +152,23 @@ export class HandlerScope {
 
   onUnsubscribe(): void {
     this.isUnsubscribed = true;
-    // Before the end an interceptor may still subscribe again.
+    // Before the end, an interceptor may still subscribe again.
     if (this.ended) this.abort();
   }
 
   /**
    * Ends the scope with the response. The response follows the release of the locks, and does not wait for a method
-   * that still runs, or for a file.
+   * that is still running, or for a file.
    *
-   * @param pass passes the response on. `fail` is called in its place if a lock was lost.
+   * @param pass passes the response on. `fail` is called instead if a lock was lost.
    * @param error the error that is the response. Undefined for any other response.
    */
   respond(pass: () => void, fail: (lost: unknown) => void, error?: unknown): void {
     const isWorking = this.calls.isBusy;
     const isError = error !== undefined;
-    // An error that is not the method's, such as that of a timeout.
+    // An error that does not come from the method, such as that of a timeout.
     const isForeignError = isError && (isWorking || this.isUnsubscribed || !this.isCalled);
-    // A response in place of the method's. A stale response leaves the method subscribed, and lets it continue.
+    // A response in place of the method's. A stale response leaves the method subscribed and running.
     const isReplacement = isWorking && this.isUnsubscribed;
     if (isForeignError || isReplacement) this.abort();
     const passesNow = isWorking || this.sending !== undefined;
@@ -218,7 +218,7 @@ function bodyOf(value: unknown): Readable | undefined {
   return typeof body?.pipe === 'function' && typeof body.on === 'function' ? (body as Readable) : undefined;
 }
 
-/** Resolves when the stream has been read to its end, has failed or is closed. */
+/** Resolves when the stream has been read to its end, has failed, or is closed. */
 function sent(body: Readable): Promise<void> {
   // Streams of old libraries do not close themselves, so the end of reading also counts.
   return new Promise((resolve) => void finished(body, { writable: false }, () => resolve()));

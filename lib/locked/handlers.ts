@@ -13,10 +13,10 @@ const PATTERN_METADATA = 'microservices:pattern';
 const MESSAGE_MAPPING_METADATA = 'websockets:message_mapping';
 const RESOLVER_TYPE_METADATA = 'graphql:resolver_type';
 
-/** What Nest runs interceptors for. Field resolvers are called without them by default. */
+/** What Nest runs interceptors for. By default, Nest calls field resolvers without interceptors. */
 const OPERATIONS: ReadonlySet<unknown> = new Set(['Query', 'Mutation', 'Subscription']);
 
-/** Names of methods that Nest awaits by an interface, without a decorator: guards and pipes. */
+/** Names of methods that Nest awaits because of an interface, without a decorator: guards and pipes. */
 const AWAITED_NAMES: ReadonlySet<unknown> = new Set(['canActivate', 'transform']);
 
 /** What `@Locked` itself puts on a function. */

@@ -14,7 +14,7 @@ export interface LeaderMethod {
   readonly ttlMs: number | undefined;
   /** The injection token of the lock service that leads. */
   readonly token: InjectionToken;
-  /** The property that holds it. */
+  /** The property that holds this service. */
   readonly service: symbol;
 }
 
@@ -70,7 +70,7 @@ export function startLeaders(service: LockService, modules: ModulesContainer): v
     for (const instance of instancesOf(provider)) {
       if (!begins(instance, key, service)) continue;
       const { resource, ttlMs, name } = method;
-      // Read at each term, like every call of a method: a test may have replaced it.
+      // Read at each term, because a test may have replaced the method.
       const onElected: Parameters<LockService['campaign']>[1]['onElected'] = (lock) =>
         Reflect.apply((instance as Record<string | symbol, Method>)[key], instance, [lock.signal, lock]);
       service.campaign(resource, { ttlMs, onElected }, name);
@@ -81,11 +81,11 @@ export function startLeaders(service: LockService, modules: ModulesContainer): v
 const LEADS = Symbol.for('nestjs-redis-lock:leads');
 
 /**
- * Marks a method of an instance as one that a service leads for. Returns false if it is, because two providers may have
- * one instance, or two proxies of it.
+ * Marks a method of an instance as one that a service leads for. Returns false if it was marked before, because two
+ * providers may have one instance, or two proxies of it.
  */
 function begins(instance: object, key: string | symbol, { engine }: LockService): boolean {
-  // On the instance, because proxies of it are other objects. By name, because proxies may wrap what it has.
+  // On the instance, because its proxies are other objects. By name, because proxies may wrap the functions.
   const marks = (instance as { [LEADS]?: Record<string | symbol, string> })[LEADS] ?? {};
   if (marks[key] === engine.instanceId) return false;
   marks[key] = engine.instanceId;

@@ -12,8 +12,7 @@ import { isGraphqlError, toGraphqlError } from './graphql-error.js';
  * other errors. RPC and WebSocket: an error with the `code` and with `retryAfterMs`.
  *
  * `RedisLockModule` registers it as the last filter of the application. Every filter of the application that catches
- * the error comes before it, wherever it is registered. The option `http` changes
- * it.
+ * the error comes before it, wherever it is registered. The option `http` changes the responses.
  *
  * @publicApi
  */
@@ -28,7 +27,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   ) {}
 
   catch(error: LockError, host: ArgumentsHost): unknown {
-    // A field resolver has made and logged it.
+    // A field resolver has converted and logged the error.
     if (isGraphqlError(error)) return error;
     const type = host.getType<string>();
     const response = ErrorResponses.of(this.application).responseTo(error);
@@ -54,12 +53,12 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
 const unseen = shared('unseen-errors', () => new WeakSet<LockError>());
 
-/** Marks an error of a call that none of the application's global filters sees. */
+/** Marks the error of a call as one that no global filter of the application sees. */
 export function markUnseen(error: LockError): void {
   unseen.add(error);
 }
 
-/** Matches the errors of calls that none of the application's global filters sees. */
+/** Matches the errors that no global filter of the application sees. */
 class UnseenLockError {
   static [Symbol.hasInstance](error: unknown): boolean {
     return error instanceof LockError && unseen.has(error);
@@ -67,8 +66,8 @@ class UnseenLockError {
 }
 
 /**
- * The filter of classes with `@Locked` handlers. Nest asks it before global filters, so it handles only errors that no
- * global filter sees: those of gateways, and of microservices without `inheritAppConfig`.
+ * The filter of classes with `@Locked` handlers. Nest tries it before global filters, so it handles only errors that no
+ * global filter sees: those from gateways, and from microservices without `inheritAppConfig`.
  */
 @Catch(UnseenLockError)
 export class UnseenLockExceptionFilter extends LockExceptionFilter {}
@@ -77,7 +76,7 @@ function replyWebSocket(payload: object, host: ArgumentsHost): void {
   const client = host
     .switchToWs()
     .getClient<{ emit(event: string, payload: unknown): unknown; send?(data: string): void }>();
-  // Sockets of Socket.IO have an id. Those of `ws` are plain emitters: `emit` would not reach the client.
+  // Socket.IO sockets have an id. Those of `ws` are plain emitters, whose `emit` would not reach the client.
   if ('id' in client || client.send === undefined) client.emit('exception', payload);
   else client.send(JSON.stringify({ event: 'exception', data: payload }));
 }

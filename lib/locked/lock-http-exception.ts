@@ -3,8 +3,8 @@ import { isOfOwnClass, LockError } from '../core/errors.js';
 import { bodyOf, type ErrorResponses, type LockErrorResponse } from './error-responses.js';
 
 /**
- * A lock error as the filters of HTTP handlers get it: an exception of Nest with the status and the message for
- * clients. It is an instance of the same classes of lock errors, and has their fields. Its `cause` is the error itself.
+ * A lock error as the filters of HTTP handlers get it: a Nest exception with the status and the message for clients. It
+ * is an instance of the same lock error classes, and has their fields. Its `cause` is the original error.
  */
 class LockHttpException extends HttpException {
   constructor(error: LockError, response: LockErrorResponse) {
@@ -14,7 +14,7 @@ class LockHttpException extends HttpException {
     this.define({ message, cause: error, stack: `${error.name}: ${message}` });
   }
 
-  /** Copies the fields and the brands. Not enumerable, because filters send exceptions of Nest as JSON. */
+  /** Copies the fields and the brands. Not enumerable, because filters send Nest exceptions as JSON. */
   private inherit(error: LockError): void {
     const chain: object[] = [];
     for (let each: object = error; each !== Error.prototype; each = Object.getPrototypeOf(each) as object) {
@@ -37,11 +37,11 @@ class LockHttpException extends HttpException {
 }
 
 /**
- * Returns what the filters of an HTTP handler get for an error. Mistakes of the program and errors that are not of this
- * library stay as they are: they are a 500, and filters that report errors should report them.
+ * Returns what the filters of an HTTP handler get for an error. Mistakes in the program and errors from outside this
+ * library stay as they are. They are a 500, and filters that report errors should report them.
  */
 export function toHttpException(error: unknown, responses: ErrorResponses): unknown {
-  // A subclass of a program stays what its filters look for.
+  // A program's own subclass stays as it is, because its filters may look for it.
   if (!(error instanceof LockError) || !responses.filter || !isOfOwnClass(error)) return error;
   const response = responses.responseTo(error);
   return response.status === 500 ? error : new LockHttpException(error, response);

@@ -23,14 +23,14 @@ import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } fr
 
 /** Returns a function that runs the method under its lock. See {@link replaceMethod}. */
 export function wrapMethod(method: LockedMethod, prototype: object, propertyKey: string | symbol): Method {
-  // Decorators above `@Locked` are known at the first call only, and may have replaced the function.
+  // Decorators above `@Locked` are known only at the first call, and may have replaced the function.
   let traits: Traits | undefined;
   return replaceMethod(method.original, (instance, args) =>
     callLocked(method, instance, args, (traits ??= traitsOf(prototype, propertyKey))),
   );
 }
 
-/** What other decorators say of a method. */
+/** What other decorators say about a method. */
 interface Traits {
   readonly isField: boolean;
   /** Whether a timer or an event calls it. */
@@ -62,7 +62,7 @@ type Held = Lock | MultiLock;
 /** One call of a `@Locked` method, with the arguments that the method gets. */
 class LockedCall {
   private readonly service: LockService;
-  /** The defaults of its locks. They are known when the resource is, because a family may have its own. */
+  /** The defaults of its locks. They depend on the resource, because a family may have its own. */
   private defaults: CallDefaults | undefined;
   private options!: ResolvedLockOptions;
   private readonly scope: HandlerScope | undefined;
@@ -77,7 +77,7 @@ class LockedCall {
     this.scope = scopeOf(method);
   }
 
-  /** Runs the method under the lock. The scope of a handler keeps the lock until its own end. */
+  /** Runs the method under the lock. The scope of a handler keeps the lock until the scope ends. */
   run(): unknown {
     if (this.method.returnsObservable) return this.observe();
     const takesLock = this.takesLock();
@@ -107,7 +107,7 @@ class LockedCall {
 
   private observe(): Observable<unknown> {
     return new Observable((subscriber) => {
-      // What it throws is an error of the subscriber.
+      // An error thrown here goes to the subscriber.
       const takesLock = this.takesLock();
       const unsubscribed = new AbortController();
       const signal =
@@ -188,7 +188,7 @@ class LockedCall {
       either.stop();
     }
     if (callerSignal?.aborted === true) {
-      // The caller left at the moment of the grant: the method does not start, so `minHoldMs` does not apply.
+      // The caller left at the moment of the grant. The method does not start, so `minHoldMs` does not apply.
       await Promise.allSettled(lock.locks.map((each) => each.discard()));
       throw callerSignal.reason;
     }
@@ -196,12 +196,12 @@ class LockedCall {
     return lock;
   }
 
-  /** Whether nobody waits for this call. The client of a handler waits, whatever else calls the method. */
+  /** True if nobody waits for this call. The client of a handler waits, whatever else calls the method. */
   private get isBackground(): boolean {
     return this.method.options.background ?? (this.traits.isBackground && this.scope === undefined);
   }
 
-  /** A stream holds its lock for as long as its client likes. */
+  /** A stream holds its lock until its client unsubscribes, so it gets no warning by default. */
   private get warnHeldMs(): number | false {
     const { returnsObservable, options } = this.method;
     return returnsObservable ? (options.warnHeldMs ?? false) : this.options.warnHeldMs;
@@ -243,7 +243,7 @@ class LockedCall {
   private callMethod(lock: Held | undefined): unknown {
     const { lockIndexes, original } = this.method;
     if (lockIndexes.length === 0) return original.apply(this.instance, this.args as unknown[]);
-    // A handler may use the lock until its response is complete, as in a file that it returns.
+    // A handler may use the lock until its response is complete, for example for a file that it returns.
     const given = lock !== undefined && this.scope !== undefined ? this.scope.ownHoldOf(lock) : lock;
     const args = [...this.args];
     for (const index of lockIndexes) args[index] = given;
@@ -253,7 +253,7 @@ class LockedCall {
   private async callMethodOnce(lock: Held | undefined): Promise<unknown> {
     const result = await this.callMethod(lock);
     if (this.scope !== undefined || !isObservable(result)) return result;
-    // The lock ends with the method: the Observable would run without it.
+    // The lock ends with the method, so the Observable would run without it.
     throw undeclaredObservable(this.method.name, '@Locked can hold the lock');
   }
 }

@@ -5,7 +5,7 @@ import type { LockOptions } from '../options/lock.options.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-/** What happens to a call if others hold the lock until the end of `waitMs`. */
+/** What happens to a call if others hold the lock until `waitMs` has elapsed. */
 export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: never[]) => unknown);
 
 /** What happens to a call if the store cannot be reached or refuses the request. */
@@ -28,9 +28,9 @@ export interface LockedMethod {
   /** The injection token of that lock service. */
   readonly token: InjectionToken;
   readonly options: LockOptions;
-  /** Undefined: as the family of the resource has it. */
+  /** Undefined: that of the resource's family. */
   readonly onBusy: OnBusy | undefined;
-  /** Undefined: as the family of the resource has it. */
+  /** Undefined: that of the resource's family. */
   readonly onUnavailable: OnUnavailable | undefined;
   /** Undefined: every call takes the lock. */
   readonly when: When | undefined;
@@ -54,27 +54,27 @@ export interface ScopedMethod {
   readonly original: Method;
 }
 
-/** What the decorators of this library know of a method. */
+/** What the decorators of this library know about a method. */
 export interface DecoratedMethod {
   readonly locked?: LockedMethod;
   readonly scoped?: ScopedMethod;
 }
 
-// Keys of metadata, by `Symbol.for`: an application may load this package twice.
+// Metadata keys. `Symbol.for`, because an application may load this package twice.
 const DECORATED_METHOD = Symbol.for('nestjs-redis-lock:decorated-method');
 const OWN_WRAPPER = Symbol.for('nestjs-redis-lock:own-wrapper');
 
-/** Returns what our decorators know of a function, `undefined` for a function without them. */
+/** Returns what our decorators know about a function, `undefined` for a function without them. */
 export function decoratedMethodOf(method: object): DecoratedMethod | undefined {
   return Reflect.getMetadata(DECORATED_METHOD, method) as DecoratedMethod | undefined;
 }
 
-/** Lets {@link decoratedMethodOf} find a method by a function. What is known of the function stays. */
+/** Lets {@link decoratedMethodOf} find a method by a function. What is already known about the function stays. */
 export function markDecorated(method: object, decorated: DecoratedMethod): void {
   Reflect.defineMetadata(DECORATED_METHOD, { ...decorated, ...decoratedMethodOf(method) }, method);
 }
 
-/** The methods below a decorator of this library. Another decorator above it can replace their functions. */
+/** The methods below a decorator of this library. Other decorators above can replace the functions of these methods. */
 export class MethodRegistry<M> {
   private readonly key: symbol;
 
@@ -98,7 +98,7 @@ export const lockedMethods = new MethodRegistry<LockedMethod>('locked-methods');
 
 /**
  * Marks a function that a decorator of this library has put in a method's place, and returns it. The lock of a
- * `@Locked` method below ends with that function at the earliest.
+ * `@Locked` method below it does not end before that function.
  */
 export function markOwnWrapper<F extends object>(wrapper: F): F {
   // Other decorators copy metadata to their own wrappers. A copy still has the original as its value.
@@ -106,7 +106,7 @@ export function markOwnWrapper<F extends object>(wrapper: F): F {
   return wrapper;
 }
 
-/** Returns whether a decorator of this library has made the function. */
+/** Returns whether a decorator of this library made the function. */
 export function isOwnWrapper(method: object): boolean {
   return Reflect.getOwnMetadata(OWN_WRAPPER, method) === method;
 }

@@ -19,8 +19,9 @@ import { respondWithEvents, sendEventsOf } from './sse-response.js';
 
 /**
  * Holds the lock of a `@Locked` handler until the response is complete, interceptors included, and keeps the locks of a
- * `@LockScope` handler as long. `RedisLockModule` registers it for the whole application, and both decorators for each
- * handler, because global interceptors do not see every call. Only the outer one of a call releases the locks.
+ * `@LockScope` handler equally long. `RedisLockModule` registers it for the whole application, and both decorators
+ * register it for each handler, because global interceptors do not see every call. Only the outermost one releases the
+ * locks.
  *
  * @publicApi
  */
@@ -52,7 +53,7 @@ export class LockedInterceptor implements NestInterceptor {
     return respondWithEvents(sendEvents, context, open, (error) => this.toPublic(error));
   }
 
-  /** Returns what a client may know of an error after its response has begun. No filter sees such an error. */
+  /** Returns what a client may know about an error after its response has begun. No filter sees such an error. */
   private toPublic(error: unknown): unknown {
     const responses = ErrorResponses.of(this.application);
     if (!(error instanceof LockError) || !responses.filter) return error;
@@ -79,7 +80,7 @@ function handleInScope(
   return new Observable((subscriber) => {
     const scope = new HandlerScope(method, context, onReady);
     const fail = (lost: unknown): void => subscriber.error(lost);
-    // Nest binds the handler's async context when `handle()` is called, so the call is also inside.
+    // Nest binds the handler's async context when `handle()` is called, so that call is also inside the scope.
     const subscription = scope.run(() =>
       next.handle().subscribe({
         next: (value) => {

@@ -4,7 +4,7 @@ import { type LockedMethod, lockedMethods } from './locked-method.js';
 
 /** A module in Nest's container. */
 export type NestModule = ModulesContainer extends Map<string, infer M> ? M : never;
-/** What Nest knows of a provider, a controller or another injectable. */
+/** What Nest knows about a provider, a controller or another injectable. */
 export type Provider = NestModule['providers'] extends Map<unknown, infer P> ? P : never;
 
 /** A method of a class that is `@Locked` there or in a base class. */
@@ -18,8 +18,8 @@ export interface FoundMethod {
 }
 
 /**
- * Returns the modules of an application. `ModulesContainer` is a `Map`, which does not work if the option `instrument`
- * of the application has put a proxy in its place.
+ * Returns the modules of an application. `ModulesContainer` is a `Map`, which does not work if the application's option
+ * `instrument` has put a proxy in its place.
  */
 export function modulesOf(moduleRef: ModuleRef): ModulesContainer {
   // The class of the property is not public. It is the same in Nest 10 to 12.
@@ -42,7 +42,7 @@ export function instancesOf(provider: Provider): readonly object[] {
   );
 }
 
-/** Returns the prototypes of a provider's instances: of its class, or of what a factory or a value gives. */
+/** Returns the prototypes of a provider's instances: that of its class, or of what its factory or value gives. */
 function prototypesOf(provider: Provider): ReadonlySet<object> {
   if (provider.isNotMetatype)
     return new Set(instancesOf(provider).flatMap((instance) => chainOf(instance).slice(1, 2)));
@@ -83,7 +83,7 @@ export function visibleProvider(
   const isOutermost = seen.size === 0;
   seen.add(module);
   for (const imported of module.imports) {
-    // As Nest does: a module passes on what it imports only if it exports that module.
+    // As in Nest, a module passes on what it imports only if it exports that module.
     const passedOn = isOutermost || (imported !== undefined && module.exports.has(imported.metatype));
     if (imported === undefined || seen.has(imported) || !passedOn) continue;
     if (imported.exports.has(token) && imported.providers.has(token)) return imported.providers.get(token);
@@ -93,7 +93,7 @@ export function visibleProvider(
   return undefined;
 }
 
-/** Returns an object and its prototypes, without `Object.prototype`. Ends at what cannot be read. */
+/** Returns an object and its prototypes, without `Object.prototype`. Stops at a prototype that cannot be read. */
 export function chainOf(start: object): readonly object[] {
   const chain: object[] = [];
   try {

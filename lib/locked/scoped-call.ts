@@ -17,17 +17,17 @@ function callInScope({ name, onLost, returnsObservable }: ScopedMethod, call: ()
   if (returnsObservable) return observeInScope(onLost, call);
   return runInLockScope({ onLost }, async () => {
     const result = await call();
-    // The scope ends with the method: the Observable would run without it.
+    // The scope ends with the method, so the Observable would run without it.
     if (isObservable(result)) throw undeclaredObservable(name, '@LockScope can keep the locks');
     return result;
   });
 }
 
-/** Calls a handler, whose lock scope the interceptor has opened, and ends after the answer. */
+/** Calls a handler. The interceptor has opened its lock scope, and ends it after the response. */
 function callHandler(method: ScopedMethod, handler: HandlerScope, call: () => unknown): unknown {
   if (!method.returnsObservable) {
     const work = async (): Promise<unknown> => call();
-    // The wrapper of `@Locked` below this one, or below others, adds the call with its lock.
+    // The wrapper of `@Locked`, at any depth below this one, adds the call with its lock.
     return handler.hasLockedMethod ? handler.callWrapper(work) : handler.callMethod(work);
   }
   return new Observable((subscriber) => {

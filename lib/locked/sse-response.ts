@@ -5,11 +5,11 @@ import { RouterExecutionContext } from '@nestjs/core/router/router-execution-con
 import { EMPTY, Observable, type Subscriber } from 'rxjs';
 import { decoratedMethodOf } from './locked-method.js';
 
-// Nest sends the status and the headers of an `@Sse` handler before it calls interceptors: a busy lock would be a 200
-// with an event. Handlers with our decorators are therefore ordinary handlers to Nest's router, which passes errors to
-// the exception filters. When the method has its lock, Nest's own function sends the events.
+// Nest sends the status and the headers of an `@Sse` handler before it calls interceptors, so a busy lock would be a
+// 200 with an event. Handlers with our decorators are therefore ordinary handlers to Nest's router, which passes errors
+// to the exception filters. When the method has its lock, Nest's own function sends the events.
 
-/** Sends the events of an Observable. Resolves at the end of the response, or at once in Nest 10. */
+/** Sends the events of an Observable. Resolves at the end of the response, or immediately in Nest 10. */
 type SendEvents = (events: Observable<unknown>, response: unknown, request: unknown) => unknown;
 
 /** The parts of Nest's class that are used here. Nest 10 and 11.0 have no abort signal for `@Sse` handlers. */
@@ -18,7 +18,7 @@ interface NestRouter {
   attachSseAbortSignal?(request: unknown): void;
 }
 
-/** A response of Express, or the raw one below a reply of Fastify. */
+/** An Express response, or the raw response below a Fastify reply. */
 interface RawResponse {
   readonly destroyed: boolean;
   once(event: 'close', listener: () => void): unknown;
@@ -29,10 +29,10 @@ const nest = new (RouterExecutionContext as unknown as new () => NestRouter)();
 
 const SSE_HANDLER = Symbol.for('nestjs-redis-lock:sse-handler');
 
-/** The key of a parameter that gets the response. Nest does not reply to a handler that has one. */
+/** The key of a parameter that gets the response. Nest does not reply for a handler that has one. */
 const RESPONSE_PARAMETER = '1:-1';
 
-/** Makes all `@Sse` handlers with our decorators ordinary handlers to Nest's router, before it creates the routes. */
+/** Makes all `@Sse` handlers with our decorators ordinary handlers to Nest's router before it creates the routes. */
 export function takeOverSseHandlers(modules: ModulesContainer): void {
   const scanner = new MetadataScanner();
   for (const { controllers } of modules.values()) {
@@ -73,7 +73,7 @@ export function sendEventsOf(handler: object): SendEvents | undefined {
  * at the end, whichever comes first. An error before that is the error of the returned Observable, which completes at
  * the end of the response.
  *
- * @param open returns the values. Subscribed once, and not called if the client has left.
+ * @param open returns the values. Called and subscribed once, or not at all if the client has left.
  * @param toPublic returns the error that the client may see. Nest 10 sends its message.
  */
 export function respondWithEvents(
@@ -84,7 +84,7 @@ export function respondWithEvents(
 ): Observable<unknown> {
   return new Observable((subscriber) => {
     const call = new EventResponse(send, context, subscriber, toPublic);
-    // A guard may have taken longer than the client has waited.
+    // A guard may have taken longer than the client waited.
     if (call.isClosed) call.leave();
     else call.follow(open(() => call.begin()));
     return () => call.leave();
@@ -146,7 +146,7 @@ class EventResponse {
   /** Ends the call of a client that has left. */
   leave(): void {
     if (this.ended) return;
-    // The response is closed, so this sends nothing: Nest aborts the signal of `@SseSignal()`.
+    // The response is closed, so this sends nothing, but Nest aborts the signal of `@SseSignal()`.
     if (!this.begun && nest.attachSseAbortSignal !== undefined) void this.send(EMPTY, this.response, this.request);
     this.end(() => this.complete());
   }

@@ -12,7 +12,7 @@ import { LockConfigError } from '../core/errors.js';
 
 /** An Observable that is subscribed under a hold. */
 interface Stream {
-  /** Aborts the signal of the hold: the subscriber has left. */
+  /** Aborts the signal of the hold, because the subscriber has left. */
   abort(reason: unknown): void;
   subscribe(observer: Observer<unknown>): Subscription;
   /** Ends the hold. Rejects with the `LockLostError` of a lost lock. */
@@ -21,7 +21,7 @@ interface Stream {
 
 /**
  * Passes an Observable on to a subscriber, and ends the hold before the end of the Observable is passed on.
- * Unsubscribing aborts the signal of the hold, and ends it.
+ * Unsubscribing aborts the signal of the hold and ends the hold.
  */
 export function streamUnder(subscriber: Subscriber<unknown>, stream: Stream): void {
   let ended = subscriber.closed;

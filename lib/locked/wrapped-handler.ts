@@ -13,9 +13,9 @@ import {
 } from './locked-method.js';
 
 /**
- * Gives the function of a handler what Nest and the interceptor look for: at once, and again to the function of a
- * decorator above, which may have replaced the handler without its metadata. Without them, the lock would end with the
- * method and not with the response. The function of a decorator above is also made a part of the handler's work.
+ * Gives a handler's function the metadata that Nest and the interceptor look for. Later does the same for the function
+ * of a decorator above, which may have replaced the handler without its metadata. Otherwise, the lock would end with
+ * the method and not with the response. The function of a decorator above also becomes part of the handler's work.
  */
 export function serveHandler(
   handler: object,
@@ -49,7 +49,7 @@ function trackWrapper(
   { locked, scoped }: DecoratedMethod,
 ): void {
   const method = locked ?? scoped;
-  // Ours do so themselves.
+  // Our own wrappers do so themselves.
   if (method === undefined || isOwnWrapper(outermost) || trackers.has(outermost)) return;
   const tracker = copyMethod(outermost, (instance, args) => {
     const call = (): unknown => Reflect.apply(outermost, instance, args);
@@ -63,7 +63,7 @@ function trackWrapper(
 
 function serve(handler: object, decorated: DecoratedMethod): void {
   markDecorated(handler, decorated);
-  // Outside of the interceptors below our decorator.
+  // Outside the interceptors below our decorator.
   prepend(INTERCEPTORS_METADATA, LockedInterceptor, handler);
 }
 

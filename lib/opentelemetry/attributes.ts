@@ -23,7 +23,7 @@ export const ERROR_TYPE = 'error.type';
  */
 const NO_ERROR: ReadonlySet<LockOutcome | undefined> = new Set(['granted', 'nested', 'aborted', 'busy', 'released']);
 
-/** Returns the attributes of a span, when it starts. */
+/** Returns the attributes of a span at its start. */
 export function spanAttributes(call: LockCallContext): Attributes {
   const { resource, family, instance, permits, method, label, fencingToken } = call;
   return {
@@ -38,7 +38,7 @@ export function spanAttributes(call: LockCallContext): Attributes {
   };
 }
 
-/** Returns the event of a span for an attempt. The remaining lease is not in it, because it differs each time. */
+/** Returns the span event for an attempt. It does not contain the remaining lease, which differs each time. */
 export function attemptEvent({ outcome, heldBy, queuedAhead, error }: AttemptEvent): [name: string, of: Attributes] {
   const attributes = {
     [`${ATTEMPT}.outcome`]: outcome,
@@ -49,7 +49,7 @@ export function attemptEvent({ outcome, heldBy, queuedAhead, error }: AttemptEve
   return [ATTEMPT, attributes];
 }
 
-/** Returns the attributes of a metric. They have no resource, because each would be a series. */
+/** Returns the attributes of a metric. They have no resource, because each resource would be a series. */
 export function metricAttributes(
   call: Pick<LockCall, 'mode' | 'permits'>,
   instance: string,

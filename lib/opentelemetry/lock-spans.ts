@@ -13,7 +13,7 @@ interface CallSpans {
 /** Makes the spans of calls and holds. */
 export class LockSpans {
   private readonly calls = new WeakMap<LockCallContext, CallSpans>();
-  /** The open `acquire` spans of a key, each with the last event that it got. */
+  /** The open `acquire` spans of a key, each with its last event. */
   private readonly waiting = new Map<string, Map<Span, string>>();
 
   constructor(private readonly tracer: () => Tracer) {}
@@ -27,9 +27,9 @@ export class LockSpans {
     this.waiting.set(place, waiting.set(spans.acquire, ''));
   }
 
-  /** Adds an event to the spans of all calls that wait for the key, unless it says what the last one has said. */
+  /** Adds an event to the spans of all calls that wait for the key, unless it equals the last event. */
   onAttempt(attempt: AttemptEvent): void {
-    // The end of the span says it.
+    // The end of the span shows the grant.
     if (attempt.outcome === 'granted') return;
     const event = attemptEvent(attempt);
     const news = JSON.stringify(event);
@@ -43,7 +43,7 @@ export class LockSpans {
     }
   }
 
-  /** Forgets the spans that are open. Their ends are not seen. */
+  /** Forgets the open spans. Their ends are not seen. */
   stop(): void {
     this.waiting.clear();
   }
@@ -56,7 +56,7 @@ export class LockSpans {
   }
 
   onHeld(call: LockCallContext): void {
-    // The caller's context: the grant may come with the reply to another caller's request.
+    // The caller's context, because the grant may come with the reply to another caller's request.
     const spans: CallSpans = this.calls.get(call) ?? { parent: context.active() };
     this.calls.set(call, spans);
     spans.hold = this.start('hold', call, spans.parent);
@@ -71,7 +71,7 @@ export class LockSpans {
     const { calls, run } = message;
     const span = calls.map((call) => this.calls.get(call)?.hold).find((hold) => hold !== undefined);
     if (span === undefined) return;
-    // Now, not when the work is called: an error here is reported, but there it would reach the caller.
+    // Now, not when the work is called. An error here is reported, but there it would reach the caller.
     const inside = trace.setSpan(context.active(), span);
     message.run = () => context.with(inside, run);
   }

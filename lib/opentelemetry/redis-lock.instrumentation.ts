@@ -17,7 +17,7 @@ const NAME = 'nestjs-redis-lock';
  */
 export interface RedisLockInstrumentationConfig {
   /**
-   * Whether the instrumentation begins when it is created. `false`: `enable()` or `registerInstrumentations()` begins
+   * Whether the instrumentation starts when it is created. `false`: `enable()` or `registerInstrumentations()` starts
    * it.
    *
    * @default true
@@ -35,7 +35,7 @@ type Subscription = readonly [channel: Pick<Channel, 'subscribe' | 'unsubscribe'
  * registerInstrumentations({ instrumentations: [new RedisLockInstrumentation()] });
  * ```
  *
- * It also works by itself: it uses the global providers, or those that it is given. It patches no module, so it may be
+ * It also works by itself, with the global providers or those that it is given. It patches no module, so it may be
  * created before or after the application.
  *
  * The spans are `acquire goods` and `hold goods`, of kind `INTERNAL`. Work of `using` and `@Locked` runs inside the
@@ -54,7 +54,7 @@ export class RedisLockInstrumentation {
   private tracerProvider: TracerProvider | undefined;
   private tracer: Tracer | undefined;
   private meterProvider: MeterProvider | undefined;
-  /** The instruments, and the provider that they are of. */
+  /** The instruments, and the provider that they come from. */
   private metered: { readonly by: MeterProvider; readonly metrics: LockMetrics } | undefined;
   private readonly spans = new LockSpans(
     () => (this.tracer ??= (this.tracerProvider ?? trace).getTracer(NAME, VERSION)),
@@ -76,7 +76,7 @@ export class RedisLockInstrumentation {
     if (this.config.enabled) this.enable();
   }
 
-  /** Begins to make spans and metrics. Does nothing if it has begun. */
+  /** Starts making spans and metrics. Does nothing if it has already started. */
   enable(): void {
     if (this.isEnabled) return;
     this.isEnabled = true;
@@ -85,8 +85,7 @@ export class RedisLockInstrumentation {
   }
 
   /**
-   * Disables the instrumentation. A span that is open ends with its hold only if the instrumentation is enabled again
-   * by then.
+   * Disables the instrumentation. An open span ends with its hold only if the instrumentation is enabled again by then.
    */
   disable(): void {
     if (!this.isEnabled) return;
@@ -111,10 +110,10 @@ export class RedisLockInstrumentation {
     this.countHeldLocks();
   }
 
-  /** Does nothing: there are no log records. `registerInstrumentations` calls it. */
+  /** Does nothing, because there are no log records. `registerInstrumentations` calls it. */
   setLoggerProvider(_provider: unknown): void {}
 
-  /** Sets the options. `enabled` has no effect afterwards: see {@link enable}. */
+  /** Sets the options. `enabled` has no effect afterwards. See {@link enable}. */
   setConfig(config: RedisLockInstrumentationConfig): void {
     const { enabled = true } = checkOptions('RedisLockInstrumentation', config, { enabled: oneOf(true, false) });
     this.config = { enabled };
@@ -125,7 +124,7 @@ export class RedisLockInstrumentation {
     return this.config;
   }
 
-  /** Makes the instruments without waiting for the first lock, so that locks that are held already are counted. */
+  /** Makes the instruments without waiting for the first lock, so that locks that are already held are counted. */
   private countHeldLocks(): void {
     if (this.isEnabled) reporting(() => void this.instruments())(undefined);
   }
@@ -155,7 +154,7 @@ export class RedisLockInstrumentation {
   }
 }
 
-/** Returns a function that never throws: Node ends the process if a subscriber of a channel throws. */
+/** Returns a function that never throws, because Node ends the process if a subscriber of a channel throws. */
 function reporting(on: (message: never) => void): Listener {
   return (message) => {
     try {

@@ -8,12 +8,12 @@ import { checkAt } from './option-table.js';
 import type { FamilyOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 import { checkHoldTimes, type ResolvedLockOptions } from './resolve-options.js';
 
-/** A family's locks: their options with all defaults, and what happens to a `@Locked` call that gets none. */
+/** A family's locks: their options with all defaults, and what happens to a `@Locked` call that gets no lock. */
 export interface FamilyDefaults extends Pick<FamilyOptions, 'onBusy' | 'onUnavailable'> {
   readonly lock: ResolvedLockOptions;
 }
 
-/** What the calls for some locks start from. Made once, because the engine knows checked options by their identity. */
+/** The defaults of the calls for some locks. Made once, because the engine recognizes checked options by identity. */
 export interface CallDefaults extends FamilyDefaults {
   /** The options of work that runs under a lock. */
   readonly work: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>;
@@ -24,7 +24,7 @@ export interface CallDefaults extends FamilyDefaults {
 const familyRule: OptionRule = { allowed: 'an object like { ttlMs: 10000 }', fits: isOptionsObject };
 
 /**
- * Returns the defaults of each family, with those of the module below them. Undefined if there are none.
+ * Returns the defaults of each family, on top of those of the module. Undefined if no family has options.
  *
  * @throws LockConfigError that names the family, the option, what was given and what is allowed.
  */
@@ -47,12 +47,12 @@ export function familyDefaultsOf(
   return byFamily.size === 0 ? undefined : byFamily;
 }
 
-/** Returns what calls start from, given the options of their locks. */
+/** Returns the defaults of calls, made from the options of their locks. */
 export function callDefaultsOf(family: FamilyDefaults, leaks: AcquireOptions['leaks']): CallDefaults {
   return { ...family, work: { ...family.lock, runsWork: true }, handle: { ...family.lock, leaks } };
 }
 
-/** Returns the one family of what a caller locks. Undefined if there are several, or if it is not a resource. */
+/** Returns the family of what a caller locks. Undefined for several families, or for a value that is not a resource. */
 export function familyOfAll(resources: unknown, family?: string): string | undefined {
   if (typeof resources === 'string') return familyOf(resources, { family });
   if (!isList(resources)) return undefined;
@@ -60,7 +60,7 @@ export function familyOfAll(resources: unknown, family?: string): string | undef
   return families.size === 1 ? [...families][0] : undefined;
 }
 
-/** Returns the items of a list, none if it cannot be read: the call refuses it later, with its reason. */
+/** Returns the items of a list, or none if it cannot be read, which the call itself reports later. */
 function listed(list: readonly unknown[]): readonly unknown[] {
   try {
     return readList(list, () => 'The list of resources');

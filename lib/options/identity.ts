@@ -8,7 +8,7 @@ export const identityRule: OptionRule = {
   fits: (value) => typeof value === 'string' && isIdentity(value),
 };
 
-/** Returns the host name and the process id, as `api-7f9c-31`. */
+/** Returns the host name and the process id, such as `api-7f9c-31`. */
 export function defaultIdentity(): string {
   const pid = `-${process.pid}`;
   const host = hostName().replace(/[^\w.-]/g, '-') || 'host';

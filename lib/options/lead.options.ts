@@ -11,35 +11,34 @@ import type { ResolvedLockOptions } from './resolve-options.js';
 export interface LeadOptions {
   /**
    * The lease in milliseconds. If the leader's process dies, the next leader follows within this time. A leader that
-   * cannot reach Redis is deposed within this time. The lock is renewed after each third of it.
+   * cannot reach Redis is deposed within this time. The leader renews the lock after each third of the lease.
    *
    * @default the `ttlMs` of the module
    * @minimum 50
    */
   readonly ttlMs?: number | undefined;
 
-  /** Closes the leadership when it aborts. `onDeposed` gets its reason. */
+  /** Closes the leadership when the signal aborts. `onDeposed` gets the reason of the signal. */
   readonly signal?: AbortSignal | undefined;
 
   /**
-   * Called at the beginning of each term, with a hold of the lock whose `signal` aborts at the end of the term. Work
-   * that runs inside can acquire the same resource again. The term continues if this function returns
-   * or releases its hold.
+   * Called at the beginning of each term, with a hold whose `signal` aborts at the end of the term. Work that runs
+   * inside can acquire the same resource again. The term continues even if this function returns or releases its hold.
    *
-   * If it throws or rejects, the error is logged and the leader steps down. It campaigns again after a pause of 1 to 2
-   * s, which doubles with each failure up to 30 s.
+   * If this function throws or rejects, the error is logged and the leader steps down. The candidate campaigns again
+   * after a pause of 1 to 2 s. Each further failure doubles the pause, up to 30 s.
    */
   readonly onElected?: ((lock: Lock) => unknown) | undefined;
 
   /**
    * Called once at the end of each term, even if `onElected` still runs. The reason is a `LockLostError` if the lock
    * was lost, a `LockClosedError` if the leadership was closed, or the error of `onElected`. This candidate campaigns
-   * again when both functions have settled. An error is logged, and so is work that has not settled after 10 s.
+   * again when both functions have settled. An error is logged, and so are functions that have not settled after 10 s.
    */
   readonly onDeposed?: ((reason: unknown) => unknown) | undefined;
 }
 
-/** How a candidate acquires its lock, whatever the defaults of the module are. */
+/** How a candidate acquires its lock, regardless of the module's defaults. */
 const LEADER = {
   mode: 'exclusive',
   waitMs: Infinity,

@@ -7,9 +7,9 @@ export interface LockOptions {
   /**
    * The lease in milliseconds: Redis deletes the lock after this time if the holder does not renew it. A long lease
    * blocks others for longer after a crash. A short lease is lost sooner if the process or Redis pauses, and is renewed
-   * more often: after each third of it. Work that blocks the event loop for less than two thirds of it keeps its lock.
-   * A lock received by handoff starts with at most 1200 ms. The request that extends it to `ttlMs` is sent before the
-   * work starts.
+   * more often, after each third of it. Work that blocks the event loop for less than two thirds of the lease keeps its
+   * lock. A lock received by handoff starts with a lease of at most 1200 ms. The request that extends this lease to
+   * `ttlMs` is sent before the work starts.
    *
    * @default 30000
    * @minimum 50
@@ -25,10 +25,10 @@ export interface LockOptions {
   readonly waitMs?: number | undefined;
 
   /**
-   * How many callers of this instance may wait for one lock. Further callers are refused at once with a
+   * How many callers of this instance may wait for one lock. Further callers are refused immediately with a
    * `LockTimeoutError` whose `isQueueFull` is true. Pending requests also count. `Infinity`: no limit.
    *
-   * Readers (`mode: 'shared'`) are served together, so 50 of them count as one. With `fairness: 'strict'` each of them
+   * Readers (`mode: 'shared'`) are served together, so 50 of them count as one. With `fairness: 'strict'`, each of them
    * counts.
    *
    * @default 1000
@@ -45,8 +45,8 @@ export interface LockOptions {
   readonly renew?: boolean | undefined;
 
   /**
-   * Stops the renewal this long after the grant, in milliseconds, so that work that hangs cannot keep the lock. The
-   * lock is then lost.
+   * Stops the renewal this long after the grant, in milliseconds, so that hung work cannot keep the lock. The lock is
+   * then lost.
    *
    * @default Infinity
    * @minimum 1
@@ -54,19 +54,19 @@ export interface LockOptions {
   readonly maxHoldMs?: number | undefined;
 
   /**
-   * Keeps the lock held in Redis for this long after the grant, in milliseconds, even if it is released sooner. The
-   * release does not wait for it. A cron job that takes 1 ms runs once if the machines' clocks differ by less than
-   * this. At most `maxHoldMs`.
+   * Keeps the lock held in Redis for this long after the grant, in milliseconds, even if its holder releases it sooner.
+   * The release does not wait. A cron job that takes 1 ms runs once if the machines' clocks differ by less than this.
+   * At most `maxHoldMs`.
    *
    * @default 0
    */
   readonly minHoldMs?: number | undefined;
 
   /**
-   * Warns of a lock that is renewed for longer than this after the grant, in milliseconds, because its work may hang.
-   * At most one line a minute counts such locks and names the first three. Each of the three gets another line when it
-   * is released. `false` or `Infinity`: never. Does not apply to leaders, nor to `@Locked` methods that return an
-   * Observable, unless the method sets it.
+   * Logs a warning about a lock that is still renewed this long after the grant, in milliseconds, because its work may
+   * hang. At most one line per minute counts such locks and names the first three. Each of the three gets another line
+   * when it is released. `false` or `Infinity`: never. Does not apply to leaders, nor to `@Locked` methods that return
+   * an Observable, unless the method sets it.
    *
    * @default 30000
    * @minimum 1
@@ -103,20 +103,20 @@ export interface LockOptions {
   readonly awaitRelease?: boolean | undefined;
 
   /**
-   * What to do if this lock is requested inside another one, and the program has taken them in the opposite order
-   * before. Two such calls at the same time would wait for each other until `waitMs` has elapsed. The check finds both
-   * places as soon as each order has run once, without a deadlock. It compares families (`goods` of `goods:300`), and
-   * for two locks of one family their ids. A request with `waitMs: 0` cannot wait and is not reported.
+   * What to do if this lock is requested inside another one, and the program has already taken the two in the opposite
+   * order. Two such calls at the same time would wait for each other until `waitMs` has elapsed. The check finds both
+   * places as soon as each order has run once, without a deadlock. It compares families (`goods` in `goods:300`), and,
+   * for two locks of one family, their ids. A request with `waitMs: 0` cannot wait and is not reported.
    *
-   * `warn`: logs one line for each cycle of locks. `error`: throws `LockOrderError`, each time. `off`: does not
-   * check this request. Use it for locks that are always taken along a tree, from parent to child. The modules of
+   * `warn`: logs one line for each cycle of locks. `error`: throws `LockOrderError`, every time. `off`: does not check
+   * this request. Use `off` for locks that are always taken down a tree, from parent to child. The modules of
    * `nestjs-redis-lock/testing` have `error` by default.
    *
    * @default 'warn'
    */
   readonly lockOrder?: 'warn' | 'error' | 'off' | undefined;
 
-  /** Stops the wait: the request is rejected with the signal's reason. It has no effect after the grant. */
+  /** Stops the wait when it aborts. The request is rejected with the signal's reason. No effect after the grant. */
   readonly signal?: AbortSignal | undefined;
 
   /**
@@ -126,11 +126,11 @@ export interface LockOptions {
    * neither can starve. Without a queue in Redis, readers can starve a writer: with `quorum()`, or if pub/sub is
    * refused.
    *
-   * A holder of the exclusive lock may acquire it shared inside. A shared lock cannot be upgraded. Two readers
-   * upgrading at once would deadlock, so the attempt throws `LockReentryError`.
+   * A holder of the exclusive lock may acquire it shared inside. A shared lock cannot be upgraded. Two readers that
+   * upgrade at the same time would deadlock, so the attempt throws `LockReentryError`.
    *
-   * A mode that the store does not have is refused with `LockConfigError`: for `@Locked` when the application starts,
-   * for `LockService` at the call.
+   * A mode that the store does not support is refused with `LockConfigError`: for `@Locked` when the application
+   * starts, for `LockService` at the call.
    *
    * @default 'exclusive'
    */
@@ -141,9 +141,9 @@ export interface LockOptions {
    * request with neither waits until there is no holder, and then has the lock alone.
    *
    * All callers must pass the same `permits` for a resource. A different value throws `LockConfigError` while the
-   * resource is held. So does a store without permits, as described for `mode`.
+   * resource is held. If the store has no permits, they are refused as described for `mode`.
    *
-   * Tokens of concurrent holders are not ordered, and may be the same in one module instance. Use a fence with
+   * Tokens of concurrent holders are not ordered, and may be equal within one module instance. Use a fence with
    * exclusive locks only.
    *
    * @minimum 1
@@ -152,18 +152,18 @@ export interface LockOptions {
   readonly permits?: number | undefined;
 
   /**
-   * Names the call in events, traces and `local()`, such as the id of a request. The first 128 characters are shown,
-   * with `?` in place of unprintable ones, so it may be a header that a client sent. Never sent to Redis.
+   * Names the call in events, traces and `local()`, such as a request id. The first 128 characters are shown, with `?`
+   * in place of unprintable ones, so it may be a header that a client sent. Never sent to Redis.
    */
   readonly label?: string | undefined;
 
   /**
-   * Marks work under the lock that nobody waits for and that can run at another time, such as a scheduled job. It is
-   * refused with `LockClosedError` as soon as the application begins to shut down, even if it already waits for the
-   * lock. Other calls are served until Nest has closed its servers. Inside a hold, background work is also served.
+   * Marks work under the lock that nobody waits for and that can run at another time, such as a scheduled job. The
+   * request is refused with `LockClosedError` as soon as the application begins to shut down, even if it is already
+   * waiting. Other calls are served until Nest has closed its servers. Inside a hold, background work is also served.
    *
-   * A `@Locked` method that is not a handler is then not called, returns `undefined`, and one line is logged. It is
-   * background work by default if it has `@Cron`, `@Interval`, `@Timeout` or `@OnEvent`.
+   * A `@Locked` method that is not a handler is then not called, its call returns `undefined`, and one line is logged.
+   * Such a method is background work by default if it has `@Cron`, `@Interval`, `@Timeout` or `@OnEvent`.
    *
    * @default false
    */

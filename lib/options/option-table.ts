@@ -22,7 +22,7 @@ import { identityRule } from './identity.js';
 import { instanceName } from './instance-name.js';
 import { DEFAULT_INSTANCE } from './redis-lock.options.js';
 
-/** Where options are given. `lock`: a call of a `LockService`. `extras`: what Nest needs before the module starts. */
+/** Where options are given. `lock`: a call to a `LockService`. `extras`: what Nest needs before the module starts. */
 export type Place =
   | 'module'
   | 'extras'
@@ -51,7 +51,7 @@ function option<const P extends Place, const D = undefined>(
   return { allowed, fits, fields, at, default: byDefault as D };
 }
 
-/** An option in an option that is an object. */
+/** An option inside an option that is an object. */
 const field = <const D = undefined>(rule: OptionRule, byDefault?: D): Option<never, D> => option([], rule, byDefault);
 
 const allow = (allowed: string, fits: OptionRule['fits'], fields?: OptionRules<object>): OptionRule => {
@@ -60,7 +60,7 @@ const allow = (allowed: string, fits: OptionRule['fits'], fields?: OptionRules<o
 
 /** Options of every lock. The module and a family have their defaults. */
 const EACH = ['module', 'family', 'lock', '@Locked'] as const;
-/** Options that belong to one call or to one resource: a module has no defaults for them. */
+/** Options that belong to one call or one resource, so a module has no defaults for them. */
 const ONE = ['lock', '@Locked'] as const;
 const MODULE = ['module'] as const;
 
@@ -86,7 +86,7 @@ const instead = allow(
 
 // `nodes` of a Cluster is a method.
 const areNodes = (value: unknown): boolean => isFunction(value) || (Array.isArray(value) && value.length > 0);
-// A client is known by `evalsha`. Options of ioredis have no such method.
+// A client is recognized by `evalsha`. ioredis options have no such method.
 const isHalfAClient = (value: unknown): boolean =>
   isNodeRedis(value) || (hasMethods(value, ['evalsha']) && !hasMethods(value, ['eval', 'on', 'off']));
 const isRedis = (value: unknown): boolean =>
@@ -129,8 +129,8 @@ const WARN_HELD = 'false, or a number of milliseconds from 1 up, or Infinity';
 const GLOB = 'a glob over resources such as goods:*, of 1 to 1024 characters';
 
 /**
- * Every option: where it may be given, what is allowed, and its default. The checks, the defaults and the texts of
- * errors follow from it, and tests compare the interfaces and the page on configuration with it.
+ * Every option: where it may be given, what is allowed, and its default. The checks, the defaults and the error
+ * messages come from it. Tests compare the interfaces and the page on configuration with it.
  */
 export const OPTIONS = {
   ttlMs: option([...EACH, '@WhileLeader', 'lead()', 'extend()'], milliseconds(50, MAX_TTL_MS), 30_000),
@@ -152,7 +152,7 @@ export const OPTIONS = {
   signal: option([...ONE, 'lead()'], allow(ABORT_SIGNAL_SHAPE, isAbortSignal)),
   mode: option([...ONE, 'assertHeld()'], oneOf('exclusive', 'shared'), 'exclusive'),
   permits: option(ONE, wholeNumber(1, 1_000_000)),
-  // Every text, because it may come from a client. Events show a part of it.
+  // Any string, because it may come from a client. Events show a part of it.
   label: option(ONE, allow('a string', isString)),
   // Its default depends on the other decorators of the method.
   background: option(ONE, boolean),
@@ -192,7 +192,7 @@ export const OPTIONS = {
   name: option(['extras', '@Locked', '@WhileLeader'], instanceName, DEFAULT_INSTANCE),
   when: option(
     ['@Locked'],
-    // An `async` function would return a promise, which is true in every condition.
+    // An `async` function would return a promise, which is truthy in every condition.
     allow(
       'a function that returns true or false, not a promise',
       (value) => isFunction(value) && !types.isAsyncFunction(value) && !types.isGeneratorFunction(value),
@@ -210,7 +210,7 @@ export const OPTIONS = {
   ifToken: option(['forceRelease()'], { ...fromOneUp, allowed: `a fencing token, ${fromOneUp.allowed}` }),
 };
 
-/** Of `@Locked`, a label may depend on the arguments of the call. */
+/** With `@Locked`, a label may depend on the arguments of the call. */
 const METHOD_LABEL = option(
   ['@Locked'],
   allow('a string or a function', (value) => isString(value) || isFunction(value)),
@@ -225,7 +225,7 @@ export type NamesAt<P extends Place> = {
 
 type Defaulted = { [K in keyof Table]: Table[K]['default'] extends undefined ? never : K }[keyof Table];
 
-/** Options in which those with a default are always given. */
+/** Options in which each option that has a default is present. */
 export type WithDefaults<T> = Required<Pick<T, keyof T & Defaulted>> & Omit<T, Defaulted>;
 
 /** Returns the options that may be given at a place. */

@@ -9,14 +9,14 @@ export type { RedisClusterOptions };
 
 /**
  * The option `http`: what callers of the application get for lock errors. All module instances of an application share
- * it: two different values throw `LockConfigError` at startup.
+ * it. Two different values throw `LockConfigError` at startup.
  *
  * @publicApi
  */
 export interface HttpOptions {
   /**
-   * Registers `LockExceptionFilter` as the last filter of the application: all filters of the application come before
-   * it. `false`: lock errors go to the application's own filters only, as they were thrown.
+   * Registers `LockExceptionFilter` as the last filter of the application, after all of its own filters. `false`: lock
+   * errors go only to the application's own filters, as they were thrown.
    *
    * @default true
    */
@@ -31,8 +31,8 @@ export interface HttpOptions {
 
   /**
    * When a caller may try again, in milliseconds. HTTP clients get it as the header `Retry-After` in whole seconds, RPC
-   * and WebSocket callers as `retryAfterMs`. Nobody knows when the holder ends its work. A good value is the usual
-   * duration of the work under the lock.
+   * and WebSocket callers as `retryAfterMs`. The module does not know when the holder will end its work. A good value
+   * is the usual duration of the work under the lock.
    *
    * @default 1000
    */
@@ -58,7 +58,7 @@ export interface CheckOptions {
    * or is a cluster node while the client expects a single server. The module looks at the reply to `INFO` at startup
    * and after each reconnect. A server that refuses `INFO` is not reported.
    *
-   * With `warn`, startup does not wait. With `error` it waits for the reply, for at most one second. If there is no
+   * With `warn`, startup does not wait. With `error`, it waits for the reply, for at most one second. If there is no
    * reply by then, the application starts. Later findings are logged as errors.
    *
    * @default 'warn'
@@ -66,9 +66,9 @@ export interface CheckOptions {
   readonly server?: CheckLevel | undefined;
 
   /**
-   * Whether another decorator is above `@Locked` and replaces the method, such as a decorator for transactions. The
-   * lock is released before that decorator ends, for example before the commit. Handlers are not reported: their lock
-   * is held until the response is complete. Neither is a method with `@LockScope()` on top. `warn` logs nothing if
+   * Whether another decorator, such as one for transactions, is above `@Locked` and replaces the method. The lock is
+   * released before that decorator ends, for example before the commit. Methods with `@LockScope()` on top are not
+   * reported. Neither are handlers, because their lock is held until the response is complete. `warn` logs nothing if
    * transactions are lock scopes.
    *
    * @default 'warn'
@@ -84,8 +84,8 @@ export interface CheckOptions {
   readonly unlockedOverride?: CheckLevel | undefined;
 
   /**
-   * The default of `lockOrder` of every lock. It acts while the application runs, not at startup: `error` throws
-   * `LockOrderError` to the caller.
+   * The default of `lockOrder` for every lock. This check acts while the application runs, not at startup. With
+   * `error`, the caller gets `LockOrderError`.
    *
    * @default 'warn'
    */
@@ -127,30 +127,30 @@ export interface RedisLockModuleOptions extends Omit<
 > {
   /**
    * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2
-   * s". It is a part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80
+   * s". It is part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80
    * letters, digits and `. _ : @ / -`. It need not be unique. `''`: no name.
    *
-   * @default the host name and the process id, as `api-7f9c-31`
+   * @default the host name and the process id, such as `api-7f9c-31`
    */
   readonly identity?: string | undefined;
 
   /**
-   * Where Redis is: a URL, the path of a socket, ioredis options, or an ioredis client. For a cluster: `{ nodes:
-   * [...] }` with options of ioredis' `Cluster`, or a `Cluster`. With a URL or options, the module opens one connection
-   * (to each node) and closes it at shutdown. It never closes or changes a client that it was given. Sharing a client
-   * saves a connection. The locks then share its command queue and settings. For node-redis: what `fromNodeRedis` of
-   * `nestjs-redis-lock/node-redis` returns.
+   * Where Redis is: a URL, the path of a socket, ioredis options, or an ioredis client. For a cluster:
+   * `{ nodes: [...] }` with options of ioredis' `Cluster`, or a `Cluster`. With a URL or options, the module opens one
+   * connection (to each node) and closes it at shutdown. It never closes or changes a client that it was given. Sharing
+   * a client saves a connection. The locks then share the client's command queue and settings. For node-redis: what
+   * `fromNodeRedis` of `nestjs-redis-lock/node-redis` returns.
    *
    * @default 'redis://127.0.0.1:6379'
    */
   readonly redis?: string | RedisOptions | RedisClusterOptions | RedisClient | undefined;
 
   /**
-   * The name of the application, or of several that share their locks. It precedes `prefix` in every key, helper
-   * key and channel: `shop` makes `{shop:lock_goods}:300`. Applications with different namespaces, or one without,
+   * The name of the application, or of several that share their locks. It precedes `prefix` in every key, helper key
+   * and channel: `shop` makes `{shop:lock_goods}:300`. Applications with different namespaces, or with and without one,
    * never exclude each other. 1 to 64 letters, digits and the characters `. _ -`. Not allowed together with `key`.
    *
-   * Default: none, which is `{lock_goods}:300`.
+   * Default: none, which makes `{lock_goods}:300`.
    */
   readonly namespace?: string | undefined;
 
@@ -173,18 +173,17 @@ export interface RedisLockModuleOptions extends Omit<
   readonly hashTag?: 'family' | 'resource' | undefined;
 
   /**
-   * The defaults of a family's locks: `{ goods: { ttlMs: 10_000, waitMs: 500 } }` for `goods:300` and all others whose
-   * first segment is `goods`. A `@Locked` template that begins with a placeholder is its own family:
-   * `'<tenant>:report'`. Events show the family of a lock. Several locks that are acquired together have the defaults
-   * of their family if they have the same one, otherwise those of the module. A `key` function does not change the
-   * family.
+   * The defaults of a family's locks: `{ goods: { ttlMs: 10_000, waitMs: 500 } }` for `goods:300` and all other
+   * resources whose first segment is `goods`. A `@Locked` template that begins with a placeholder is its own family:
+   * `'<tenant>:report'`. Events show the family of a lock. Locks that are acquired together have the defaults of their
+   * family if they share one, otherwise those of the module. A `key` function does not change the family.
    *
    * Default: none.
    */
   readonly families?: Readonly<Record<string, FamilyOptions | undefined>> | undefined;
 
   /**
-   * Returns the exact key of a resource, instead of `prefix` and `hashTag`, for keys that another system chose.
+   * Returns the exact key of a resource, in place of `prefix` and `hashTag`, for keys that another system chose.
    * Resources with the same key exclude each other.
    */
   readonly key?: ((resource: string) => string) | undefined;
@@ -203,17 +202,17 @@ export interface RedisLockModuleOptions extends Omit<
 
   /**
    * Blocks new holders for this long after a lease expires without a release, in milliseconds. For resources that
-   * cannot check fencing tokens: delayed writes of a paused holder can still arrive in this time. A release frees the
-   * lock at once. Must be equal in all instances.
+   * cannot check fencing tokens, because delayed writes of a paused holder can still arrive in this time. A release
+   * frees the lock immediately. Must be equal in all instances.
    *
    * @default 0
    */
   readonly lockDelayMs?: number | undefined;
 
   /**
-   * How long to wait for a Redis that cannot be reached or refuses every request, in milliseconds. `waitMs` limits only
-   * the wait for other holders. Once an outage has lasted this long, all callers get `LockUnavailableError` at once,
-   * and so do those in the queue, until Redis replies again. No caller fails because of a shorter outage.
+   * How long to wait, in milliseconds, while Redis cannot be reached or refuses every request. `waitMs` limits only the
+   * wait for other holders. Once an outage has lasted this long, all callers, including those in the queue, get
+   * `LockUnavailableError` immediately until Redis replies again. No caller fails because of a shorter outage.
    *
    * `0` does not wait. `Infinity` waits for Redis until `waitMs` has elapsed. A request without a reply for one second
    * counts as an outage of that length.
@@ -223,18 +222,18 @@ export interface RedisLockModuleOptions extends Omit<
   readonly unavailableAfterMs?: number | undefined;
 
   /**
-   * What to do with mistakes that the checks find. `warn`, `error` or `off` is for all checks at startup: of the
-   * servers, of decorators and of overrides. An object sets individual ones: `{ server: 'error' }`. The check of the
-   * lock order acts while the application runs, so only the object sets it.
+   * What to do with mistakes that the checks find. `warn`, `error` or `off` applies to all checks at startup: of
+   * servers, decorators and overrides. An object sets individual ones: `{ server: 'error' }`. The check of the lock
+   * order acts while the application runs, so only an object sets it.
    *
    * @default 'warn'
    */
   readonly checks?: CheckLevel | CheckOptions | undefined;
 
   /**
-   * Returns whether the current code runs in a transaction, as far as the database library knows. It is called when
-   * a lock ends. If it returns true, one line is logged for each place: another holder may read the old rows before the
-   * commit. It must be fast. `docs/transactions.md` shows the function for each library.
+   * Returns whether the current code runs in a transaction, as far as the database library knows. It is called when a
+   * lock ends. If it returns true, one line is logged for each place in the code, because another holder may read the
+   * old rows before the commit. The function must be fast. `docs/transactions.md` shows the function for each library.
    *
    * Default: no function, no check.
    */
@@ -244,17 +243,17 @@ export interface RedisLockModuleOptions extends Omit<
   readonly http?: HttpOptions | undefined;
 
   /**
-   * How many replicas must confirm a grant before the caller gets it, so that a failover does not lose the lock: `{
-   * min: 1, timeoutMs: 50 }`. If fewer confirm in time, the lock is released and requested again. When `waitMs` has
-   * elapsed, the caller gets `LockReplicationError`. Costs a second connection, and a round trip to the replicas for
-   * every grant and renewal. For the store `token()` only.
+   * How many replicas must confirm a grant before the caller gets it, so that a failover does not lose the lock:
+   * `{ min: 1, timeoutMs: 50 }`. If fewer confirm it in time, the lock is released and requested again. When `waitMs`
+   * has elapsed, the caller gets `LockReplicationError`. Costs a second connection, and a round trip to the replicas
+   * for every grant and renewal. For the store `token()` only.
    */
   readonly replicas?: ReplicaOptions | undefined;
 
   /**
    * How long calls and holds may continue when the application shuts down, in milliseconds. It counts from the module's
    * `beforeApplicationShutdown` hook. After that, callers that wait get `LockClosedError`, the signals of holds abort,
-   * and their locks are released. Until then, requests that still arrive can lock as long as Nest's servers are open.
+   * and their locks are released. Until then, requests that still arrive can lock while Nest's servers are open.
    *
    * @default 5000
    */

@@ -59,9 +59,9 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
 }
 
 /**
- * Returns the level of each check. One level is for those at startup.
+ * Returns the level of each check. A single level applies to the checks at startup.
  *
- * @param lockOrder the default of the check of the lock order.
+ * @param lockOrder the default level of the lock order check.
  * @throws LockConfigError that names the check, what was given and what is allowed.
  */
 export function resolveChecks(
@@ -104,14 +104,14 @@ export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
  * Returns the given options.
  *
  * @param place where the options were given, for the error.
- * @throws LockConfigError if there are both `mode` and `permits`.
+ * @throws LockConfigError if both `mode` and `permits` are given.
  */
 export function checkMode<T extends GivenOptions<Pick<LockOptions, 'mode' | 'permits'>>>(known: T, place: string): T {
   if (known.mode === undefined || known.permits === undefined) return known;
   throw new LockConfigError(`${place}: mode and permits are both set; use only one of them.`);
 }
 
-// The keys of a `key` function have no prefix, so the namespace would keep nothing apart.
+// The keys of a `key` function have no prefix, so a namespace would separate nothing.
 function checkNamespace({ namespace, key }: Pick<RedisLockModuleOptions, 'namespace' | 'key'>): void {
   if (namespace === undefined || key === undefined) return;
   throw new LockConfigError(
@@ -120,7 +120,7 @@ function checkNamespace({ namespace, key }: Pick<RedisLockModuleOptions, 'namesp
   );
 }
 
-/** @throws LockConfigError if a lock would have to be held for longer than it may be. */
+/** @throws LockConfigError if `minHoldMs` is longer than `maxHoldMs`. */
 export function checkHoldTimes(
   { minHoldMs, maxHoldMs }: Pick<LockDefaults, 'minHoldMs' | 'maxHoldMs'>,
   place?: string,

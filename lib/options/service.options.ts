@@ -1,12 +1,12 @@
 /**
- * What `LockService.list()` yields.
+ * The options of `LockService.list()`.
  *
  * @publicApi
  */
 export interface ListOptions {
   /**
-   * A glob over resources: `goods:*`, `goods:30?`, `goods:[0-9]*`. A backslash before a character makes it stand for
-   * itself. At most 1,024 characters. Default: all resources.
+   * A glob over resources: `goods:*`, `goods:30?`, `goods:[0-9]*`. A backslash makes the next character literal. At
+   * most 1,024 characters. Default: all resources.
    */
   readonly match?: string | undefined;
   /**
@@ -24,9 +24,9 @@ export interface ListOptions {
  */
 export interface ForceReleaseOptions {
   /**
-   * Ends the hold only if this is its fencing token, as `inspect` returns it. So it ends the grant that the operator
-   * saw, and never a later one. An instance that passes its grant on to its own callers keeps that token in Redis and
-   * gives them higher ones. A lock that is shared has no such token. Default: any hold.
+   * Ends the hold only if this is its fencing token, as `inspect` returns it. So only the grant that the operator saw
+   * is ended, never a later one. An instance that passes its grant on to its own callers keeps this token in Redis and
+   * gives the callers higher ones. A shared lock has no such token. Default: ends any hold.
    */
   readonly ifToken?: number | undefined;
 }
@@ -38,8 +38,8 @@ export interface ForceReleaseOptions {
  */
 export interface AssertHeldOptions {
   /**
-   * `exclusive`: the caller must have the lock alone. `shared`: it may also share it, through `mode: 'shared'` or
-   * `permits`.
+   * `exclusive`: the caller must have the lock alone. `shared`: the caller may also share the lock, through
+   * `mode: 'shared'` or `permits`.
    *
    * @default 'exclusive'
    */

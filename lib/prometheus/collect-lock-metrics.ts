@@ -30,21 +30,21 @@ export interface LockMetricsOptions {
    */
   readonly prefix?: string | undefined;
   /**
-   * The upper limits of the buckets of both histograms, in seconds, rising.
+   * The upper limits of the buckets of both histograms, in seconds, in rising order.
    *
    * @default [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
    */
   readonly buckets?: readonly number[] | undefined;
   /**
-   * Returns the label `family` of a call. Return few different texts, and never an id. What it throws is ignored, and
-   * the family is `other`.
+   * Returns the label `family` of a call. It should return few different texts, and never an id. If it throws, the
+   * error is ignored and the family is `other`.
    *
    * @default the `family` of the call: the resource up to its first colon
    */
   readonly familyOf?: ((call: LockCall) => string) | undefined;
   /**
-   * How many families the metrics have. All that come later are the family `other`, so that clients that choose a part
-   * of the resource cannot create an unlimited number of series.
+   * How many families the metrics have. All later families count as `other`, so that clients that choose a part of the
+   * resource cannot create an unlimited number of series.
    *
    * @default 100
    * @minimum 1
@@ -79,10 +79,10 @@ const RULES: OptionRules<LockMetricsOptions> = {
  * Collects metrics of all locks of the process for Prometheus, from now on. Returns a function that stops this and
  * removes the metrics from the registry.
  *
- * Call it once, before or after the application starts. The resource is never a label: a thousand resources of one
+ * Call it once, before or after the application starts. The resource is never a label, so a thousand resources of one
  * family add no series.
  *
- * @throws {LockConfigError} if an option is not allowed, or if the registry has these metrics already.
+ * @throws {LockConfigError} if an option is not allowed, or if the registry already has these metrics.
  *
  * @publicApi
  */

@@ -12,7 +12,7 @@ import { LockConfigError } from '../core/errors.js';
 import { FamilyLimit } from '../core/events/family-limit.js';
 import { instanceStates } from '../core/state/instance-states.js';
 
-/** What the metrics of a register are made of. */
+/** What the metrics of a registry are made of. */
 export interface MetricsOptions {
   readonly register: Registry | Registry<OpenMetricsContentType>;
   readonly prefix: string;
@@ -28,7 +28,7 @@ const BUSY_KINDS: readonly BusyEvent['kind'][] = ['crowded', 'stalled', 'slow'];
 type Labels = Record<(typeof LABELS)[number], string>;
 type Listener = (event: unknown) => void;
 
-/** The metrics of all locks of the process in one register. */
+/** The metrics of all locks of the process in one registry. */
 export class LockMetrics {
   private readonly names: string[] = [];
   private readonly families: FamilyLimit;
@@ -147,7 +147,7 @@ export class LockMetrics {
     }
   }
 
-  /** @throws LockConfigError if the registry has a metric with that name. */
+  /** @throws LockConfigError if the registry already has a metric with this name. */
   private named(name: string, help: string): { name: string; help: string; registers: [MetricsOptions['register']] } {
     const { prefix, register } = this.options;
     const full = `${prefix}redis_lock_${name}`;
@@ -183,7 +183,7 @@ function readServers(gauge: Gauge<'name' | 'server'>): void {
   const ups = new Map<string, { readonly name: string; readonly server: string; readonly isUp: boolean }>();
   for (const { instance: name, servers } of instanceStates()) {
     for (const { server = '', isUp } of servers) {
-      // Two applications of the process may have module instances with one name.
+      // Two applications of the process may have module instances with the same name.
       const series = JSON.stringify([name, server]);
       ups.set(series, { name, server, isUp: isUp && ups.get(series)?.isUp !== false });
     }

@@ -16,7 +16,7 @@ import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
  * @publicApi
  */
 export interface HealthOptions {
-  /** The `name` of the module instance. Default: the one without a name. */
+  /** The `name` of the module instance. Default: the instance without a name. */
   readonly name?: string | undefined;
   /** How long the check may take, in milliseconds. Default: 1000. */
   readonly timeout?: number | undefined;
@@ -39,8 +39,8 @@ interface HealthSession<Key extends string> {
  * check = () => this.health.check([() => this.locks.isHealthy('locks')]);
  * ```
  *
- * Use it for readiness, not for liveness: a process that is restarted because Redis is down ends its own work, and the
- * new one has the same Redis.
+ * Use it for readiness, not for liveness. A process that is restarted because Redis is down ends its own work, and the
+ * new process has the same Redis.
  *
  * @publicApi
  */
@@ -52,19 +52,19 @@ export class RedisLockHealthIndicator {
   ) {}
 
   /**
-   * Pings the servers of a module instance, see `LockService.ping()`.
+   * Pings the servers of a module instance. See `LockService.ping()`.
    *
    * - `down`: locks cannot be acquired. The server, a majority of a quorum, or a master of a cluster does not reply.
-   *   The status is also `down` during a shutdown. Requests are still served, but no further ones should come.
-   * - `degraded`: locks can be acquired, and a minority of a quorum is down, or waiting costs more requests. Terminus
-   *   11 has no such status, so it is `up` there.
+   *   The status is also `down` during a shutdown. Requests are still served, but no further ones should be sent.
+   * - `degraded`: locks can be acquired, but a minority of a quorum is down, or waiting costs more requests. Terminus
+   *   11 has no such status, so the status is `up` there.
    * - `up`: all servers reply.
    *
-   * The result also has `handoff`, `servers`, and `degraded` with the reason. It names the servers' addresses.
+   * The result also has `handoff`, `servers`, and `degraded` with the reason. It contains the servers' addresses.
    *
    * @param key the name of the result.
-   * @throws {LockConfigError} if an option is not allowed, or if no module instance has the name. Not if a server is
-   * down.
+   * @throws {LockConfigError} if an option is not allowed, or if no module instance has the name. Does not throw if a
+   * server is down.
    */
   async isHealthy<const Key extends string>(
     key: Key,

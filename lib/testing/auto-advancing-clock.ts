@@ -5,22 +5,22 @@ import { ManualClock } from './manual-clock.js';
 /** How many turns of the event loop the program has for its own work before the clock advances. */
 const TURNS_PER_STEP = 10;
 
-/** A manual clock that advances by itself, from timer to timer, for as long as somebody waits for nothing but time. */
+/** A manual clock that advances by itself, from timer to timer, for as long as a call waits for nothing but time. */
 export class AutoAdvancingClock extends ManualClock {
   private isAdvancing = false;
 
-  /** @param isAwaited returns whether somebody waits for time, and not forever. */
+  /** @param isAwaited returns whether a call waits for time, with a limit. */
   constructor(private readonly isAwaited: () => boolean) {
     super();
   }
 
-  // What waits for time has a timer.
+  // A call that waits for time has a timer.
   override schedule(delayMs: number, task: () => void): Timer {
     this.look();
     return super.schedule(delayMs, task);
   }
 
-  /** Begins to advance if somebody waits for time. Called when that may be so. */
+  /** Begins to advance if a call waits for time. Called whenever that may be so. */
   look(): void {
     if (this.isAdvancing) return;
     this.isAdvancing = true;

@@ -5,22 +5,21 @@ import type { LockOutcome } from '../core/events/tracing.js';
 type ChannelName = keyof typeof lockChannels;
 
 /**
- * What happened at a test bench.
+ * What happened on a test bench.
  *
  * @publicApi
  */
 export interface BenchEvent {
   /**
    * The name of one of the `lockChannels`, such as `requested`, `granted` or `refused`. `occupied` and `freed`: another
-   * process took and released the lock. `unavailable` and `available`: the connection of the store ended and
-   * is back.
+   * process took and released the lock. `unavailable` and `available`: the connection of the store ended or came back.
    */
   readonly type: ChannelName | 'occupied' | 'freed' | 'unavailable' | 'available';
   /** When, in milliseconds of the bench's clock. */
   readonly at: number;
-  /** The resource. Undefined if it concerns all. */
+  /** The resource. Undefined if the event concerns all resources. */
   readonly resource: string | undefined;
-  /** The call with its method and its label. Undefined for what the bench has done. */
+  /** The call with its method and its label. Undefined for what the bench itself did. */
   readonly call: LockCall | undefined;
   /** How a refused call ended: `timeout`, `busy`, `unavailable`. Undefined for other events. */
   readonly outcome: LockOutcome | undefined;
@@ -28,7 +27,7 @@ export interface BenchEvent {
   readonly error: unknown;
 }
 
-/** Returns channels that record what the {@link lockChannels} get, before they get it. */
+/** Returns channels that record each event before the {@link lockChannels} get it. */
 export function recordedChannels(record: (event: Omit<BenchEvent, 'at'>) => void): typeof lockChannels {
   const recorded = (type: ChannelName) => ({
     hasSubscribers: true,

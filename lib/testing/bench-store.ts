@@ -21,7 +21,7 @@ import type { MemoryStore } from '../stores/memory/memory.store.js';
 /** How long a client waits between two attempts to connect. */
 const RECONNECT_MS = 100;
 
-/** One module instance's connection to the memory of a test bench. Others continue while it is down. */
+/** One module instance's connection to the memory of a test bench. Other instances continue while it is down. */
 export class BenchStore implements LockStore {
   private readonly listeners = new Set<StoreListener>();
   private outage: Error | undefined;
@@ -37,7 +37,7 @@ export class BenchStore implements LockStore {
     return this.memory.capabilities;
   }
 
-  /** Ends the connection, or opens it again, and reports that as a store on a server does. */
+  /** Ends the connection, or opens it again, and reports the change as a store on a server does. */
   setDown(isDown: boolean): void {
     if (isDown === (this.outage !== undefined)) return;
     const outage = isDown ? new Error('The test bench ended the connection.') : undefined;
@@ -106,13 +106,13 @@ export class BenchStore implements LockStore {
     return { ...(await this.memory.ping()), isUp: this.outage === undefined };
   }
 
-  /** Leaves the memory as it is: other module instances use it. */
+  /** Leaves the memory as it is, because other module instances use it. */
   async close(): Promise<void> {
     this.reconnecting?.cancel();
     this.onClosed();
   }
 
-  /** Reports the outage now and then, as a client does with each attempt to connect. */
+  /** Reports the outage repeatedly, as a client does with each attempt to connect. */
   private report(outage: Error): void {
     for (const listener of this.listeners) listener.onUnreachable(outage);
     this.reconnecting = this.clock.schedule(RECONNECT_MS, () => this.report(outage), true);

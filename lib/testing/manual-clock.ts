@@ -32,7 +32,7 @@ export class ManualClock implements Clock {
   }
 
   schedule(delayMs: number, task: () => void): Timer {
-    // Like the task of a real timer, it runs in the asynchronous context that scheduled it.
+    // Like a real timer's task, this task runs in the asynchronous context that scheduled it.
     const context = contextOfCaller('ManualClock');
     const alarm: Alarm = { at: this.time + delayMs, task: () => context.runInAsyncScope(task) };
     this.alarms.add(alarm);
@@ -51,7 +51,7 @@ export class ManualClock implements Clock {
 
   /**
    * Sets the wall clock, as an operator would. No lease depends on it. If it is set forward, the held locks are checked
-   * at the next tick, as after a snapshot of the machine, for which all its clocks stood still.
+   * at the next tick, as after a snapshot of the machine, during which all its clocks are stopped.
    */
   setWallTime(wallTime: number): void {
     if (wallTime > this.wall) this.jumps += 1;
@@ -75,13 +75,13 @@ export class ManualClock implements Clock {
       alarm.task();
       await this.settled();
     }
-    // Another call may have advanced it further during these tasks.
+    // Another call may have advanced the time further during these tasks.
     this.moveTo(Math.max(this.time, end));
   }
 
   /**
-   * Advances the time by `ms` milliseconds without running timers, like a process that was suspended. The next {@link
-   * advance} runs what is due.
+   * Advances the time by `ms` milliseconds without running timers, as if the process was suspended. The next
+   * {@link advance} runs what is due.
    */
   jump(ms: number): void {
     this.moveTo(this.time + ms);
@@ -100,7 +100,7 @@ export class ManualClock implements Clock {
     return next;
   }
 
-  /** Resolves once everything has run that only waits for promises. @internal */
+  /** Resolves once everything that waits only for promises has run. @internal */
   protected settled(): Promise<void> {
     return new Promise((resolve) => setImmediate(resolve));
   }

@@ -17,7 +17,7 @@ import { watchAwaits } from './watch-awaits.js';
  * @publicApi
  */
 export interface LostLockOptions {
-  /** Brings the state back to its beginning. Called before each run. Default: nothing. */
+  /** Resets the state. Called before each run. Default: nothing. */
   readonly setup?: (() => unknown) | undefined;
   /** What the second holder does. Default: the same call. */
   readonly second?: (() => unknown) | undefined;
@@ -26,7 +26,7 @@ export interface LostLockOptions {
   /** Looks only at awaits in files whose path matches. Default: all files outside of `node_modules`. */
   readonly files?: RegExp | undefined;
   /**
-   * How many times the call may run: two more than it has awaits under its locks, or it cannot be checked.
+   * How many times the call may run. A complete check needs two more runs than the call has awaits under its locks.
    *
    * @default 1000
    */
@@ -40,14 +40,14 @@ export interface LostLockOptions {
 }
 
 /**
- * What {@link survivesLostLock} has looked at.
+ * What {@link survivesLostLock} has checked.
  *
  * @publicApi
  */
 export interface LostLockReport {
   /** How many times the call has run. */
   readonly runs: number;
-  /** The awaits after which the lock was lost, as `src/shop.service.ts:41:20`. */
+  /** The awaits after which the lock was lost, such as `src/shop.service.ts:41:20`. */
   readonly awaits: readonly string[];
 }
 
@@ -76,12 +76,12 @@ let isRunning = false;
 
 /**
  * Checks that a call does no harm if it loses its lock. Runs it once as it is, and then once for each `await` under its
- * locks. At that `await` all locks of the call are lost, another holder gets them and runs to completion, and the call
- * continues. So does a process that was paused for longer than its lease. After each run the invariant must hold.
+ * locks. At that `await`, all locks of the call are lost, another holder gets them and runs to completion, and the call
+ * continues, as after a pause that is longer than the lease. After each run, the invariant must hold.
  *
- * Watches each `await` of a promise in the code of the program, even in handlers that the call reaches over HTTP. The
- * code must be compiled to native `async` functions, for ES2017 or later. The call continues with an aborted
- * `lock.signal`. Errors of the call and of the second holder are ignored after a loss.
+ * Watches each `await` of a promise in the program's code, even in handlers that the call reaches over HTTP. The code
+ * must be compiled to native `async` functions, for ES2017 or later. The call continues with an aborted `lock.signal`.
+ * Errors of the call and of the second holder are ignored after a loss.
  *
  * ```ts
  * await survivesLostLock(() => service.buy(300), () => expect(stock.sold).toBeLessThanOrEqual(1), { setup });
@@ -91,8 +91,7 @@ let isRunning = false;
  * @param invariant throws, rejects or returns false if it does not hold.
  * @throws LostLockFailure that names the awaits after which `assertHeld()` or a fence is missing.
  * @throws Error if nothing could be checked: no await was under a lock, the invariant does not hold without a loss, or
- * the second holder was not granted the lock. Another cause is a `maxRuns` that is too low, if the first runs found
- * nothing.
+ * the second holder was not granted the lock. Also thrown if `maxRuns` is too low and the first runs found nothing.
  *
  * @publicApi
  */
@@ -193,7 +192,7 @@ class LostLockCheck {
     let resumed: Promise<void> | undefined;
     let isOver = false;
     const stop = watchAwaits({
-      // From the loss on, others await: the second holder.
+      // After the loss, the awaits are those of the second holder.
       isWatched: ({ file }) => run.lostAt === undefined && (files === undefined || files.test(file)),
       onAwaited: (site) => {
         if (run.lostAt !== undefined || isOver) return resumed;
@@ -259,7 +258,7 @@ class LostLockCheck {
     return this.services.flatMap((service) => service.engine.watchdog.grants().map((grant) => ({ service, grant })));
   }
 
-  /** Waits until the locks of a run are released. A response may be sent before. */
+  /** Waits until the locks of a run are released. A response may be sent earlier. */
   private async untilReleased(before: ReadonlySet<Grant>): Promise<void> {
     for (let turns = 0; turns < TURNS_PER_STEP; turns += 1) {
       await nextTurn();
@@ -291,7 +290,7 @@ class LostLockCheck {
 
 class LateError extends Error {}
 
-/** Returns the error for a call with more awaits than it may run. What was found until then counts. */
+/** Returns the error for a call whose awaits need more runs than allowed. What was found so far counts. */
 function tooManyRuns(maxRuns: number, unsafe: readonly UnsafeAwait[]): Error {
   if (unsafe.length > 0) return new LostLockFailure(unsafe);
   return new Error(

@@ -28,8 +28,8 @@ import { addTestService, forTests } from './test-services.js';
  */
 export interface TestBenchOptions extends Omit<RedisLockModuleOptions, 'redis' | 'store' | 'replicas'> {
   /**
-   * The clock of all locks on the bench. It stands still until the test advances it. Default: the bench's own clock. It
-   * advances by itself while a call waits for a lock or for Redis, so no test waits for `waitMs`.
+   * The clock of all locks on the bench. It does not move until the test advances it. Default: the bench's own clock.
+   * It advances by itself while a call waits for a lock or for Redis, so no test waits for `waitMs`.
    */
   readonly clock?: ManualClock | undefined;
 }
@@ -64,7 +64,7 @@ const OCCUPY_RULES: OptionRules<OccupyOptions> = { forMs: millisecondsFrom(0) };
 
 const clockRule = { allowed: 'a ManualClock', fits: (value: unknown) => value instanceof ManualClock };
 
-/** The bench's other process holds its locks for as long as the test likes. */
+/** The bench's other process holds its locks for as long as the test wants. */
 const ENDLESS_LEASE_MS = 365 * 24 * 3600 * 1000;
 const HANDOFF = { handoffMs: 1_200, tokens: 17 };
 
@@ -76,8 +76,8 @@ interface BenchInstance {
 }
 
 /**
- * Stands for Redis and for all other processes: decides who holds a lock, when one is lost, and when Redis is gone. All
- * lock services that are given the bench share its memory and its clock. Made by {@link createTestBench}.
+ * Stands for Redis and for all other processes: decides who holds a lock, when one is lost, and when Redis is down. All
+ * lock services that are given the bench share its memory and its clock. See {@link createTestBench}.
  *
  * @publicApi
  */
@@ -112,8 +112,8 @@ export class TestBench {
   }
 
   /**
-   * Lets another process hold a lock, even before the application starts. Calls for it wait, and fail with
-   * `LockTimeoutError` once their `waitMs` has elapsed. With the bench's own clock that takes no real time.
+   * Lets another process hold a lock, even before the application starts. Calls for the lock wait, and fail with
+   * `LockTimeoutError` once their `waitMs` has elapsed. With the bench's own clock, that takes no real time.
    *
    * @throws Error if somebody holds the lock.
    * @throws LockKeyError if the resource cannot form a safe key.
@@ -123,7 +123,7 @@ export class TestBench {
     const { forMs = Infinity } = checkOptions('occupy()', options, OCCUPY_RULES);
     const owner = `${this.identity}:${++this.attempts}`;
     const occupation = new Occupation(resource, owner, this.memory, this.clock, () => this.free(occupation));
-    // Instances with other prefixes have other keys. One that starts later gets its key then.
+    // Instances with other prefixes have other keys. An instance that starts later gets its key then.
     for (const keyOf of [this.keyOf, ...Array.from(this.instances, (instance) => instance.keyOf)]) {
       if (await occupation.take(keyOf(resource))) continue;
       await occupation.release();
@@ -137,9 +137,9 @@ export class TestBench {
   }
 
   /**
-   * Ends the hold of a lock, as if its lease had expired: its `signal` aborts, its `assertHeld()` throws, and the
-   * caller of the work gets a `LockLostError`. Another process can have the lock at once. Call it in a fake that the
-   * work under test calls.
+   * Ends the hold of a lock as if its lease had expired. Its `signal` aborts, its `assertHeld()` throws, and the caller
+   * of the work gets a `LockLostError`. Another process can then acquire the lock immediately. Call `lose()` in a fake
+   * that the work under test calls.
    *
    * @throws Error if no call on the bench holds the lock.
    */
@@ -150,9 +150,9 @@ export class TestBench {
   }
 
   /**
-   * Ends the connection of all lock services on the bench, or with `false` opens it again. Meanwhile calls get
+   * Ends the connection of all lock services on the bench, or with `false` opens it again. Meanwhile, calls get
    * `LockUnavailableError` after `unavailableAfterMs`, locks that are held end with their leases, and other processes
-   * keep theirs. With the bench's own clock the wait takes no real time.
+   * keep theirs. With the bench's own clock, the wait takes no real time.
    */
   unavailable(isUnavailable: boolean = true): void {
     if (this.isDown === isUnavailable) return;
@@ -162,7 +162,7 @@ export class TestBench {
     this.look();
   }
 
-  /** Returns what has happened so far, in order. @param resource only what concerns this one. Default: everything. */
+  /** Returns what has happened so far, in order. @param resource the only one of interest. Default: all. */
   history(resource?: string): readonly BenchEvent[] {
     return this.events.filter((event) => resource === undefined || event.resource === resource);
   }
@@ -205,7 +205,7 @@ export class TestBench {
     if (this.clock instanceof AutoAdvancingClock) this.clock.look();
   }
 
-  /** Whether an application closes, or a call waits for something other than a call, with a limit. */
+  /** Whether an application is closing, or a call waits, with a limit, for something other than another call. */
   private isTimeAwaited(): boolean {
     const engines = Array.from(this.instances, ({ service }) => service.engine);
     const waiting = engines.flatMap((engine) => Array.from(engine.lines.waiting()));
@@ -216,7 +216,7 @@ export class TestBench {
     if (this.isDown) return Math.min(waitMs, unavailableAfterMs) < Infinity;
     const occupation = [...this.occupations].find((each) => each.holds(key));
     if (occupation !== undefined) return waitMs < Infinity || occupation.isTimed;
-    // Without a holder, the lock waits for time itself: a release is repeated, a lease or `minHoldMs` runs out.
+    // Without a holder, only time frees the lock: a release is repeated, or a lease or `minHoldMs` ends.
     return !this.held().some(({ grant }) => grant.key === key);
   }
 
@@ -234,12 +234,12 @@ export class TestBench {
   }
 }
 
-/** Starts a module instance on a bench. No method of the bench, whose users do not call it. */
+/** Starts a module instance on a bench. Not a method of the bench, because users do not call it. */
 export function startOnBench(bench: TestBench, options: RedisLockModuleOptions, name?: string): LockRuntime {
   return bench['start'](options, name);
 }
 
-/** A resource that another process holds, by all its keys: module instances may have different prefixes. */
+/** A resource that another process holds, under all its keys, because module instances may have different prefixes. */
 class Occupation implements OccupiedLock {
   private readonly keys = new Set<string>();
   private timer: Timer | undefined;
@@ -253,7 +253,7 @@ class Occupation implements OccupiedLock {
     private readonly onFree: () => void,
   ) {}
 
-  /** Whether it ends by itself. */
+  /** Whether the hold ends by itself. */
   get isTimed(): boolean {
     return this.timer !== undefined;
   }
@@ -267,7 +267,7 @@ class Occupation implements OccupiedLock {
     return status === 'granted';
   }
 
-  /** Whether it has that key. Somebody may have released it by force. */
+  /** Whether the other process holds this key. Somebody may have released it by force. */
   holds(key: string): boolean {
     return this.keys.has(key) && this.memory.table.living(key).some(({ owner }) => owner === this.owner);
   }
@@ -292,9 +292,9 @@ class Occupation implements OccupiedLock {
 }
 
 /**
- * Returns a bench that lets a test decide what happens to its locks, without Redis: another process holds one, one is
- * lost, Redis is gone. Give it to `withMemoryLocks(builder, { bench })`, `RedisLockTestingModule.forRoot({ bench })` or
- * `createTestLocks({ bench })`, or use `bench.locks`.
+ * Returns a bench that lets a test decide what happens to its locks, without Redis: another process holds a lock, a
+ * lock is lost, Redis is unavailable. Give it to `withMemoryLocks(builder, { bench })`,
+ * `RedisLockTestingModule.forRoot({ bench })` or `createTestLocks({ bench })`, or use `bench.locks`.
  *
  * ```ts
  * const bench = createTestBench();

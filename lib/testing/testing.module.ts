@@ -32,7 +32,7 @@ export interface TestingOptions extends RedisLockModuleOptions {
   readonly clock?: Clock | undefined;
   /**
    * The bench that decides what happens to the locks, from `createTestBench()`. It has a clock and a store, so neither
-   * is allowed next to it. Default: none.
+   * may be given with it. Default: none.
    */
   readonly bench?: TestBench | undefined;
 }
@@ -75,9 +75,9 @@ export class RedisLockTestingModule {
 type Start = (options: RedisLockModuleOptions, name: string | undefined) => LockRuntime;
 
 /**
- * Returns what starts the module instances of a test.
+ * Returns a function that starts the module instances of a test.
  *
- * @throws LockConfigError if the clock or the bench is not valid, or an option is given that the bench has itself.
+ * @throws LockConfigError if the clock or the bench is not valid, or if an option is given that the bench already has.
  */
 function starterOf(place: string, { bench, clock, store }: Pick<TestingOptions, 'bench' | 'clock' | 'store'>): Start {
   if (bench === undefined) {
@@ -106,8 +106,8 @@ interface ProviderOverrides {
 
 /**
  * Makes all instances of `RedisLockModule` in a testing module lock in memory, with the options of the application.
- * Opens no connection to Redis: the options `redis`, `store`, `replicas` and `checks.server` have no effect. Each
- * instance has a memory of its own. Changes the builder and returns it.
+ * Opens no connection to Redis, so the options `redis`, `store`, `replicas` and `checks.server` have no effect. Each
+ * instance has its own memory. Changes the builder and returns it.
  *
  * ```ts
  * const module = await withMemoryLocks(Test.createTestingModule({ imports: [AppModule] })).compile();
@@ -117,7 +117,7 @@ interface ProviderOverrides {
  * @param options `clock`: the clock of all instances, for example a `ManualClock`. Default: the system's clock.
  * `bench`: the bench of all instances, which then share its memory. `lockOrder`: what to do if locks are taken in two
  * orders. Default: the option of the application, or `error`.
- * @throws LockConfigError if an argument is of another kind.
+ * @throws LockConfigError if an argument has the wrong type.
  *
  * @publicApi
  */
@@ -138,7 +138,7 @@ export function withMemoryLocks<B extends ProviderOverrides>(
 }
 
 /**
- * Returns a lock service with the store `memory()`, without a Nest module: for unit tests of a class that injects one.
+ * Returns a lock service with the store `memory()`, without a Nest module, for unit tests of a class that injects one.
  *
  * @throws LockConfigError if an option is invalid.
  *
@@ -159,10 +159,10 @@ export function createTestLocks(given: TestingOptions = {}): LockService {
  * ```
  *
  * @param instance an instance created with `new`.
- * @param locks the lock service. Default: one of its own, in memory. Pass the same service to instances that must
- * exclude each other.
+ * @param locks the lock service. Default: a new one, in memory. Pass the same service to instances that must exclude
+ * each other.
  * @param name the module instance that the methods name in `@Locked(…, { name })`. Default: `default`.
- * @throws LockConfigError if an argument is of another kind.
+ * @throws LockConfigError if an argument has the wrong type.
  *
  * @publicApi
  */

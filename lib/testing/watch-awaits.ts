@@ -3,27 +3,27 @@ import { type CallSite, callerOf } from '../core/context/call-site.js';
 
 /** What watches the awaits of the program. */
 export interface AwaitWatcher {
-  /** Returns whether the `await` at that place is watched. Called when it begins. */
+  /** Returns whether the `await` at that place is watched. Called when the `await` begins. */
   isWatched(site: CallSite): boolean;
-  /** Called when it is over. The program continues when the promise has resolved, or at once without one. */
+  /** Called when it is over. The program continues when the returned promise has resolved, or immediately. */
   onAwaited(site: CallSite): Promise<void> | undefined;
 }
 
-/** What `constructor` of a watched promise is. Only the comparison with `Promise` reads it. */
+/** The value of a watched promise's `constructor`. Only the comparison with `Promise` reads it. */
 const NOT_PROMISE = Symbol('nestjs-redis-lock:watched');
 
 let isReading = false;
 
 /**
- * Watches every `await` of a promise in the code of the program, in all contexts of the process. Returns a
- * function that stops watching.
+ * Watches every `await` of a promise in the program's code, in all contexts of the process. Returns a function that
+ * stops watching.
  *
  * `await` compares the `constructor` of its promise with `Promise`, and calls `then` if they differ (PromiseResolve of
- * ECMAScript). So a getter on the prototype sees each of them, with its place on the stack, and may delay its end. It
- * does not see values that are not promises, nor `await` that was compiled to generators or to `then`.
+ * ECMAScript). So a getter on the prototype sees each `await`, with its place on the stack, and may delay its end. It
+ * does not see values that are not promises, nor an `await` that was compiled to generators or to `then`.
  */
 export function watchAwaits(watcher: AwaitWatcher): () => void {
-  // A test runner may give the program a `Promise` that is not that of Node's own modules.
+  // A test runner may give the program a `Promise` other than that of Node's own modules.
   const ofNode = Object.getPrototypeOf(promisify((done: () => void) => done())()) as object;
   const ends = Array.from(new Set([Promise.prototype as object, ofNode]), (prototype) => watch(prototype, watcher));
   return () => ends.forEach((end) => end());
@@ -51,7 +51,7 @@ function watch(prototype: object, watcher: AwaitWatcher): () => void {
 
 /** Returns the place that read `constructor`. Undefined for functions of the engine, packages and this library. */
 function siteOf(getter: () => unknown): CallSite | undefined {
-  // What formats stacks may use promises.
+  // Code that formats stacks may use promises.
   isReading = true;
   try {
     return callerOf(getter);

@@ -39,15 +39,15 @@ const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ig
  * ```
  *
  * The outermost transaction decides: a transaction with `REQUIRES_NEW` or `NESTED` inside another one keeps its locks
- * until the outer one has ended. In all other respects the adapter is the given one, which is not changed.
+ * until the outer one has ended. In all other respects, the adapter works like the given one, which is not changed.
  *
- * Under REPEATABLE READ and SERIALIZABLE a transaction that read before it was granted the lock reads old rows after
- * it. Acquire the lock first, and then begin the transaction.
+ * Under REPEATABLE READ and SERIALIZABLE, a transaction that read before it was granted the lock still reads old rows
+ * afterwards. Acquire the lock first, and then begin the transaction.
  *
- * The module then no longer warns of decorators above `@Locked`, because they may be `@Transactional()`.
+ * The module then no longer warns about decorators above `@Locked`, because they may be `@Transactional()`.
  *
  * @param adapter any adapter for `@nestjs-cls/transactional`, even one by other authors.
- * @throws {LockConfigError} for an adapter without `optionsFactory`, and for options that are not allowed.
+ * @throws {LockConfigError} if the adapter has no `optionsFactory`, or if an option is not allowed.
  *
  * @publicApi
  */
@@ -78,7 +78,7 @@ function inLockScope(transact: Transact, onLost: 'throw' | 'ignore'): Transact {
     return runInLockScope({ onLost }, (scope) => {
       const work: Work = async (...args) => {
         const result = await fn(...args);
-        // The database rolls back what ends with an error. After the commit it would be too late.
+        // The database rolls back work that ends with an error. After the commit, it would be too late.
         if (onLost === 'throw') await checkHeld(scope);
         return result;
       };
@@ -87,7 +87,7 @@ function inLockScope(transact: Transact, onLost: 'throw' | 'ignore'): Transact {
   };
 }
 
-/** @throws LockLostError if the scope has lost a lock. Reads the replies that arrived while the work blocked. */
+/** @throws LockLostError if the scope has lost a lock. First reads the replies that have arrived. */
 async function checkHeld(scope: LockScope): Promise<void> {
   if (scope instanceof ScopeHold) await scope.expire();
   scope.assertHeld();

@@ -33,24 +33,24 @@ export type LastReply =
       readonly holder?: CurrentHolder | undefined;
       /** How many entries of the store's queue are ahead of this instance. Undefined if it is not known. */
       readonly ahead?: number | undefined;
-      /** Set if nobody else seems to have the lock, so that not even a caller that does not wait is refused at once. */
+      /** Set if nobody else seems to have the lock. Then even a caller without `waitMs` waits for a while. */
       readonly notYet?: NotYet;
     }
-  /** Others hold the lock with this other number of permits. */
+  /** Others hold the lock with a different number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
   /**
-   * The request was not sent, or it came too late and had no effect. The same is true of all requests since `since`, on
-   * the local clock. So the state of the lock is unknown.
+   * The request was not sent, or it arrived too late and had no effect. The same is true of all requests since `since`,
+   * on the local clock. So the state of the lock is unknown.
    */
   | { readonly kind: 'undelivered'; readonly error: LockUnavailableError; readonly since: number }
-  /** The request has failed, and so has every one before it that was sent since `since`, on the local clock. */
+  /** The request has failed, and so has every earlier request since `since`, on the local clock. */
   | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };
 
-/** Why a caller without `waitMs` is not refused at once: nobody else seems to have the lock. */
+/** Why a caller without `waitMs` is not refused immediately: nobody else seems to have the lock. */
 export interface NotYet {
   /** The error, if the lock is not granted in time. */
   readonly error: LockUnavailableError;
-  /** The minimum time that it waits, in milliseconds. */
+  /** The minimum time that the caller waits, in milliseconds. */
   readonly leastMs: number;
 }
 
@@ -68,8 +68,8 @@ export function heldUntil(until: number | undefined, holder?: CurrentHolder, ahe
 }
 
 /**
- * Returns how long a caller waits for a store that sent this reply, in milliseconds. Infinity: `waitMs` limits
- * the wait. A store whose replicas do not acknowledge replies, so `waitMs` limits that wait as well.
+ * Returns how long a caller waits for a store that sent this reply, in milliseconds. Infinity: `waitMs` limits the
+ * wait. If replicas did not acknowledge a grant, the store itself replied, so `waitMs` limits that wait, too.
  */
 export function storeLimitOf(reply: LastReply, { unavailableAfterMs = Infinity }: StoreLimit): number {
   return reply.kind === 'failed' && !(reply.error instanceof LockReplicationError) ? unavailableAfterMs : Infinity;
@@ -87,8 +87,8 @@ export function notYetLimitOf(leastMs: number, { unavailableAfterMs }: StoreLimi
 }
 
 /**
- * @param error what a caller gets whose time has elapsed before a request is delivered.
- * @param now when that was seen.
+ * @param error the error for a caller whose time elapses before a request is delivered.
+ * @param now when the failure was noticed.
  */
 export function notDelivered(error: LockUnavailableError, now: number): LastReply {
   return { kind: 'undelivered', error, since: now };
@@ -98,10 +98,10 @@ export function otherPermits({ permits }: PermitsMismatch): LastReply {
   return { kind: 'permits-mismatch', permits };
 }
 
-/** What an error says of the callers of this module instance that wait for the lock. */
+/** What an error says about the callers of this module instance that wait for the lock. */
 export interface WaitingLine {
   readonly waitingHere: number;
-  /** The limit that the call has exceeded. Undefined if it has not. */
+  /** The limit that the call has exceeded. Undefined if it has exceeded none. */
   readonly maxWaiting?: number | undefined;
 }
 
@@ -132,7 +132,7 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
   return errorOfCall(notYet.error, resource, elapsedMs);
 }
 
-/** Returns the error of a request for one of the callers that it was sent for. */
+/** Returns the error of a request, for one of the callers that share the request. */
 function errorOfCall(error: LockUnavailableError, resource: string, elapsedMs: number): LockUnavailableError {
   const { message, permanent, refusal, reason, cause } = error;
   const Kind = error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
@@ -177,7 +177,7 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   return new LockTimeoutError(`${message}${lineHint}`, { ...details, ...ofHolder });
 }
 
-/** Returns a sentence about those that wait, with a space before it. Empty if nobody waits. */
+/** Returns a sentence about the waiting callers, with a space before it. Empty if nobody waits. */
 function describeLine({ waitingHere, maxWaiting }: WaitingLine, ahead = 0): string {
   if (waitingHere === 0 && ahead === 0) return '';
   const limit = maxWaiting === undefined ? '' : ` (maxWaiting: ${maxWaiting})`;
@@ -187,7 +187,7 @@ function describeLine({ waitingHere, maxWaiting }: WaitingLine, ahead = 0): stri
   return waitingHere === 0 ? ` ${ahead} wait in the queue.` : ` ${here}${limit} ${verb}${others}.`;
 }
 
-/** Returns the error for a caller in a lock scope that another use of the lock in that scope kept out. */
+/** Returns the error for a caller in a lock scope that waited too long for another use of the lock in the scope. */
 export function usedInScope(resource: string, waitMs: number, elapsedMs: number): LockTimeoutError {
   const waited = `refused after ${Math.round(elapsedMs)} ms (waitMs: ${waitMs})`;
   const message = `${resource} is held by another use in the caller's lock scope: ${waited}.`;
@@ -199,7 +199,7 @@ function describeHolder(who: string, count = 1, heldForMs?: number): string {
   return heldForMs === undefined ? others : `${others} for ${secondsOf(heldForMs)}`;
 }
 
-/** Returns the error for a request that the store has not answered. */
+/** Returns the error for a request without a reply. */
 export function unavailable(
   resource: string,
   why: string,
@@ -209,7 +209,7 @@ export function unavailable(
   return new LockUnavailableError(`${resource} could not be locked: ${because}.`, { resource, ...details });
 }
 
-/** Returns the error for a caller during an outage that is known, whose request is not sent or is given up. */
+/** Returns the error for a caller whose request is not sent, or is given up, because of a known outage. */
 export function outageError(
   resource: string,
   { lastsMs, why, error }: Outage,
@@ -220,7 +220,8 @@ export function outageError(
 }
 
 /**
- * Returns the error for a caller that holds a lock in a mode that does not cover the one it wants: two would deadlock.
+ * Returns the error for a caller that holds a lock in a mode that does not cover the requested one. Two such callers
+ * would deadlock.
  */
 export function upgradeError(resource: string, held: LockMode, wanted: LockMode): LockReentryError {
   const modes = `${format(held)}, which does not cover ${format(wanted)}`;
@@ -230,7 +231,7 @@ export function upgradeError(resource: string, held: LockMode, wanted: LockMode)
   });
 }
 
-/** Returns the error for a mode that the store does not have. */
+/** Returns the error for a mode that the store does not support. */
 export function unsupportedMode(resource: string, mode: LockMode, capabilities: StoreCapabilities): LockConfigError {
   return new LockConfigError(`${describeUnsupportedMode(capabilities, mode)}.`, { resource });
 }
@@ -242,7 +243,7 @@ export function describeUnsupportedMode(capabilities: StoreCapabilities, mode: L
   return `${option}: ${name} does not support ${wanted}; use ${modesOf(capabilities).join(' or ')}`;
 }
 
-/** Returns the error for a lease that is shorter than the store allows. Undefined if it is not. */
+/** Returns the error for a lease that is shorter than the store allows. Undefined for any other lease. */
 export function tooShortLease(
   leaseMs: number,
   { shortestLease }: StoreCapabilities,

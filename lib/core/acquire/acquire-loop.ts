@@ -21,7 +21,7 @@ export interface LoopUser {
   readonly willWait: boolean;
   /** The local moment at which the first caller stops waiting. */
   readonly waitUntil: number;
-  /** Called with a grant. The loop has stopped. */
+  /** Called with a grant, after the loop has stopped. */
   onGranted(loop: AcquireLoop, grant: StoreGrant, now: number): void;
   /**
    * Called after a refused or unanswered request. Callers with at least `limit` requests without a grant are rejected.
@@ -39,9 +39,9 @@ export interface LoopUser {
 /** What an acquire loop does. Each state carries only its own data. */
 export type AcquireLoopState =
   | { readonly kind: 'idle' }
-  /** Others come first, or the last attempt was given up. The next one starts when the timer fires. */
+  /** Others come first, or the last attempt was given up. The next attempt starts when the timer fires. */
   | { readonly kind: 'pausing'; readonly timer: Timer }
-  /** The next attempt starts after the outstanding reply, which is overdue. It counts as lost at `until`. */
+  /** The next attempt starts after the outstanding reply, which is overdue. The reply counts as lost at `until`. */
   | { readonly kind: 'blocked'; readonly until: number }
   | { readonly kind: 'requesting'; readonly attempt: Attempt }
   /** Too many requests of this process have no reply. The request is sent when it is its turn. */
@@ -53,18 +53,18 @@ const IDLE: AcquireLoopState = { kind: 'idle' };
 
 /**
  * Acquires one key from the store for a line. It sends requests until the key is granted or the loop is stopped. In the
- * store's queue it waits for a handoff, and repeats its request now and then in case a message was lost. Without a
- * queue it repeats its request with jittered pauses.
+ * store's queue, it waits for a handoff, and repeats its request now and then in case a message was lost. Without a
+ * queue, it repeats its request with jittered pauses.
  *
  * An abandoned request may still run. So a release follows it, and the next attempt has a new owner. At most one such
- * request is outstanding, besides those of attempts granted by a handoff.
+ * request is outstanding, not counting those of attempts that a handoff granted.
  */
 export class AcquireLoop implements AttemptListener {
   /** The model checker reads it. @internal */
   state: AcquireLoopState = IDLE;
   /**
    * An attempt that has ended before its reply came. The next attempt waits for that reply, unless a handoff has
-   * granted this one. Then the next attempt may take its place here. Both late replies are handled, see `onLateReply`.
+   * granted the ended attempt. Then the next attempt may replace it here. `onLateReply` handles both late replies.
    */
   private outstanding: Attempt | undefined = undefined;
 
@@ -78,7 +78,7 @@ export class AcquireLoop implements AttemptListener {
     return this.user.resource;
   }
 
-  /** Whether it is stopped and no reply is outstanding. */
+  /** Whether the loop is stopped and no reply is outstanding. */
   get isIdle(): boolean {
     return this.state.kind === 'idle' && this.outstanding === undefined;
   }
@@ -88,7 +88,7 @@ export class AcquireLoop implements AttemptListener {
     return this.state.kind === 'pausing';
   }
 
-  /** No caller gives up before this moment: Infinity while a request is on its way, 0 if none is. */
+  /** No caller stops waiting before this time: Infinity while a request is on its way, 0 if none is. */
   get replyDueAt(): number {
     if (this.state.kind === 'requesting') return Infinity;
     return this.state.kind === 'blocked' ? this.state.until : 0;
@@ -103,12 +103,12 @@ export class AcquireLoop implements AttemptListener {
     else this.startAttempt(now);
   }
 
-  /** Repeats the request at once if it has to join the store's queue now. */
+  /** Repeats the request immediately if it now has to join the store's queue. */
   onWaiterAdded(): void {
     if (this.state.kind === 'waiting' && this.mustJoinQueue(this.state.attempt)) this.retryNow();
   }
 
-  /** Stops, and releases what the store may keep of the attempt. */
+  /** Stops, and releases what the store may still keep for the attempt. */
   stop(): void {
     const { state } = this;
     this.endWait();
@@ -118,7 +118,7 @@ export class AcquireLoop implements AttemptListener {
     this.state = IDLE;
   }
 
-  /** Takes a handoff. Returns false if it is not for the current attempt: `Lines` then releases it. */
+  /** Accepts a handoff. Returns false if it is not for the current attempt. `Lines` then releases it. */
   onHandoff(handoff: Handoff): boolean {
     const { state } = this;
     const now = this.deps.clock.now();
@@ -141,14 +141,14 @@ export class AcquireLoop implements AttemptListener {
     return true;
   }
 
-  /** Repeats the request now, if it waits to be repeated: others may have changed what the last reply said. */
+  /** Repeats the request now if it waits to be repeated, because the state may have changed since the last reply. */
   retryNow(): void {
     if (this.state.kind !== 'waiting') return;
     this.state.timer.cancel();
     this.send(this.state.attempt);
   }
 
-  /** Repeats the request if it waits to be repeated: at once, or after a yield if it has had a turn. */
+  /** Repeats the request if it waits to be repeated: immediately, or after a yield if this instance has had a turn. */
   onReleasedByOthers(): void {
     const yieldMs = this.turns?.yieldAfterOthers(this.user.key) ?? 0;
     if (yieldMs === 0) return this.retryNow();
@@ -157,7 +157,7 @@ export class AcquireLoop implements AttemptListener {
     this.repeatAfter(Math.min(yieldMs, this.longestYieldMs), this.state.attempt);
   }
 
-  /** Gives up all requests: their replies may be lost with the connection. */
+  /** Gives up all requests, because their replies may be lost with the connection. */
   onDisconnected(): void {
     if (this.state.kind === 'requesting') this.state.attempt.onDisconnected();
     if (this.outstanding !== undefined) this.endOutstanding();
@@ -169,8 +169,8 @@ export class AcquireLoop implements AttemptListener {
     const lastReply = attempt.lastReplyOf(reply);
     if (reply.status === 'held') {
       if (reply.isForeign === true) this.deps.turns?.onOthers(this.user.key, FOREIGN_MS);
-      // If the store has a queue, a refusal by another instance does not prolong the turns: the instances return to the
-      // queue.
+      // If the store has a queue, a refusal because of another instance does not prolong the turns, because the
+      // instances return to the queue.
       else if (!this.deps.store.capabilities.queue) this.turns?.onOthers(this.user.key);
       return this.onHeld(attempt, reply, lastReply);
     }
@@ -187,13 +187,13 @@ export class AcquireLoop implements AttemptListener {
   }
 
   onLateReply(attempt: Attempt, reply?: AcquireReply): void {
-    // The release that followed the request may have run before it.
+    // The release that followed the request may have run before the request.
     const needsRelease = reply?.status === 'granted' || (reply?.status === 'held' && reply.queued);
     if (needsRelease && !this.user.owns(attempt.owner)) attempt.releaseBehind();
     if (this.outstanding === attempt) this.endOutstanding();
   }
 
-  /** Half of the time that the first caller still waits, so that a yield alone never ends its waiting. */
+  /** Half of the time that the first caller still waits, so that a yield alone never ends its wait. */
   private get longestYieldMs(): number {
     return (this.user.waitUntil - this.deps.clock.now()) / 2;
   }
@@ -229,7 +229,7 @@ export class AcquireLoop implements AttemptListener {
   private grantedByReply(attempt: Attempt, reply: Granted): void {
     const now = this.deps.clock.now();
     const grant = attempt.grantOf(reply, now);
-    // A store without a queue may be a vote in which some servers have not replied yet.
+    // A store without a queue may hold a vote, in which some servers have not replied yet.
     const isFinal = this.deps.store.capabilities.queue;
     if (grant !== undefined)
       return this.grant(isFinal ? grant : { ...grant, mayBeRepeatedUntil: attempt.expiresAt }, now);

@@ -14,7 +14,7 @@ import type { Turns } from './turns.js';
 export interface Target {
   readonly resource: string;
   readonly key: string;
-  /** The number of the call, which its events and its hold have too. See `nextCall()`. */
+  /** The number of the call, which its events and its hold also have. See `nextCall()`. */
   readonly call?: number;
 }
 
@@ -23,22 +23,22 @@ export interface WaitOptions extends HoldOptions {
   /** How long to wait for other holders, in milliseconds. 0 does not wait, Infinity waits forever. */
   readonly waitMs: number;
   /**
-   * How long to wait for a store that cannot be reached or refuses all requests, in milliseconds, whatever `waitMs` is.
-   * Infinity, the default: until `waitMs` has elapsed.
+   * How long to wait for a store that cannot be reached or refuses all requests, in milliseconds, regardless of
+   * `waitMs`. Infinity, the default: until `waitMs` has elapsed.
    */
   readonly unavailableAfterMs?: number | undefined;
   /**
-   * How many callers of the module instance may wait for the key. Further callers are refused at once. Default:
+   * How many callers of the module instance may wait for the key. Further callers are refused immediately. Default:
    * Infinity. See {@link READERS_PER_PLACE}.
    */
   readonly maxWaiting?: number;
-  /** Ends the waiting with its reason. */
+  /** Ends the wait with its reason when it aborts. */
   readonly signal: AbortSignal | undefined;
-  /** True for background work, which nobody waits for. A shutdown refuses it at once. Default: false. */
+  /** True for background work, which nobody waits for. A shutdown refuses it immediately. Default: false. */
   readonly background?: boolean | undefined;
   /**
-   * Called with the grant before any other code can run. It is then removed: the grant keeps its options, and so
-   * would keep the caller's handle.
+   * Called with the grant before any other code can run. The callback is then removed, because the grant keeps its
+   * options and would otherwise keep the caller's handle.
    */
   onGranted?: ((grant: Grant) => void) | undefined;
 }
@@ -56,13 +56,13 @@ export interface AcquireOptions extends WaitOptions, HoldUse {
   readonly reentrant: boolean;
   /** What a loss means to the lock scopes that keep the lock. Default: `throw`. */
   readonly onLost?: OnLost;
-  /** What to do if the lock is taken in two orders with others. Default: `off`. */
+  /** What to do if the lock and others are taken in two orders. Default: `off`. */
   readonly lockOrder?: LockOrderPolicy;
 }
 
 /**
  * How many waiting readers of a module instance count as one caller for `maxWaiting`, because one request serves all of
- * them. In strict order each reader counts as one caller.
+ * them. In strict order, each reader counts as one caller.
  */
 export const READERS_PER_PLACE = 50;
 
@@ -85,7 +85,7 @@ export interface AcquireDeps extends OwnershipDeps {
   readonly admission?: Admission;
   /** The module instance's name, for events. Default: `default`. */
   readonly instance?: string;
-  /** Shares keys with others if the store has no queue. */
+  /** Shares keys with other instances if the store has no queue. */
   readonly turns?: Turns;
   /** Called when a caller waits behind a holder of this instance. Without it, a silent Redis is not detected. */
   onWaitBehindOwn?(): void;

@@ -103,7 +103,7 @@ export class Acquirer {
     const waiting = new AbortController();
     const add = (lock: Lock): void => {
       locks.set(lock.key, lock);
-      // Without it, waiting for the others is useless.
+      // Without this lock, waiting for the others is useless.
       lock.onAbort((reason) => waiting.abort(reason));
     };
     const subscription = onAbort(options.signal, (reason) => waiting.abort(reason));
@@ -116,7 +116,7 @@ export class Acquirer {
       }
       const others = targets.filter(({ key }) => !locks.has(key));
       if (others.length > 0) await this.acquireInOrder(others, { ...options, signal: waiting.signal }, add);
-      // A nested hold may be of a grant that another request of the lock scope still waits to use.
+      // A nested hold may belong to a grant that another request of the lock scope still waits to use.
       for (const { grant } of locks.values()) if (grant.ready !== undefined) await grant.ready;
       for (const lock of locks.values()) lock.assertHeld();
       return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));
@@ -141,7 +141,7 @@ export class Acquirer {
     const { maxKeys = 1 } = this.store.capabilities;
     const groups = inLockOrder(targets, maxKeys);
     const missing = new Map(groups.flat().map((target) => [target.key, target]));
-    // They become nested holds, which do not count as requests, unless they fail.
+    // These targets become nested holds, which do not count as requests unless they fail.
     const kept = scopeAround() === undefined ? NONE : new Set([...missing.keys()].filter((key) => this.outerHold(key)));
     const others = kept.size === 0 ? [...missing.values()] : [...missing.values()].filter(({ key }) => !kept.has(key));
     this.checkOrder(others, options);
@@ -160,7 +160,7 @@ export class Acquirer {
     }
   }
 
-  /** Acquires all locks of a group in one request, or one after the other if that is refused. */
+  /** Acquires all locks of a group in one request, or one after the other if that request is refused. */
   private async acquireGroup(
     group: readonly Target[],
     call: AcquireCall,
@@ -168,8 +168,8 @@ export class Acquirer {
   ): Promise<void> {
     const { options, startedAt, nested } = call;
     const { mode, waitMs } = options;
-    // The joint request is refused if a local caller holds one of the keys. With `waitMs: 0` it is sent anyway, for the
-    // reason in the refusal.
+    // The joint request is refused if a local caller holds one of the keys. With `waitMs: 0`, it is sent anyway, to get
+    // the reason in its refusal.
     const scope = scopeAround();
     const isInScope = scope !== undefined && group.some(({ key }) => this.outerHold(key) !== undefined);
     if (group.length > 1 && !isInScope && (waitMs === 0 || !this.lines.hasExclusive(group))) {
@@ -199,7 +199,7 @@ export class Acquirer {
 
   /** Like `acquire`, for a caller that runs in a lock scope and is not inside a hold of the lock. */
   private async acquireInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<Lock> {
-    // It becomes a nested hold, which does not count as a request, unless the request before it fails.
+    // The call becomes a nested hold, which does not count as a request unless the request before it fails.
     const isBehind = this.outerHold(target.key) !== undefined || scope.awaits(this.leases, target.key);
     if (!isBehind) this.events.requested(target, call.options);
     try {
@@ -229,7 +229,7 @@ export class Acquirer {
     this.lifecycle.onEnded();
   }
 
-  /** Waits for a lock, or for a hold of it that another request of the caller's lock scopes gets during the wait. */
+  /** Waits for a lock, or for a hold of it that another request in the caller's lock scopes gets during the wait. */
   private async waitInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<ScopedLock> {
     const { options, startedAt, nested } = call;
     const arrival = ++this.arrivals;
@@ -249,7 +249,7 @@ export class Acquirer {
       const request = new ScopedRequest(scope, this.leases, target.key);
       const either = eitherOf(options.signal, request.signal);
       let lock: Lock | undefined;
-      // Before any other code runs: the scopes may end, and other requests in them wait for this lock.
+      // Runs before any other code, because the scopes may end, and other requests in them wait for this lock.
       const onGranted = (grant: Grant): void => {
         request.end();
         lock = this.hold(grant, options, scope);
@@ -278,14 +278,14 @@ export class Acquirer {
     if (tooShort !== undefined) throw tooShort;
   }
 
-  /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of its call. */
+  /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of the call. */
   private checkCall(target: Target, { options, nested }: AcquireCall): void {
     throwIfAborted(options.signal);
     this.lifecycle.admit(target.resource, nested, options.background);
   }
 
   /**
-   * Records which locks the caller holds while it requests others, which are in lock order.
+   * Records which locks the caller holds while it requests the targets, which are in lock order.
    *
    * @throws LockOrderError if the program has taken them in the opposite order before, and `lockOrder` is `error`.
    */
@@ -318,7 +318,7 @@ export class Acquirer {
   /** Returns whether only a lock scope keeps an exclusive lock around the caller. */
   private isKeptApart({ isKept, grant, key }: Lock): boolean {
     if (!isKept || grant.mode !== 'exclusive' || isUsedAround(this.leases, key)) return false;
-    // The lock of a handler without `@LockScope` is kept for all of its request.
+    // The lock of a handler without `@LockScope` is kept for the whole request.
     return scopeAround() !== undefined;
   }
 
@@ -334,7 +334,7 @@ export class Acquirer {
     throw new LockReentryError(`${resource} is already held by ${holder}, and \`reentrant\` is false.`, { resource });
   }
 
-  /** Returns a hold of a grant, which the scope and those around it keep. */
+  /** Returns a hold of a grant, which the scope and the scopes around it keep. */
   private hold(grant: Grant, options: AcquireOptions, scope: ScopeHold | undefined): Lock {
     const lock = new Lock(grant, this.leases, options);
     scope?.keep(grant, this.leases, options.onLost);
@@ -356,14 +356,14 @@ function isOver(reply: LastReply, options: AcquireOptions, startedAt: number, no
 
 /** Returns true if single requests cannot change the result for a caller that has no time left. */
 function isFinal(reply: LastReply): boolean {
-  // The store may be unable to acquire several keys at once.
+  // The store may be unable to acquire several keys in one request.
   if (reply.kind === 'failed') return !reply.error.permanent;
   if (reply.kind === 'undelivered') return false;
-  // A free key with a queue has no expiry: only a request for that key alone finds out that its queue is dead.
+  // A free key with a queue has no expiry. Only a request for that key alone can find that its queue is dead.
   return reply.kind !== 'held' || reply.until !== undefined;
 }
 
-/** Returns a nested hold when its caller may use it. The request that was granted the lock may also wait for that. */
+/** Returns a nested hold when its caller may use it. The request that got the lock may also wait for that. */
 function whenReady(lock: Lock): Promise<Lock> {
   const { ready } = lock.grant;
   return ready === undefined ? Promise.resolve(lock) : ready.then(() => lock);

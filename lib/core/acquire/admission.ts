@@ -3,14 +3,14 @@ import type { LockStore } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
 
 /**
- * How many acquire requests for the locks of one server may be outstanding. More would go stale in buffers of this
- * process and of the machine, and delay the renewals and releases behind them.
+ * How many acquire requests for the locks of one server may be outstanding. More would go stale in the buffers of this
+ * process and the machine, and delay the renewals and releases behind them.
  */
 export const MOST_IN_FLIGHT = 1_000;
 
 /** A request that waits to be sent. */
 interface Place {
-  /** Undefined once it has stopped waiting. */
+  /** Undefined once the request has stopped waiting. */
   send: (() => void) | undefined;
 }
 
@@ -25,7 +25,7 @@ export class Lane {
   /** In order. */
   // An array, because finding the first element of a `Set` is O(n) after many removals.
   private places: Place[] = [];
-  /** The first place that was not served. */
+  /** The first place that has not been served. */
   private next = 0;
 
   constructor(private readonly most: number) {}
@@ -42,7 +42,7 @@ export class Lane {
     return true;
   }
 
-  /** Waits until the request may be sent, and calls `send` then. It counts from that moment on. */
+  /** Waits until the request may be sent, and then calls `send`. The request counts from then on. */
   wait(send: () => void): Timer {
     const place: Place = { send };
     this.places.push(place);
@@ -58,7 +58,7 @@ export class Lane {
   /** Called when a request that was sent has its outcome. */
   leave(): void {
     this.inFlight -= 1;
-    // Run outside the async context of the caller whose reply arrived: the next request is not its own.
+    // Runs outside the async context of the caller whose reply arrived, because the next request is not that caller's.
     if (this.length > 0) runOutside(() => this.sendNext());
   }
 
@@ -80,7 +80,7 @@ export class Lane {
 }
 
 /**
- * Limits how many acquire requests are outstanding, for each server. The others wait in this process until an
+ * Limits how many acquire requests are outstanding for each server. The others wait in this process until an
  * outstanding one completes. Renewals and releases do not wait.
  */
 export class Admission {

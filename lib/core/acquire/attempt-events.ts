@@ -26,9 +26,9 @@ export type AttemptOutcome = AcquireReply['status'] | 'queued' | 'handed-off' | 
 export interface AttemptEvent {
   /** The name of the module instance, `default` if it has none. */
   readonly instance: string;
-  /** The resource of the caller that waits first. */
+  /** The resource of the first waiting caller. */
   readonly resource: string;
-  /** The Redis keys of the request: several if several locks are requested at once. */
+  /** The Redis keys of the request, several if it requests several locks together. */
   readonly keys: readonly string[];
   /** The number of the attempt. Repeated requests and the handoff of one attempt share its number. */
   readonly attempt: number;
@@ -49,13 +49,13 @@ export interface AttemptEvent {
 
 /**
  * Publishes an {@link AttemptEvent} for each request for a lock, and for each handoff. Callers in one module instance
- * that want the same key share its requests. A caller that gets the lock from another local caller publishes no event.
+ * that want the same key share the requests. A caller that gets the lock from another local caller publishes no event.
  *
  * @publicApi
  */
 export const attemptChannel: Channel<unknown, unknown> = channel('nestjs-redis-lock:attempt');
 
-/** What an event shows of an attempt. */
+/** What an event shows about an attempt. */
 interface ShownAttempt {
   readonly resource: string;
   readonly keys: readonly string[];
@@ -75,7 +75,7 @@ export function publishAttempt(attempt: ShownAttempt, result: AttemptResult, now
     instance,
     resource,
     keys,
-    // The owner itself is a secret: it is enough to release the lock.
+    // The owner itself is a secret, because it is enough to release the lock.
     attempt: Number(owner.slice(owner.lastIndexOf(':') + 1)),
     outcome: outcomeOf(result),
     elapsedMs: now - sentAt,

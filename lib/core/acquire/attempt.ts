@@ -13,18 +13,18 @@ import { attemptChannel, type AttemptResult, publishAttempt } from './attempt-ev
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
 
-/** The longest of the first `STEADY_RETRIES` pauses. A busy key is requested as often by those that wait for longer. */
+/** The longest of the first `STEADY_RETRIES` pauses. So older waiters request a busy key as often as newer ones. */
 const STEADY_PAUSE_MS = 50;
 const STEADY_RETRIES = 40;
 
 /**
- * The pauses while a client of another library holds the key, in milliseconds. Such a client often has it again after a
- * millisecond. The longer it has held the key, the longer it is likely to continue: a pause is a tenth of that time.
+ * The pauses while a client of another library holds the key, in milliseconds. Such a client often has the key again
+ * after a millisecond. A pause is a tenth of the time that it has held the key, because long holders tend to continue.
  */
 const FIRST_FOREIGN_PAUSE_MS = 6;
 const LONGEST_FOREIGN_PAUSE_MS = 50;
 
-/** Two ends of a lease that differ by more are of two leases, in milliseconds. A reply takes some time. */
+/** Two lease ends that differ by more than this, in milliseconds, belong to two leases. A reply takes some time. */
 const SAME_LEASE_MS = 5;
 
 /** How far instances that wait for the same expiry are spread out. */
@@ -32,9 +32,9 @@ const EXPIRY_SPREAD_MS = 10;
 
 /**
  * How often an attempt in a queue repeats its request, in case a message was lost or the lock was handed off to an
- * instance that is gone or frozen. The first few exclusive ones repeat it sooner, before the lease of a handoff ends.
- * Each of the others repeats it at least every 2 s, because all before it may be frozen. Behind more than
- * {@link MANY_AHEAD} others it pauses longer, in proportion. The scripts keep a queue without requests for 60 s.
+ * instance that is gone or frozen. The first few exclusive attempts repeat it sooner, before the lease of a handoff
+ * ends. Each of the others repeats it at least every 2 s, because all attempts ahead of it may be frozen. Behind more
+ * than {@link MANY_AHEAD} others, it pauses proportionally longer. The scripts keep a queue without requests for 60 s.
  */
 const FIRST_FEW = 8;
 const FIRST_FEW_REPEAT_MS = 1_000;
@@ -42,10 +42,10 @@ const QUEUED_REPEAT_MS = 2_000;
 const MANY_AHEAD = 2_000;
 const LONGEST_REPEAT_MS = 40_000;
 
-/** The same for a store without a queue, which notifies all that wait of a release. */
+/** The same for a store without a queue, which notifies all waiters of a release. */
 const NOTIFIED_REPEAT_MS = 3_000;
 
-/** How much later than the one before it a waiter behind the first few requests a lock whose lease has ended. */
+/** By how much the requests of waiters behind the first few are staggered after the end of a lease, in milliseconds. */
 const EXPIRY_STEP_MS = 2;
 const LONGEST_EXPIRY_STEP_MS = 500;
 
@@ -59,7 +59,7 @@ export interface AttemptListener {
   onFailure(attempt: Attempt, error: LockUnavailableError): void;
   /** Called if the server was silent for `requestTimeoutMs` after the request was sent. The request may still run. */
   onTimeout(attempt: Attempt, error: LockUnavailableError): void;
-  /** Called with the reply to a request that was given up, without a reply if that request failed. */
+  /** Called with the reply to a request that was given up, or without a reply if that request failed. */
   onLateReply(attempt: Attempt, reply?: AcquireReply): void;
 }
 
@@ -70,11 +70,11 @@ interface Requested {
 }
 
 /**
- * Acquires some keys for one owner. Its request may be repeated, but never before the previous one was answered. Each
- * request has one outcome: a reply, a failure or a timeout.
+ * Acquires some keys for one owner. Its request may be repeated, but never before the previous request has its outcome.
+ * Each request has one outcome: a reply, a failure or a timeout.
  */
 export class Attempt {
-  /** When the last request was sent. Leases count from before their request leaves. */
+  /** When the last request was sent. A lease counts from before its request is sent. */
   sentAt = 0;
   /** The lease of the last request. */
   leaseMs = 0;
@@ -82,13 +82,13 @@ export class Attempt {
   queueRequested = false;
   /** Whether the store may keep a queue entry of this owner, or a grant that came too late. */
   needsRelease = false;
-  /** Whether a handoff granted it before its reply, so that the next attempt need not wait for that reply. */
+  /** Whether a handoff granted the attempt before its reply, so that the next attempt need not wait for that reply. */
   grantedBeforeReply = false;
   /**
-   * Whether it received a handoff of unknown age since the last request. Only the store knows if the lock is its own.
+   * Whether a handoff of unknown age arrived since the last request. Only the store knows if this attempt has the lock.
    */
   unverifiedHandoff = false;
-  /** How many times it has backed off. */
+  /** How many times the attempt has backed off. */
   private retries = 0;
   /** When a foreign client was first seen to hold the key, and when its lease ends. */
   private foreignSince = -Infinity;
@@ -112,10 +112,10 @@ export class Attempt {
   }
 
   /**
-   * Sends a request. The listener is called with its outcome, at once if the request cannot be sent.
+   * Sends a request. The listener is called with its outcome, immediately if the request cannot be sent.
    *
    * @param now the current time. Default: it is read.
-   * @returns false if too many requests of this process have no reply: it was not sent. Call {@link waitToSend} then.
+   * @returns false if it was not sent, because too many requests have no reply. Then call {@link waitToSend}.
    */
   send(requested: Requested, queue: boolean, now?: number): boolean {
     try {
@@ -129,15 +129,15 @@ export class Attempt {
     return true;
   }
 
-  /** Calls `send` when a request may be sent, which then calls {@link sendAdmitted}. */
+  /** Calls `send` when a request may be sent. `send` then calls {@link sendAdmitted}. */
   waitToSend(send: () => void): Timer {
     return (this.lane as Lane).wait(send);
   }
 
-  /** Returns the last reply for waiters while the request is not sent, because it waits for others. */
+  /** Returns the last reply for waiters while the request waits for others before it is sent. */
   crowdedOut(): LastReply {
     const why = `this process is too busy, ${MOST_IN_FLIGHT} of its requests wait for replies`;
-    // Each of a crowd has one, and few of them reach a caller.
+    // Each request in a crowd has such an error, and few of the errors reach a caller.
     return this.notDelivered(withoutStack(() => unavailable(this.listener.resource, why, { reason: 'process-busy' })));
   }
 
@@ -159,12 +159,12 @@ export class Attempt {
     return this.sentAt + this.deps.requestTimeoutMs;
   }
 
-  /** Stops expecting a reply. One that still arrives is late. */
+  /** Stops expecting a reply. A reply that still arrives is late. */
   ignoreReply(): void {
     if (this.timer !== undefined) this.abandon();
   }
 
-  /** Fails the request, if there is one: its reply may be lost with the connection. */
+  /** Fails the request, if there is one, because its reply may be lost with the connection. */
   onDisconnected(): void {
     if (!this.isPending) return;
     this.ignoreReply();
@@ -198,7 +198,7 @@ export class Attempt {
 
   /** Returns the last reply for waiters, from a reply that grants nothing. */
   lastReplyOf(reply: Exclude<AcquireReply, Granted>): LastReply {
-    // Nothing was granted, so nothing is known of the lock: the request is repeated.
+    // Nothing was granted, so nothing is known about the lock, and the request is repeated.
     if (reply.status === 'expired')
       return this.notDelivered(this.unavailable(`the request could not be delivered in time${this.stallNote()}`));
     if (reply.status === 'permits-mismatch') return otherPermits(reply);
@@ -236,10 +236,10 @@ export class Attempt {
     return longestMs * jitter(this.deps.clock);
   }
 
-  /** Returns the longest pause while a foreign client holds the key. @param remainingMs what is left of its lease. */
+  /** Returns the longest pause while a foreign client holds the key. @param remainingMs the rest of its lease. */
   private foreignPause(remainingMs: number): number {
     const now = this.deps.clock.now();
-    // A holder does not change the end of its lease, as far as is known. Another one has another.
+    // As far as is known, a holder does not change the end of its lease. So a different end means a different holder.
     if (Math.abs(now + remainingMs - this.foreignUntil) > SAME_LEASE_MS) this.foreignSince = now;
     this.foreignUntil = now + remainingMs;
     return Math.min(LONGEST_FOREIGN_PAUSE_MS, Math.max(FIRST_FOREIGN_PAUSE_MS, (now - this.foreignSince) / 10));
@@ -285,7 +285,7 @@ export class Attempt {
     if (health.isAnySilent) health.onRetry(keys[0]);
     const handoffMs = handoffLeaseAfterExpiry(leaseMs);
     const reply = store.acquire({ keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
-    // Starts after the request: a store that gives up at `expiresAt` by itself has to come first.
+    // Starts after the request, because a store that gives up at `expiresAt` by itself must do so first.
     this.timer = limitRequest(keys[0], () => this.onTimeout(), this.sentAt);
     whenReplied(
       reply,
@@ -350,7 +350,7 @@ export function pauseAfterFailure(clock: Clock): number {
 
 /** Returns the moment from which a handoff's lease counts, or undefined if it is unknown or the lease has expired. */
 export function leaseStartOf({ grantedAt, leaseMs }: Handoff, now: number): number | undefined {
-  // A grant in the future means that the server's clock was set: its age is unknown.
+  // A grant in the future means that the server's clock was set, so the age of the grant is unknown.
   if (grantedAt === undefined || grantedAt > now) return undefined;
   return now < deadlineOf(grantedAt, leaseMs) ? grantedAt : undefined;
 }

@@ -13,16 +13,16 @@ export interface BusyEvent {
   readonly instance: string;
   /**
    * `crowded`: requests wait in this process, because too many are without a reply. Repeated ten times a second.
-   * `stalled`: this process did not read replies, because its event loop stood still. `slow`: a reply took long, and
+   * `stalled`: this process did not read replies, because its event loop was blocked. `slow`: a reply took long, and
    * this process was not the reason.
    */
   readonly kind: 'crowded' | 'stalled' | 'slow';
-  /** How long the event loop stood still, or how long the reply took, in milliseconds. 0 for `crowded`. */
+  /** How long the event loop was blocked, or how long the reply took, in milliseconds. 0 for `crowded`. */
   readonly durationMs: number;
 }
 
 /**
- * Publishes a {@link BusyEvent} when this process, or a slow Redis, delays requests. Redis is not down then.
+ * Publishes a {@link BusyEvent} when this process, or a slow Redis, delays requests. In both cases, Redis is not down.
  *
  * @publicApi
  */

@@ -8,8 +8,8 @@ import type { LimitRequest } from '../time/timeout-pool.js';
 const PROBE_EVERY_MS = 1_000;
 
 /**
- * Finds out that a server is silent while callers wait behind a holder of their own instance. They send no requests
- * that would show it. Each server gets one probe a second, however many callers wait.
+ * Detects a silent server while callers wait behind a holder of their own instance. Such callers send no requests that
+ * would show the silence. Each server gets one probe a second, however many callers wait.
  */
 export class HolderProbe {
   private timer: Timer | undefined;
@@ -24,7 +24,7 @@ export class HolderProbe {
     private readonly requestTimeoutMs: number,
   ) {}
 
-  /** Called when a caller waits behind a holder of this instance. Probes until none does. */
+  /** Called when a caller waits behind a holder of this instance. Probes until no caller does. */
   start(): void {
     this.timer ??= runOutside(() => this.clock.schedule(PROBE_EVERY_MS, () => this.probe(), true));
   }

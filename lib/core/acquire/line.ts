@@ -25,7 +25,7 @@ const HELD = heldUntil(undefined);
 const NO_LOOPS: readonly AcquireLoop[] = [];
 const NOTHING: readonly Ownership[] = [];
 
-/** A refusal because `maxWaiting` callers wait, and when it was. */
+/** A refusal because `maxWaiting` callers wait, and when it happened. */
 interface FullLine {
   readonly resource: string;
   readonly maxWaiting: number | undefined;
@@ -36,27 +36,27 @@ interface FullLine {
 
 /**
  * The callers of one module instance that want one key in one mode, in order of arrival. Its loops ask the store for
- * the key, and its ownerships are what the store has granted. How many of both there are depends on the mode:
+ * the key, and its ownerships are what the store has granted. How many of each there are depends on the mode:
  *
  * - Exclusive: one, which is passed on from caller to caller.
- * - Permits: as many as there are permits, each passed on. One is requested at a time after a request was refused.
- * - Readers: one is requested for all that wait. All of them own it, and later readers join them.
+ * - Permits: as many as there are permits, each passed on. After a refusal, one is requested at a time.
+ * - Readers: one is requested for all waiting readers. They share it, and later readers join them.
  * - In strict order, each reader and each caller with a permit has one of its own.
  */
 export class Line implements LoopUser, OwnershipUser {
   private readonly queue = new WaiterQueue();
   private lastReply: LastReply = NO_REPLY;
   /**
-   * Whether every caller with `waitMs > 0` has a timer for the end of it. A reply changes that only if the store has
-   * failed, or if nothing was known of the lock.
+   * Whether every caller with `waitMs > 0` has a timer for the end of its wait. A reply changes that only if the store
+   * has failed, or if nothing was known about the lock.
    */
   private isTimed = false;
-  // The lists are replaced and never changed, so that what they contain may change while one is walked.
+  // The lists are replaced, never changed in place, so that items may be added or removed during an iteration.
   /** The loops that run, in the order of their places in the store's queue. */
   private asking: readonly AcquireLoop[] = NO_LOOPS;
   /** What this instance owns. */
   private owned: readonly Ownership[] = NOTHING;
-  /** What it may have lost by a release by force, until its own release is sent. */
+  /** What it may have lost through a release by force, until its own release is sent. */
   private closing: readonly Ownership[] = NOTHING;
   /** Loops that have stopped before their last request got a reply. They run first, and wait for that reply. */
   private unanswered: readonly AcquireLoop[] = NO_LOOPS;
@@ -64,7 +64,7 @@ export class Line implements LoopUser, OwnershipUser {
   private joinable: Ownership | undefined = undefined;
   /** Whether a request was refused or failed, so that others may also have permits. */
   private isFull = false;
-  /** The last caller that was refused at once. */
+  /** The last caller that was refused immediately. */
   private lastFull: FullLine | undefined = undefined;
 
   constructor(
@@ -80,7 +80,7 @@ export class Line implements LoopUser, OwnershipUser {
       this.enter(waiter, now);
       this.lookForOwn();
     } catch (error) {
-      // A waiter that stays behind would be granted the lock for nobody.
+      // A waiter left in the queue would be granted the lock for nobody.
       waiter.refuse(error);
       this.refuse(waiter, error);
       this.forgetIfIdle();
@@ -95,7 +95,7 @@ export class Line implements LoopUser, OwnershipUser {
   }
 
   /**
-   * Refuses a caller at once, because `maxWaiting` others wait.
+   * Refuses a caller immediately, because `maxWaiting` others wait.
    *
    * @param waiting how many wait for the key, in all modes that count.
    * @returns a promise that rejects with `LockTimeoutError`, or with `LockUnavailableError` in an outage. The error has
@@ -105,7 +105,7 @@ export class Line implements LoopUser, OwnershipUser {
     const { key, mode, lastFull } = this;
     const { waitMs, maxWaiting } = options;
     const isSame = lastFull?.resource === resource && lastFull.maxWaiting === maxWaiting;
-    // A crowd of callers is refused in the same millisecond, for the same reason. It must not block the event loop.
+    // Many callers may be refused in the same millisecond for the same reason, which must not block the event loop.
     if (isSame && lastFull.waiting === waiting && now - lastFull.at < 1)
       return Promise.reject(withoutStack(() => copyOf(lastFull.error)));
     const call = { resource, key, mode, waitMs, enteredAt: now, now };
@@ -141,7 +141,7 @@ export class Line implements LoopUser, OwnershipUser {
     return this.queue.head !== undefined && this.asking.length === 0 && this.owned.length > 0;
   }
 
-  /** Rejects the waiters that do not run in a hold of this engine: all, or those for whose work nobody waits. */
+  /** Rejects the waiters that do not run in a hold of this engine: all of them, or only background work. */
   refuseOutsiders(onlyBackground: boolean): void {
     for (const waiter of this.queue) {
       if (waiter.nested || (onlyBackground && waiter.options.background !== true)) continue;
@@ -157,7 +157,7 @@ export class Line implements LoopUser, OwnershipUser {
 
   // Events of the store.
 
-  /** Takes a handoff. Returns false if it is of no use here: `Lines` then releases it. */
+  /** Accepts a handoff. Returns false if no loop needs it. `Lines` then releases it. */
   onHandoff(handoff: Handoff): boolean {
     // A duplicate, or one whose lock a reply has granted already.
     if (this.owns(handoff.owner)) return true;
@@ -188,8 +188,8 @@ export class Line implements LoopUser, OwnershipUser {
   }
 
   /**
-   * Rejects the waiters for whom the outage of the key's server has lasted too long. All of them, because no release
-   * of another holder reaches this instance during an outage.
+   * Rejects the waiters for whom the outage of the key's server has lasted too long. Checks all waiters, because no
+   * release of another holder reaches this instance during an outage.
    */
   refuseIfUnavailable(): void {
     const { health, clock } = this.deps;
@@ -231,7 +231,7 @@ export class Line implements LoopUser, OwnershipUser {
     return this.queue.head?.waitUntil ?? Infinity;
   }
 
-  /** Returns true from the grant until the last release is sent: a late reply or message must free nothing. */
+  /** Returns true from the grant until the last release is sent, so that a late reply or message frees nothing. */
   owns(owner: string): boolean {
     const isOf = (ownership: Ownership): boolean => ownership.owner === owner;
     return this.owned.some(isOf) || this.closing.some(isOf);
@@ -240,7 +240,7 @@ export class Line implements LoopUser, OwnershipUser {
   onGranted(loop: AcquireLoop, given: StoreGrant, now: number): void {
     this.leave(loop);
     const ownership = new Ownership(this.key, this.mode, given, now, this.deps, this);
-    // Before the caller knows of it.
+    // Before the caller learns of the grant.
     this.owned = withItem(this.owned, ownership);
     this.lastReply = HELD;
     this.admitFirst(ownership, now);
@@ -260,7 +260,7 @@ export class Line implements LoopUser, OwnershipUser {
     // What the store said before is still the best that is known.
     if (reply.kind === 'undelivered' && before.kind === 'held') return this.reviewAll();
     this.lastReply = 'since' in reply && before.kind === reply.kind ? { ...reply, since: before.since } : reply;
-    // A reply that nobody else has the lock does not count.
+    // A reply that says that nobody else has the lock does not count.
     const counts = reply.kind === 'held' ? reply.notYet === undefined : reply.kind !== 'undelivered';
     if (counts) this.countReply(limit);
     this.reviewAll();
@@ -297,7 +297,7 @@ export class Line implements LoopUser, OwnershipUser {
     this.forgetIfIdle();
   }
 
-  /** Acquires the key again for those that wait. */
+  /** Acquires the key again for the remaining waiters. */
   private end(ownership: Ownership, now: number): void {
     if (this.joinable === ownership) this.joinable = undefined;
     this.owned = without(this.owned, ownership);
@@ -311,7 +311,7 @@ export class Line implements LoopUser, OwnershipUser {
     return this.mode !== 'exclusive' && this.deps.passing.maxLocalPasses === 0;
   }
 
-  /** How many loops should run for those that wait. */
+  /** How many loops should run for the waiters. */
   private get wanted(): number {
     const { mode, owned } = this;
     const { length } = this.queue;
@@ -335,7 +335,7 @@ export class Line implements LoopUser, OwnershipUser {
     else this.refuseIfUnavailable();
     this.review(waiter, now);
     if (running === 0 || willWait || !this.queue.willWait) return;
-    // Those that are not in the store's queue join it.
+    // Loops that are not in the store's queue join it.
     for (const loop of this.asking) loop.onWaiterAdded();
   }
 
@@ -378,7 +378,7 @@ export class Line implements LoopUser, OwnershipUser {
         this.leave(last);
       }
     }
-    // Those that do not wait may have waited for the reply to a request that was given up.
+    // Callers without `waitMs` may have waited for the reply to a request that was given up.
     if (this.asking.length < length) this.reviewAll();
     this.forgetIfIdle();
   }
@@ -396,7 +396,7 @@ export class Line implements LoopUser, OwnershipUser {
     this.isTimed = false;
   }
 
-  /** Counts a reply that has granted nothing. Rejects those with at least `limit` such replies. */
+  /** Counts a reply that has granted nothing. Rejects the waiters with at least `limit` such replies. */
   private countReply(limit: number): void {
     const { retry } = this.deps.store.capabilities;
     if (limit === Infinity && retry?.limit === undefined) return;
@@ -410,13 +410,13 @@ export class Line implements LoopUser, OwnershipUser {
   private reviewAll(): void {
     if (this.queue.head === undefined) return;
     const { kind } = this.lastReply;
-    // Those that wait have their timers. Those that do not wait stop no sooner than at a reply that is on its way.
+    // Waiters with a `waitMs` have their timers. The others stop no sooner than at a reply that is on its way.
     if (this.isTimed && kind !== 'failed' && (this.queue.allWillWait || this.replyDueAt === Infinity)) return;
     this.isTimed = kind !== 'none' && kind !== 'failed';
     for (const waiter of this.queue) this.review(waiter);
   }
 
-  /** Rejects a waiter that has waited long enough, or reviews it again when it will have. */
+  /** Rejects a waiter that has waited long enough, or schedules its next review. */
   private review(waiter: Waiter, now = this.deps.clock.now()): void {
     if (!this.queue.has(waiter)) return;
     const at = this.givesUpAt(waiter, now);
@@ -424,7 +424,7 @@ export class Line implements LoopUser, OwnershipUser {
     else waiter.wakeAt(at, now, () => this.review(waiter));
   }
 
-  /** No caller stops waiting before: Infinity while a request is on its way, 0 if none is. */
+  /** No caller stops waiting before this time: Infinity while a request is on its way, 0 if none is. */
   private get replyDueAt(): number {
     let dueAt = 0;
     for (let i = this.asking.length - 1; i >= 0 && dueAt !== Infinity; i -= 1)
@@ -437,16 +437,16 @@ export class Line implements LoopUser, OwnershipUser {
     const { lastReply, replyDueAt } = this;
     const { unavailableAfterMs = Infinity, waitMs } = options;
     if (lastReply.kind === 'none') {
-      // Until the first reply, the lock is neither held by others nor unavailable.
+      // Until the first reply, the lock counts as neither held by others nor unavailable.
       const isLimited = unavailableAfterMs !== Infinity && replyDueAt !== 0;
       return Math.max(isLimited ? enteredAt + unavailableAfterMs : waitUntil, replyDueAt);
     }
     const storeLimitMs = storeLimitOf(lastReply, options);
-    // How long it waits for the store does not depend on `waitMs`.
+    // How long a caller waits for the store does not depend on `waitMs`.
     if (lastReply.kind === 'failed' && storeLimitMs !== Infinity) {
       const failsSince = Math.min(lastReply.since, now - this.deps.health.refusesForMs(this.key));
       const limit = failsSince + storeLimitMs;
-      // The outage may be over by the next reply, which decides. One that is overdue decides nothing.
+      // The outage may be over by the next reply, which decides. An overdue reply decides nothing.
       return replyDueAt !== 0 || limit <= now ? Math.max(limit, replyDueAt) : Infinity;
     }
     if (waitMs > 0) return waitUntil;
@@ -454,10 +454,10 @@ export class Line implements LoopUser, OwnershipUser {
     return Math.max(replyDueAt, this.notYetUntil(options, enteredAt));
   }
 
-  /** Returns until when a caller without `waitMs` waits, because nobody else seems to have the lock: see `NotYet`. */
+  /** Returns until when a caller without `waitMs` waits, because nobody else seems to have the lock. See `NotYet`. */
   private notYetUntil(options: WaitOptions, enteredAt: number): number {
     const { lastReply, deps } = this;
-    // The event loop may have stood still before the request came too late.
+    // The event loop may have been blocked before the request, which then came too late.
     if (lastReply.kind === 'undelivered')
       return Math.max(enteredAt, lastReply.since) + notYetLimitOf(0, options, deps.requestTimeoutMs);
     if (lastReply.kind !== 'held' || lastReply.notYet === undefined) return 0;
@@ -466,7 +466,7 @@ export class Line implements LoopUser, OwnershipUser {
 
   private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
     const { key, mode } = this;
-    // The waiter itself leaves.
+    // The waiter itself leaves, so it does not count.
     const line = { waitingHere: this.queue.length - 1 };
     return acquireError(this.whyNot, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now(), line });
   }
@@ -475,7 +475,7 @@ export class Line implements LoopUser, OwnershipUser {
   private get whyNot(): LastReply {
     const { owned, asking, mode, lastReply } = this;
     const [first] = owned;
-    // While others come first, the lock is theirs.
+    // While other instances come first, the lock counts as theirs.
     if (lastReply.kind === 'none' && asking.some(({ isPausing }) => isPausing)) return HELD;
     if (first === undefined || asking.length > 0) return lastReply;
     const { owner, deadline, since, servedAt, isResting } = first;
@@ -489,14 +489,14 @@ export class Line implements LoopUser, OwnershipUser {
     const { whyNot, key, deps } = this;
     if (whyNot.kind !== 'none' && whyNot.kind !== 'undelivered') return whyNot;
     const cause = deps.health.outageOf(key);
-    // Those that wait keep it out, whatever the first reply says.
+    // The waiting callers keep this caller out, whatever the first reply says.
     return cause === undefined
       ? HELD
       : failedBecause(unavailable(resource, 'the store has sent no reply yet', { cause }), deps.clock.now());
   }
 }
 
-/** Returns another error with the same fields. Each caller has its own. */
+/** Returns another error with the same fields, because each caller gets its own error. */
 function copyOf(error: LockTimeoutError): LockTimeoutError {
   return new LockTimeoutError(error.message, error);
 }

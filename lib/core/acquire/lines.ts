@@ -21,7 +21,7 @@ type LinesListener = Pick<StoreListener, 'onHandoff' | 'onReleased' | 'onSubscri
 export class Lines implements LinesListener, OwnershipUser {
   /** By mode and key. */
   private readonly byMode = new Map<LockMode, Map<string, Line>>();
-  /** What was acquired together with others. No caller waits there. */
+  /** Ownerships of locks that were acquired together. No line waits for them. */
   private readonly bare = new Set<Ownership>();
   private readonly multiAcquires = new Set<MultiAcquire>();
 
@@ -35,7 +35,7 @@ export class Lines implements LinesListener, OwnershipUser {
 
   /**
    * Waits for the lock. Rejects with `LockTimeoutError`, `LockUnavailableError`, or the signal's reason. Refuses a
-   * caller beyond `maxWaiting` at once, see {@link Line.refuseAtOnce}.
+   * caller beyond `maxWaiting` immediately, see {@link Line.refuseAtOnce}.
    *
    * @param enteredAt when the caller began to wait: earlier than `now` if it has waited for other locks.
    */
@@ -52,12 +52,12 @@ export class Lines implements LinesListener, OwnershipUser {
     return waiter.result;
   }
 
-  /** Returns true if a caller here holds one of the keys exclusively, or waits for that. */
+  /** Returns true if a caller here holds one of the keys exclusively, or waits to. */
   hasExclusive(targets: readonly Target[]): boolean {
     return targets.some(({ key }) => this.find(key, 'exclusive') !== undefined);
   }
 
-  /** Acquires all of them in one request, without waiting for other holders. See {@link MultiAcquire.send}. */
+  /** Acquires all targets in one request, without waiting for other holders. See {@link MultiAcquire.send}. */
   async acquireTogether(
     targets: readonly Target[],
     options: WaitOptions,
@@ -84,7 +84,7 @@ export class Lines implements LinesListener, OwnershipUser {
     }
   }
 
-  /** The next caller must not count on a lock that somebody may have released by force. */
+  /** The next caller must not rely on a lock that somebody may have released by force. */
   onForceReleased(key: string): void {
     for (const line of this.at(key)) line.onForceReleased();
   }
@@ -93,7 +93,7 @@ export class Lines implements LinesListener, OwnershipUser {
     const { owner, leaseMs, mode } = handoff;
     const [key] = handoff.keys;
     if (this.find(key, mode)?.onHandoff(handoff)) return;
-    // No caller here waits for it: the next owner in the store's queue must get it.
+    // No caller here waits for it, so the next owner in the store's queue must get it.
     this.deps.releaser.releaseBehind({ resource: key, key, owner, mode, leaseMs, closedUntil: 0 });
   }
 
@@ -116,7 +116,7 @@ export class Lines implements LinesListener, OwnershipUser {
     for (const request of this.multiAcquires) request.refuseIfUnavailable();
   }
 
-  /** Rejects the callers that do not run in a hold of this engine: all, or those for whose work nobody waits. */
+  /** Rejects the callers that do not run in a hold of this engine: all of them, or only background work. */
   refuseOutsiders(onlyBackground: boolean): void {
     for (const line of this.all()) line.refuseOutsiders(onlyBackground);
     for (const request of this.multiAcquires) {
@@ -163,7 +163,7 @@ export class Lines implements LinesListener, OwnershipUser {
     return this.at(key).reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** See {@link OwnershipUser}: nobody else waits here. @internal */
+  /** See {@link OwnershipUser}. Nobody else waits here. @internal */
   passOn(): boolean {
     return false;
   }
@@ -199,7 +199,7 @@ export class Lines implements LinesListener, OwnershipUser {
     if (outage !== undefined) throw outageError(resource, outage, clock.now() - enteredAt);
   }
 
-  /** Returns how many callers of the key count for `maxWaiting`, as seen by a caller that comes to this line. */
+  /** Returns how many callers of the key count toward `maxWaiting` for a caller that joins this line. */
   private waitingBeside(line: Line): number {
     if (line.isServedTogether || this.byMode.size === 1) return line.length;
     return this.at(line.key).reduce((sum, each) => (each.isServedTogether ? sum : sum + each.length), 0);
@@ -220,7 +220,7 @@ export class Lines implements LinesListener, OwnershipUser {
   private readonly forget = (line: Line): void => {
     const { key, mode } = line;
     const lines = this.byMode.get(mode);
-    // A subscriber of an event may have acquired the key again since the line ended.
+    // A subscriber to an event may have acquired the key again since the line ended.
     if (lines?.get(key) !== line) return;
     lines.delete(key);
     // Each number of permits is a mode of its own. The map of the exclusive mode stays, because most calls use it.

@@ -2,9 +2,9 @@ import { hashTag } from '../keys/resource-key.js';
 import type { Target } from './acquire-options.js';
 
 /**
- * Returns each key once, in the order in which every process acquires several keys. Since a caller that waits for a key
- * holds only keys before it, callers cannot deadlock (resource ordering: Havender, "Avoiding deadlock in multitasking
- * systems", 1968). A group is the keys of one request: up to `maxKeys` under one hash tag.
+ * Returns each key once, in the order in which every process acquires several keys. Because a caller that waits for a
+ * key holds only keys before it, callers cannot deadlock (resource ordering: Havender, "Avoiding deadlock in
+ * multitasking systems", 1968). A group has the keys of one request: up to `maxKeys` under one hash tag.
  */
 export function inLockOrder(targets: readonly Target[], maxKeys: number): readonly (readonly Target[])[] {
   const byKey = new Map<string, { readonly target: Target; readonly tag: string }>();

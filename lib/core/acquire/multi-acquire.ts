@@ -14,7 +14,7 @@ import {
 } from './acquire-options.js';
 import { Attempt, type AttemptListener } from './attempt.js';
 
-/** Why several locks could not be acquired at once, and the first of them that could not. */
+/** Why several locks could not be acquired together, and the first lock that could not. */
 export interface Obstacle {
   readonly target: Target;
   readonly reply: LastReply;
@@ -22,7 +22,7 @@ export interface Obstacle {
 
 /**
  * One request for several keys under one hash tag, which grants all of them or none. It is sent once and does not wait
- * for other holders. If it is given up it may still run. So releases follow it, and follow a late reply.
+ * for other holders. If it is given up, it may still run. So releases follow the request and any late reply.
  */
 export class MultiAcquire implements AttemptListener {
   private readonly attempt: Attempt;
@@ -31,7 +31,7 @@ export class MultiAcquire implements AttemptListener {
 
   /**
    * @param caller `nested`: whether it runs in a hold of this engine. `enteredAt`: the local moment of its call.
-   * @param adopt makes the grants of what the store has granted.
+   * @param adopt makes grants from what the store has granted.
    */
   constructor(
     private readonly targets: readonly Target[],
@@ -49,7 +49,7 @@ export class MultiAcquire implements AttemptListener {
     return this.targets[0].key;
   }
 
-  /** Whether nobody waits for the work of its caller. */
+  /** True for background work. */
   get isBackground(): boolean {
     return this.options.background === true;
   }
@@ -60,8 +60,8 @@ export class MultiAcquire implements AttemptListener {
   }
 
   /**
-   * Sends the request. Returns the grants or the obstacle. Rejects with the signal's reason, and as {@link refuse}
-   * says.
+   * Sends the request. Returns the grants or the obstacle. Rejects with the signal's reason, or with the reason passed
+   * to {@link refuse}.
    */
   async send(): Promise<readonly Grant[] | Obstacle> {
     const outcome = new Promise<readonly Grant[] | Obstacle>((resolve, reject) => {
@@ -71,7 +71,7 @@ export class MultiAcquire implements AttemptListener {
     const subscription = onAbort(this.options.signal, (reason) => this.refuse(reason));
     try {
       const isSent = this.attempt.send({ leaseMs: leaseOf(this.options), tokens: 1 }, false);
-      // The caller continues to request one after the other, each of which waits for its turn.
+      // The caller then requests the locks one after the other, and each request waits for its turn.
       if (!isSent) this.resolve({ target: this.targets[0], reply: this.attempt.crowdedOut() });
       return await outcome;
     } finally {
@@ -94,7 +94,7 @@ export class MultiAcquire implements AttemptListener {
     this.reject(reason);
   }
 
-  /** Gives up the request: its reply may be lost with the connection. */
+  /** Gives up the request, because its reply may be lost with the connection. */
   onDisconnected(): void {
     this.attempt.onDisconnected();
   }
@@ -118,7 +118,7 @@ export class MultiAcquire implements AttemptListener {
     this.onFailure(attempt, error);
   }
 
-  /** Gives up the request if it is still on its way and the outage is known to its caller. */
+  /** Gives up the request if it is still on its way and its caller no longer waits for the end of an outage. */
   refuseIfUnavailable(): void {
     const { options, resource, caller } = this;
     const outage = outageFor(this.deps.health, this.key, options);
@@ -126,7 +126,7 @@ export class MultiAcquire implements AttemptListener {
   }
 
   onLateReply(attempt: Attempt, reply?: AcquireReply): void {
-    // The releases that followed the request may have run before it.
+    // The releases that followed the request may have run before the request.
     if (reply?.status === 'granted') attempt.releaseBehind();
   }
 

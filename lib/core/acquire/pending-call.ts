@@ -1,7 +1,7 @@
 import { type AbortSubscription, onAbort, throwIfAborted } from '../context/abort-signals.js';
 import type { Clock, Timer } from '../time/clock.js';
 
-/** A caller that waits: its promise, its timer and its signal. The end of the waiting stops both. */
+/** The promise, the timer and the signal of a waiting caller. The end of the wait stops the use of the last two. */
 export class PendingCall<Result> {
   readonly result: Promise<Result>;
   private resolveResult!: (result: Result | Promise<Result>) => void;
@@ -18,21 +18,21 @@ export class PendingCall<Result> {
   }
 
   /**
-   * Calls `leave` with the reason when the caller's signal aborts. The signal's own code runs here, so call it before
+   * Calls `leave` with the reason when the caller's signal aborts. The signal's own code runs here, so call this before
    * others know the caller.
    *
-   * @throws the reason if the signal has aborted, and a LockConfigError if it refuses its listener.
+   * @throws the reason if the signal has aborted, and a LockConfigError if the signal refuses its listener.
    */
   listen(signal: AbortSignal | undefined, leave: (reason: unknown) => void): void {
     this.subscription = onAbort(signal, leave);
-    // A subscriber of an event may have aborted it since the call.
+    // A subscriber to an event may have aborted the signal since the call.
     throwIfAborted(signal);
   }
 
   /**
-   * Calls `onTimer` at a moment, or at an earlier one that was set before.
+   * Calls `onTimer` at a time, or at an earlier time that is already set.
    *
-   * @param now the current time. Infinity as a moment sets no timer.
+   * @param now the current time. If `at` is Infinity, no timer is set.
    */
   wakeAt(at: number, now: number, onTimer: () => void): void {
     if (at >= this.wakesAt) return;
@@ -44,13 +44,13 @@ export class PendingCall<Result> {
     });
   }
 
-  /** Ends the waiting with an error. */
+  /** Ends the wait with an error. */
   refuse(reason: unknown): void {
     this.rejectResult(reason);
     this.end();
   }
 
-  /** Ends the waiting. */
+  /** Ends the wait. */
   protected resolve(result: Result | Promise<Result>): void {
     this.resolveResult(result);
     this.end();

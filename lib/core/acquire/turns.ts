@@ -3,9 +3,9 @@ import type { LockMode, LockStore } from '../store/lock-store.js';
 import type { Clock } from '../time/clock.js';
 
 /**
- * How long a turn lasts, and the yield after it, in milliseconds. The yield is longer than the pause of an instance
- * that polls, which gets the key then. Its turn is as long as the yield, so that this instance is refused and notices
- * the other one.
+ * How long a turn and the yield after it last, in milliseconds. The yield is longer than the pause of a polling
+ * instance, which then gets the key. That instance's turn is as long as the yield, so this instance is refused and
+ * notices the other.
  */
 const TURN_MS = 60;
 
@@ -19,8 +19,8 @@ const PERIOD_MS = 1_500;
 
 /**
  * How long a notified instance waits before it requests the key, in milliseconds: `TURN_SPREAD_MS` if its last turn was
- * one turn ago, half of that if two, and so on, but not more than `LONGEST_SPREAD_MS`. So the one whose last turn is
- * the oldest is first. Timers have whole milliseconds, which is enough for five instances.
+ * one turn ago, half of that if two, and so on, but at most `LONGEST_SPREAD_MS`. So the instance whose last turn is the
+ * oldest comes first. Timers have whole milliseconds, which is enough for five instances.
  */
 const TURN_SPREAD_MS = 20;
 const LONGEST_SPREAD_MS = 8;
@@ -33,17 +33,17 @@ const MOST_KEYS = 10_000;
 
 /** What an instance knows about a key, in local time. */
 interface KeyRecord {
-  /** When it will have left the key free for as long as it has held it. */
+  /** When the instance will have left the key free for as long as it held the key. */
   evenAt: number;
-  /** Until when it shares the key with others, because they were seen. */
+  /** Until when the instance shares the key with others, because it has seen them. */
   sharedUntil: number;
-  /** When its last yield began. */
+  /** When the instance's last yield began. */
   yieldedAt: number;
 }
 
 /**
- * Returns the turns of a key. Undefined if the store's queue keeps the order, and for callers that share the lock:
- * they have no order.
+ * Returns the turns of a key. Undefined if the store's queue keeps the order, and for callers that share the lock,
+ * which have no order.
  */
 export function turnsOf(
   { turns, store }: { readonly turns?: Turns; readonly store: Pick<LockStore, 'capabilities'> },
@@ -56,9 +56,9 @@ export function turnsOf(
 
 /**
  * Shares keys among instances and foreign clients if the store has no queue. An instance that releases a key and wants
- * it again would be first every time, because the others are still waiting to repeat their request. So after each turn
- * it yields, if others were seen to have the key in the last period. An instance that has seen nobody yields once in a
- * period, because others that wait are not seen before they have the key.
+ * it again would be first every time, because the others are still waiting to repeat their request. So it yields after
+ * each turn if it has seen others have the key in the last period. An instance that has seen nobody yields once per
+ * period, because it cannot see waiting instances before they have the key.
  */
 export class Turns {
   private readonly records = new Map<string, KeyRecord>();
@@ -86,13 +86,13 @@ export class Turns {
     return record !== undefined && this.clock.now() < record.sharedUntil;
   }
 
-  /** Called if others have the key. It counts as shared for `forMs` milliseconds. */
+  /** Called if others have the key. The key counts as shared for `forMs` milliseconds. */
   onOthers(key: string, forMs = PERIOD_MS): void {
     const record = this.records.get(key) ?? this.add(key);
     record.sharedUntil = Math.max(record.sharedUntil, this.clock.now() + forMs);
   }
 
-  /** Called when this instance releases the key. @param isAwaited whether more of its callers want it. */
+  /** Called when this instance releases the key. @param isAwaited whether more of its callers want the key. */
   onReleased(key: string, heldMs: number, isAwaited: boolean): void {
     const record = this.records.get(key) ?? (isAwaited ? this.add(key) : undefined);
     if (record === undefined) return;

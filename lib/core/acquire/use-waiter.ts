@@ -31,7 +31,7 @@ export class UseWaiter extends PendingCall<Lock | undefined> implements GrantWai
   /**
    * Waits for a nested hold.
    *
-   * @returns undefined if the caller must look for the lock again: it was lost, or a scope that kept it has ended.
+   * @returns undefined if the caller must look for the lock again, because it was lost or its scope has ended.
    * @throws LockTimeoutError if `waitMs` has elapsed, or the signal's reason if it aborts.
    */
   wait(): Promise<Lock | undefined> {

@@ -6,14 +6,14 @@ export interface OptionRule {
   /** Completes "expected …" in the error. */
   readonly allowed: string;
   readonly fits: (value: unknown) => boolean;
-  /** The rules of the options in it, if the value is an object. */
+  /** The rules of the options in the value, if it is an object. */
   readonly fields?: OptionRules<object> | undefined;
 }
 
 /** One rule for each option. An option without a rule is unknown. */
 export type OptionRules<T> = { readonly [K in keyof T]-?: OptionRule };
 
-/** Options without those that are undefined, which count as not given. */
+/** Options without the undefined ones, which count as not given. */
 export type GivenOptions<T> = { [K in keyof T]: Exclude<T[K], undefined> };
 
 /** Allows the listed values. */
@@ -61,13 +61,13 @@ export function isNodeRedis(value: unknown): boolean {
 }
 
 /**
- * Returns the given options without those that are undefined. Options that are objects with their own rules also lose
- * theirs.
+ * Returns the given options without those that are undefined. Options that are objects with rules of their own also
+ * lose their undefined fields.
  *
  * @param place names the options in the error: a function, a decorator's method, or "the options of a lock".
- * @param path stands before the names in the error, such as `http.` for what is in `http`.
+ * @param path stands before the names in the error, such as `http.` for the options in `http`.
  * @throws LockConfigError that names the place, the option, what was given and what is allowed. For an unknown option,
- * the known ones.
+ * the error lists the known ones.
  */
 export function checkOptions<T extends object>(
   place: string,
@@ -120,11 +120,11 @@ export function copyOptions<T extends object>(place: string, given: T): T {
   return Object.fromEntries(entries) as T;
 }
 
-/** Returns whether a value can be options: a plain object, not an array, a Map, a Date and the like. Never throws. */
+/** Returns whether a value can be options: a plain object, not an array, a Map, a Date or the like. Never throws. */
 export function isOptionsObject(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   try {
-    // Also true for instances of a user's class and for objects of another realm.
+    // Also true for instances of a user's class and for objects from another realm.
     return Object.prototype.toString.call(value) === '[object Object]';
   } catch {
     return false;

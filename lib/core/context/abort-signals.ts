@@ -1,6 +1,6 @@
 import { LockConfigError, messageOf } from '../errors.js';
 
-/** Completes "expected …". Classes differ between realms and polyfills, so signals are known by their shape. */
+/** Completes "expected …". Classes differ between realms and polyfills, so signals are recognized by their shape. */
 export const ABORT_SIGNAL_SHAPE =
   'an AbortSignal: an object with a boolean `aborted`, addEventListener() and removeEventListener()';
 
@@ -14,7 +14,7 @@ export interface AbortSubscription {
 
 const NONE: AbortSubscription = Object.freeze({ stop: () => undefined });
 
-// One listener for each signal, however many callers wait: Node warns of a leak from 11 listeners on.
+// One listener for each signal, however many callers wait, because Node warns of a leak from 11 listeners on.
 const listeners = new WeakMap<AbortSignal, SignalListener>();
 
 /** Returns whether a value has the shape of an AbortSignal. */
@@ -47,8 +47,8 @@ export interface FollowingSignal extends AbortSubscription {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Returns a signal that aborts with the first of both, or the only one that is given. */
-// Not `AbortSignal.any`, which takes signals of its own realm only.
+/** Returns a signal that aborts with the first of the two, or the only one that is given. */
+// Not `AbortSignal.any`, which takes only signals from its own realm.
 export function eitherOf(one: AbortSignal | undefined, other: AbortSignal | undefined): FollowingSignal {
   if (one === undefined || other === undefined) return { signal: one ?? other, ...NONE };
   const either = new AbortController();

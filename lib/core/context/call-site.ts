@@ -47,7 +47,7 @@ function toFrame(line: string): CallSite | undefined {
   return { name, file, line: Number(at), column: Number(column) };
 }
 
-/** Returns whether a place is in the program, and neither in a package, nor in this library or in Node. */
+/** Returns whether a place is in the program, and not in a package, this library or Node. */
 function isOfProgram({ file }: Pick<CallSite, 'file'>): boolean {
   if (/[\\/]node_modules[\\/]|^node:/.test(file)) return false;
   return OWN_PLACE === undefined || !withoutScheme(file).startsWith(OWN_PLACE);
@@ -58,7 +58,7 @@ function withoutScheme(file: string): string {
 }
 
 /**
- * Returns the innermost place of the program that has called the present function. Undefined if it is unknown, such as
+ * Returns the innermost place in the program that called the current function. Undefined if it is unknown, for example
  * in a bundle of the program and this library without source maps. Never throws.
  */
 export function callerInProgram(): CallSite | undefined {
@@ -72,23 +72,23 @@ export function callerInProgram(): CallSite | undefined {
 export function callerOf(callee: Callee): CallSite | undefined {
   const [raw] = rawFrames(1, callee);
   const file = raw?.getFileName();
-  // Most callers are in packages. Source maps are read for the others only.
+  // Most callers are in packages. Source maps are read only for the others.
   if (typeof file !== 'string' || !isOfProgram({ file })) return undefined;
   const [frame] = framesOf(stackText(1, callee));
   return frame && isOfProgram(frame) ? { ...frame, name: nameOf(raw) } : undefined;
 }
 
 /**
- * Returns the places that called `callee`, the innermost first, in one line. Without source maps, which make it
- * slow. Undefined if they are unknown. Never throws.
+ * Returns the places that called `callee`, the innermost first, in one line. Does not use source maps, which are slow.
+ * Undefined if they are unknown. Never throws.
  *
- * @param most how many places are of interest.
+ * @param most the maximum number of places.
  */
 export function callersOf(callee: Callee, most: number): string | undefined {
   try {
     return rawFrames(most, callee).map(String).join(', from ') || undefined;
   } catch {
-    // The source of a frame that throws.
+    // The source of a frame may throw.
     return undefined;
   }
 }
@@ -113,7 +113,7 @@ function rawFrames(most: number, callee: Callee): readonly NodeJS.CallSite[] {
   }
 }
 
-/** Returns the present stack as text, or what is below `callee`. Empty if the program formats or freezes stacks. */
+/** Returns the current stack as text, or the part below `callee`. Empty if the program formats or freezes stacks. */
 function stackText(most: number, callee?: Callee): string {
   const stack = capture(most, callee);
   return typeof stack === 'string' ? stack : '';
@@ -127,7 +127,7 @@ function capture(most: number, callee: Callee | undefined): unknown {
     Error.captureStackTrace(holder, callee);
     return holder.stack;
   } catch {
-    // The program's own format of stacks.
+    // The program's own stack format may throw.
     return undefined;
   } finally {
     Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);

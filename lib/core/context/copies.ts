@@ -11,7 +11,7 @@ export interface Copy {
   service?: WeakRef<object>;
 }
 
-/** What the copies of all versions in one realm know of each other. Later versions may only add to it. */
+/** What the copies of all versions in one realm know about each other. Later versions may only add to it. */
 interface Registry {
   readonly copies: Set<Copy>;
   /** What the copies of one version share, by version. Its shape may change with each version. */
@@ -24,7 +24,7 @@ const REGISTRY = Symbol.for('nestjs-redis-lock:registry');
 
 const registry = findRegistry();
 
-// From a stack, because the two module systems have no common name for it.
+// Read from a stack, because the two module systems have no common name for the folder.
 const ownFolder = OWN_FILE?.replace(/([\\/]chunks)?[\\/][^\\/]+$/, '') ?? 'an unknown folder';
 
 /** This copy. */
@@ -35,14 +35,14 @@ function findRegistry(): Registry {
   const found = Reflect.get(globalThis, REGISTRY) as Registry | undefined;
   if (found !== undefined) return found;
   const created: Registry = { copies: new Set(), state: new Map(), applications: new WeakMap() };
-  // Does nothing to a frozen global object. This copy is alone then.
+  // Does nothing to a frozen global object. This copy is then alone.
   Reflect.defineProperty(globalThis, REGISTRY, { value: created });
   return created;
 }
 
 /**
  * Returns a value that all copies of this version share: the one that the first of them created. Copies of other
- * versions have a value of their own, because nothing is known of what they expect.
+ * versions have a value of their own, because it is unknown what they expect.
  */
 export function shared<T>(name: string, create: () => T): T {
   let state = registry.state.get(VERSION);
@@ -53,7 +53,7 @@ export function shared<T>(name: string, create: () => T): T {
 
 type AnyClass = abstract new (...args: never[]) => object;
 
-/** Lets `instanceof` recognize the instances of a class of all copies of this version. */
+/** Lets `instanceof` recognize instances of a class from all copies of this version. */
 export function sharedClass(name: string) {
   const brand = Symbol.for(`nestjs-redis-lock:${VERSION}:${name}`);
   return (target: AnyClass): void => {
@@ -68,7 +68,7 @@ export function sharedClass(name: string) {
   };
 }
 
-/** Lets other copies find the class `LockService` of this one. */
+/** Lets other copies find this copy's class `LockService`. */
 export function offerService(service: object): void {
   THIS_COPY.service = new WeakRef(service);
 }
@@ -79,7 +79,7 @@ export function otherServices(): readonly (readonly [service: object, copy: Copy
   for (const copy of registry.copies) {
     if (copy === THIS_COPY || copy.service === undefined) continue;
     const service = copy.service.deref();
-    // A reload in development has replaced it.
+    // A reload in development has replaced the copy.
     if (service === undefined) registry.copies.delete(copy);
     else found.push([service, copy]);
   }
@@ -91,7 +91,8 @@ export function otherServices(): readonly (readonly [service: object, copy: Copy
  *
  * @param application the container of its modules.
  * @param name the name of the module instance.
- * @throws LockConfigError if it has imported the module of another version, or that of another copy with the same name.
+ * @throws LockConfigError if the application has imported the module of another version, or another copy's by the same
+ * name.
  */
 export function joinApplication(application: object, name: string): void {
   const joined = registry.applications.get(application) ?? new Map<string, Copy>();

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { LockMode } from '../store/lock-mode.js';
 
 /**
- * A call for one lock, as events, traces and `LockService.local()` show it. A call for several locks counts as one for
- * each.
+ * A call for one lock, as events, traces and `LockService.local()` show it. A call for several locks counts as one call
+ * for each lock.
  *
  * @publicApi
  */
@@ -12,15 +12,15 @@ export interface LockCall {
   readonly id: string;
   /** The resource that the caller named, `goods:300`. */
   readonly resource: string;
-  /** The resource up to its first colon. The template of the `@Locked` method, if it begins with a placeholder. */
+  /** The resource up to its first colon. For a `@Locked` template that begins with a placeholder, the template. */
   readonly family: string;
   /** The Redis key of the resource, `{lock_goods}:300`. */
   readonly key: string;
-  /** `shared` also for a lock with permits. */
+  /** Also `shared` for a lock with permits. */
   readonly mode: 'exclusive' | 'shared';
   /** The maximum number of holders. Undefined for a lock without permits. */
   readonly permits: number | undefined;
-  /** The `@Locked` or `@WhileLeader` method, `GoodsController.buy`. Undefined for a call of the service. */
+  /** The `@Locked` or `@WhileLeader` method, `GoodsController.buy`. Undefined for a call of `LockService`. */
   readonly method: string | undefined;
   /** The `label` of the call: up to 128 printable characters. */
   readonly label: string | undefined;
@@ -31,7 +31,7 @@ export interface CallDetails {
   readonly mode: LockMode;
   /** The caller's name for the call, of any length. */
   readonly label?: string | undefined;
-  /** The `@Locked` method, `GoodsController.buy`. Undefined for a call of the service. */
+  /** The `@Locked` method, `GoodsController.buy`. Undefined for a call of `LockService`. */
   readonly method?: string | undefined;
   /** The family of the resource, if it is not its first segment. */
   readonly family?: string | undefined;
@@ -56,17 +56,17 @@ const COPY = randomBytes(6).toString('hex');
 
 let calls = 0;
 
-/** Returns the number of a new call. Every lock of a call for several has a number of its own. */
+/** Returns the number of a new call. Each lock of a call for several locks has its own number. */
 export function nextCall(): number {
   return ++calls;
 }
 
-/** Returns the number of the latest call. Later calls have higher ones. */
+/** Returns the number of the latest call. Later calls have higher numbers. */
 export function latestCall(): number {
   return calls;
 }
 
-/** Returns what others see of a call. */
+/** Returns the public description of a call. */
 export function describeCall({ resource, key, call = 0 }: CallTarget, details: CallDetails): LockCall {
   const { mode, method } = details;
   return {

@@ -36,7 +36,7 @@ export interface RefusedEvent extends LockEvent {
   readonly outcome: LockOutcome;
 }
 
-/** The event of `nestjs-redis-lock:released`, and what that of `nestjs-redis-lock:lost` has in common with it. */
+/** The event of `nestjs-redis-lock:released`, with the fields that it shares with `nestjs-redis-lock:lost`. */
 export interface EndedEvent extends LockEvent {
   /** The time from the grant to the end, or to the event of a lock that is still held, in milliseconds. */
   readonly heldMs: number;
@@ -89,9 +89,9 @@ export interface StoreEvent {
   readonly instance: string;
   /** The server, if the store has several. Undefined stands for the whole store. */
   readonly server: string | undefined;
-  /** Whether it can be reached again. */
+  /** Whether the server can be reached again. */
   readonly isUp: boolean;
-  /** Why it cannot be reached. Undefined if it can, or if a request got no reply in time. */
+  /** Why the server cannot be reached. Undefined if it can, or if a request got no reply in time. */
   readonly error: Error | undefined;
 }
 
@@ -144,7 +144,7 @@ export class LockEvents {
     if (!isTraced()) return;
     const granted = { instance: this.instance, waitedMs, fencingToken: grant.token };
     grant.trace = traceGrant(target, lock, grant.options, granted);
-    // It was lost before its caller's turn: nothing else publishes the end.
+    // The grant was lost before its caller's turn, so nothing else publishes the end.
     const { loss } = grant;
     if (loss !== undefined) traceEnd(grant.trace, { heldMs: loss.elapsedMs ?? 0, outcome: 'lost', error: loss });
   }

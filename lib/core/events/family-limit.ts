@@ -1,4 +1,4 @@
-/** The family that stands for all above the limit. */
+/** The family that stands for all families above the limit. */
 const OTHER = 'other';
 
 /** How many families a metric has by default. */
@@ -13,7 +13,7 @@ export class FamilyLimit {
 
   constructor(private readonly most: number = DEFAULT_MAX_FAMILIES) {}
 
-  /** Returns the family, or `other` if as many others have come before. */
+  /** Returns the family, or `other` if the limit was reached before it. */
   of(family: string): string {
     if (this.known.has(family)) return family;
     if (this.known.size >= this.most) return OTHER;

@@ -65,14 +65,14 @@ export interface WorkMessage {
 /**
  * The `TracingChannel`s of calls and holds, with a {@link LockCallContext}.
  *
- * - `acquire`: `start` and then `end` at the call. `asyncStart` and then `asyncEnd` at the grant or the refusal. Before
- *   them `error`, if the caller's promise rejects.
+ * - `acquire`: `start` and then `end` at the call. `asyncStart` and then `asyncEnd` at the grant or the refusal.
+ *   `error` comes before these two if the caller's promise rejects.
  * - `hold`: `start` and then `end` at the grant, after the events of `acquire`. `asyncStart` and then `asyncEnd` at the
- *   release or the loss. Before them `error`, if the lock was lost.
+ *   release or the loss. `error` comes before these two if the lock was lost.
  *
  * A call that makes no request publishes nothing: a nested hold, an option that is not allowed, a signal that has
- * aborted before, and a call after the shutdown has begun. A hold publishes its end only if it has published its start.
- * Subscribers run synchronously.
+ * already aborted, and a call after the shutdown has begun. A hold publishes its end only if it has published its
+ * start. Subscribers run synchronously.
  *
  * @publicApi
  */
@@ -99,7 +99,7 @@ const CHANNELS = [acquire, hold].flatMap((of): readonly Pick<Channel, 'hasSubscr
   return [of.start, of.end, of.asyncStart, of.asyncEnd, of.error];
 });
 
-/** Where the context of a traced call is: by its target until the grant, then by the caller's hold. */
+/** The contexts of traced calls: by target until the grant, then by the caller's hold. */
 const contexts = shared('traced-calls', () => new WeakMap<object, LockCallContext>());
 
 /** Returns whether anyone subscribes to calls, holds or work. */
@@ -132,7 +132,7 @@ export function traceGrant(
   const context = known ?? contextOf(target, options, instance);
   contexts.delete(target);
   contexts.set(lock, Object.assign(context, granted, { outcome: 'granted' }));
-  // Without a start, as its subscriber came later, there is no end.
+  // Without a start, because the subscriber came later, there is no end.
   if (known !== undefined) publishEnd(acquire, context);
   hold.start.publish(context);
   hold.end.publish(context);
@@ -159,8 +159,8 @@ export function traceEnd(
 }
 
 /**
- * Runs work under holds, as the subscribers of {@link workChannel} have it. Returns what the work returns. Call it only
- * if there are some, so that work without them makes no closure.
+ * Runs work under holds, wrapped by the subscribers of {@link workChannel}. Returns what the work returns. Call it only
+ * if there are subscribers, so that work without subscribers makes no closure.
  */
 export function runWork<T>(locks: readonly object[], work: () => T): T {
   const calls = locks.flatMap((lock) => contexts.get(lock) ?? []);

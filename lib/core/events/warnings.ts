@@ -2,8 +2,8 @@
 export type Warn = (message: string) => void;
 
 /**
- * Returns a function that never throws: a logger that fails must not stop the engine between two steps. Node prints the
- * message instead.
+ * Returns a function that never throws, because a failing logger must not stop the engine between two steps. Node
+ * prints the message instead.
  */
 export function safely(warn: Warn): Warn {
   return (message) => {

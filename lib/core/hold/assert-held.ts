@@ -6,7 +6,7 @@ import type { HoldLeases, Lock } from './lock.js';
  * Returns the hold of a lock that the caller runs in.
  *
  * @param mode what the caller needs. An exclusive hold is enough for `shared`.
- * @throws LockNotHeldError if the caller runs in no hold of it, or only shares it and needs it exclusively.
+ * @throws LockNotHeldError if the caller does not run in a hold of the lock, or only shares it and needs it alone.
  * @throws LockLostError if the hold was lost.
  */
 export function assertHeldAround(

@@ -3,7 +3,7 @@ import { shared } from '../context/copies.js';
 import type { LockLostError } from '../errors.js';
 import type { Hold, HoldLeases, Lock } from './lock.js';
 
-/** A hold that code runs inside, and those around it. */
+/** A hold that code runs inside, and the holds around it. */
 interface Frame {
   readonly hold: Hold;
   readonly outer: Frame | undefined;
@@ -15,7 +15,7 @@ const frames = shared('frames', () => new AsyncLocalStorage<Frame>());
 /** Runs `fn`, and everything that it starts, inside a hold or a lock scope. Returns what `fn` returns. */
 export function runInHold<T>(hold: Hold, fn: () => T): T {
   let outer = frames.getStore();
-  // Work that starts its successor inside would otherwise have one more frame each time.
+  // Work that starts its successor inside would otherwise add a frame each time.
   while (outer?.hold.isOver === true) outer = outer.outer;
   return frames.run({ hold, outer }, fn);
 }
@@ -34,8 +34,8 @@ export function isUsedAround(leases: HoldLeases, key: string): boolean {
 }
 
 /**
- * Returns the innermost hold of an engine that the caller runs inside, of that key or of any. Skips holds that have
- * ended: what outlives a hold acquires the lock like any other caller.
+ * Returns the innermost hold of an engine that the caller runs inside, for that key or for any. Skips holds that have
+ * ended, because work that outlives a hold acquires the lock like any other caller.
  */
 export function heldAround(leases: HoldLeases, key?: string): Lock | undefined {
   // Every acquire runs this, so it makes no iterator and no closure.
@@ -46,11 +46,11 @@ export function heldAround(leases: HoldLeases, key?: string): Lock | undefined {
   return undefined;
 }
 
-/** Returns why a lock of that key was lost that the caller still runs inside. Undefined if none was. */
+/** Returns why a lock of that key, which the caller still runs inside, was lost. Undefined if none was lost. */
 export function lossAround(resource: string, key: string): LockLostError | undefined {
   for (const hold of holdsAround()) {
     const lost = hold.locks.find((lock) => lock.key === key && lock.loss !== undefined);
-    // A lock scope keeps a lost lock no longer, and knows its loss.
+    // A lock scope no longer keeps a lost lock, but knows of its loss.
     const loss = lost?.loss ?? (hold.loss?.resource === resource ? hold.loss : undefined);
     if (loss !== undefined) return loss;
   }

@@ -6,7 +6,7 @@ import { secondsOf } from '../store/incident-log.js';
 import type { Clock } from '../time/clock.js';
 import { describePlace, type HandleHold } from './leaked-handles.js';
 
-/** How many leaked handles are logged in a minute. */
+/** How many leaked handles are logged per minute. */
 const MOST_LINES = 10;
 const MINUTE_MS = 60_000;
 

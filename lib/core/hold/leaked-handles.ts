@@ -3,21 +3,21 @@ import type { LockLostError } from '../errors.js';
 import type { Grant, GrantHold } from '../lease/grant.js';
 import type { Clock } from '../time/clock.js';
 
-/** A caller's handle, as its hold reports a loss to it. */
+/** A caller's handle, to which its hold reports a loss. */
 interface Handle {
   lost(error: LockLostError): void;
 }
 
-/** How many frames of the stack are kept of the place that acquired a lock. */
+/** How many stack frames are kept for the place that acquired a lock. */
 const FRAMES = 3;
 
-/** How many calls a second read their stack. Reading it costs more than the rest of a call's own work. */
+/** How many calls per second read their stack. Reading it costs more than the rest of a call's own work. */
 export const PLACES_PER_SECOND = 100;
 const SECOND_MS = 1_000;
 
 /**
- * The hold of a caller that releases its lock by itself. From the first renewal on, the grant has it in place of the
- * caller's handle, so that the handle can be collected.
+ * The hold of a caller that releases its lock by itself. From the first renewal on, the grant has this hold in place of
+ * the caller's handle, so that the handle can be collected.
  */
 export class HandleHold implements GrantHold {
   readonly isKept = false;
@@ -28,14 +28,14 @@ export class HandleHold implements GrantHold {
   constructor(
     handle: Handle,
     readonly grant: Grant,
-    /** The place that has acquired the lock: the first frames of the stack. Undefined if it is not known. */
+    /** The place that acquired the lock: the first frames of the stack. Undefined if it is not known. */
     readonly place: string | undefined,
     private readonly tracker: Pick<LeakedHandles, 'untrack'>,
   ) {
     this.handle = new WeakRef(handle);
   }
 
-  /** Called with the handle if a caller has its signal: work may rely on the signal alone, and must learn of a loss. */
+  /** Called with the handle if a caller has its signal, because work may rely on the signal alone. */
   keep(handle: Handle): void {
     this.kept = handle;
   }
@@ -69,8 +69,8 @@ export class LeakedHandles {
   }
 
   /**
-   * Returns the hold that the grant gets in place of a handle whose lock was renewed. To track every handle from its
-   * grant on would double what a short hold costs. Undefined if the lock ends by itself, because nobody renews it.
+   * Returns the hold that the grant gets in place of a handle whose lock was renewed. Tracking every handle from its
+   * grant on would double the cost of a short hold. Undefined if the lock ends by itself, because nobody renews it.
    */
   track(handle: Handle, grant: Grant, place: string | undefined): HandleHold | undefined {
     if (!grant.options.renew) return undefined;
@@ -86,7 +86,7 @@ export class LeakedHandles {
 
   /**
    * Returns the place that called `method`. Undefined in production, and for calls beyond the first
-   * {@link PLACES_PER_SECOND} of a second. Never throws.
+   * {@link PLACES_PER_SECOND} in a second. Never throws.
    */
   placeOf(method: (...args: never[]) => unknown): string | undefined {
     return this.findsPlaces && this.mayReadStack() ? callersOf(method, FRAMES) : undefined;

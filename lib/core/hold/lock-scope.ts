@@ -16,7 +16,7 @@ import { type OnLost, settle } from './run-under.js';
 export interface LockScopeOptions {
   /**
    * What happens if a lock that the scope keeps is lost before the scope ends. `throw`: the scope rejects with
-   * `LockLostError`. `ignore`: the scope settles as its work does. A lock that was only acquired with
+   * `LockLostError`. `ignore`: the scope settles as its work does. A lock that was acquired only with
    * `onLost: 'ignore'` does not count in either case.
    *
    * @default 'throw'
@@ -32,14 +32,14 @@ export interface LockScopeOptions {
 export interface LockScope {
   /**
    * Aborts with a `LockLostError` as soon as a lock that the scope keeps is known to be lost. Aborts with an
-   * `AbortError` if the client of the handler is gone: after a timeout or a disconnect.
+   * `AbortError` if the client of the handler is gone, after a timeout or a disconnect.
    */
   readonly signal: AbortSignal;
   /**
    * Checks all locks that the scope keeps, and those of the scopes around it, without a request to Redis. Call it right
    * before a step that needs the locks, such as a commit.
    *
-   * @throws LockLostError if one is lost, or was lost before, or if the scope has ended. A lock that was only acquired
+   * @throws LockLostError if one is lost, or was lost before, or if the scope has ended. A lock that was acquired only
    * with `onLost: 'ignore'` does not count.
    */
   assertHeld(): void;
@@ -55,20 +55,20 @@ const OPTION_RULES = { onLost: oneOf('throw', 'ignore') };
 const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHold>());
 
 /**
- * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, even if its own use
+ * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, even if its own hold
  * (`using`, `@Locked`, `release()` or `await using`) ends earlier. The locks are renewed until `fn` has settled, and
- * then released, even if `fn` fails. This is strict two-phase locking. Put it around a transaction, so that other
- * holders read what the transaction has committed.
+ * then released, even if `fn` fails. This is strict two-phase locking. Put the scope around a transaction, so that
+ * other holders read what the transaction has committed.
  *
  * The scope keeps the locks of every `LockService` of the process. Inside, acquiring a lock that the scope keeps
  * returns a nested hold without a request.
  *
  * In parallel branches of one scope, the uses of an exclusive lock by `using` and `@Locked` run one after the other. A
  * request waits in order of arrival for uses that are not around it, for at most `waitMs`. A hold from `acquire()` also
- * waits, but keeps no other caller of the scope out. Shared locks and permits keep no caller of the scope out.
+ * waits, but does not make other callers in the scope wait. Neither do shared locks and permits.
  *
  * With `reentrant: false`, acquiring throws `LockReentryError` if a hold is around the caller, or if the scope has a
- * hold from `acquire()` that has not ended. It waits for all other uses.
+ * hold from `acquire()` that has not ended. Acquiring waits for all other uses.
  *
  * Locks that are acquired in an inner scope are kept until the outermost scope around them has ended. Work that is
  * started inside and not awaited is in the scope until the scope ends, and then acquires locks like any other caller.
@@ -145,9 +145,7 @@ class KeptLock extends Lock {
     return true;
   }
 
-  /**
-   * Does nothing: the scope ends this hold. Callers get it from `LockService.current()`, handlers from `@CurrentLock`.
-   */
+  /** Does nothing, because the scope ends this hold. Callers get it from `LockService.current()` or `@CurrentLock`. */
   override release(): Promise<boolean> {
     return Promise.resolve(this.held);
   }
@@ -170,7 +168,7 @@ class KeptLock extends Lock {
 /** The locks that a scope keeps, and the requests that are made in it. */
 @sharedClass('ScopeHold')
 export class ScopeHold implements Hold, LockScope {
-  /** The scope around this one. It may end before. */
+  /** The scope around this one. It may end earlier. */
   readonly parent = scopeAround();
   loss: LockLostError | undefined;
   private open = true;
@@ -179,7 +177,7 @@ export class ScopeHold implements Hold, LockScope {
   /** By key. */
   private readonly requests = new Map<string, Set<ScopedRequest>>();
   private readonly children = new Set<ScopeHold>();
-  /** Made when the signal is asked for: the scope of nearly every handler needs none. */
+  /** Made when the signal is first read, because the scopes of nearly all handlers need none. */
   private controller: AbortController | undefined;
   private abortReason: unknown;
 
@@ -233,12 +231,12 @@ export class ScopeHold implements Hold, LockScope {
     return undefined;
   }
 
-  /** Keeps a grant that a caller was given, in this scope and in those around it that are open. */
+  /** Keeps a caller's grant in this scope and in the open scopes around it. */
   keep(grant: Grant, leases: HoldLeases, onLost: OnLost | undefined): void {
     for (const scope of this.outwards()) scope.keepHere(grant, leases, { onLost });
   }
 
-  /** Keeps the locks that a caller was given outside of the scope, in this scope only. */
+  /** Keeps, in this scope only, locks that a caller was given outside of it. */
   keepAll({ locks }: Hold, use: KeptUse): void {
     for (const { grant, leases } of locks) this.keepHere(grant, leases, use);
   }
@@ -285,14 +283,14 @@ export class ScopeHold implements Hold, LockScope {
     }
   }
 
-  /** Removes a request, even from scopes that have ended since. */
+  /** Removes a request, even from scopes that have ended meanwhile. */
   remove(request: ScopedRequest): void {
     const requests = this.requests.get(request.key);
     if (requests?.delete(request) && requests.size === 0) this.requests.delete(request.key);
     this.parent?.remove(request);
   }
 
-  /** Returns true if a caller in this scope, or in one around it that is open, waits for the lock. */
+  /** Returns true if a caller in this scope, or in an open scope around it, waits for the lock. */
   awaits(leases: HoldLeases, key: string): boolean {
     for (const { requests } of this.outwards()) {
       for (const request of requests.get(key) ?? NONE) if (request.leases === leases) return true;
@@ -330,7 +328,7 @@ export class ScopeHold implements Hold, LockScope {
    * @throws LockLostError if a lock was lost before and `onLost` is `throw`. Its cause is the error of the work.
    */
   end(workError?: unknown): Promise<void> {
-    // From now on it keeps no further locks.
+    // From now on, the scope keeps no further locks.
     this.open = false;
     this.parent?.children.delete(this);
     this.children.clear();
@@ -340,7 +338,7 @@ export class ScopeHold implements Hold, LockScope {
   /** Releases all locks that the scope keeps, except those that another caller still holds. */
   async release(): Promise<boolean> {
     const locks = [...this.kept.values()];
-    // What outlives the scope finds no lock in it.
+    // Work that outlives the scope finds no lock in it.
     this.kept.clear();
     this.byKey.clear();
     const results = await Promise.allSettled(locks.map((lock) => lock.endKept()));
@@ -355,7 +353,7 @@ export class ScopeHold implements Hold, LockScope {
 
 /**
  * A request for a lock in a scope, and in those around it. If another request in one of them is granted the lock, this
- * one ends, and its caller gets a nested hold.
+ * request ends, and its caller gets a nested hold.
  */
 export class ScopedRequest {
   private readonly joined = new AbortController();
@@ -378,7 +376,7 @@ export class ScopedRequest {
     return this.signal.aborted;
   }
 
-  /** Ends the waiting: a scope keeps the lock. */
+  /** Ends the wait, because a scope keeps the lock. */
   join(): void {
     this.joined.abort();
   }

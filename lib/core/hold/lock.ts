@@ -24,7 +24,7 @@ export interface HoldUse {
   readonly runsWork?: boolean;
   /** Whether the end of the work waits for the reply to the release. Default: true. */
   readonly awaitRelease?: boolean;
-  /** Finds the handle if it is collected after its first renewal and without a release. Optional. */
+  /** Finds the handle if it is collected after its first renewal without a release. Optional. */
   readonly leaks?: Pick<LeakedHandles, 'track'> | undefined;
   /** The place in the code that acquired the lock. Default: unknown. */
   readonly place?: string | undefined;
@@ -35,13 +35,13 @@ export interface Hold {
   readonly locks: readonly Lock[];
   /** Whether the end of the work waits for the replies to the releases. */
   readonly awaitsRelease: boolean;
-  /** Why a lock of it was lost. Undefined if none was. */
+  /** Why one of the locks was lost. Undefined if none was lost. */
   readonly loss: LockLostError | undefined;
   /** Whether all locks have ended. */
   readonly isOver: boolean;
   /**
-   * Declares locks lost whose deadline has passed. Reads the replies that have arrived before, because work that has
-   * blocked the event loop may have been renewed. Returns undefined if there is nothing to wait for.
+   * Declares locks lost if their deadlines have passed. First reads the replies that have arrived, because locks may
+   * have been renewed while work blocked the event loop. Returns undefined if there is nothing to wait for.
    */
   expire(): Promise<void> | undefined;
   /** Aborts the signal. The locks stay held. */
@@ -55,9 +55,9 @@ export interface Hold {
 /**
  * One hold of a lock, from the grant until `release()` or until the lock is lost. Created by `LockService`.
  *
- * Until `signal` aborts or `assertHeld()` throws, no other caller was granted the lock, provided that Redis kept its
+ * Until `signal` aborts or `assertHeld()` throws, no other caller is granted the lock, provided that Redis kept its
  * data and its clock ran at the normal pace. A process that was paused may notice a loss late. If a late write would do
- * harm, pass `fencingToken` to the resource and let it refuse lower tokens. Use a fence with exclusive locks only.
+ * harm, pass `fencingToken` to the resource, which must refuse lower tokens. Use a fence with exclusive locks only.
  *
  * @publicApi
  */
@@ -121,7 +121,7 @@ export class Lock implements Hold {
 
   /**
    * Aborts with a `LockLostError` as soon as the lock is known to be lost. Aborts with an `AbortError` if the client of
-   * the handler is gone: after a timeout or a disconnect.
+   * the handler is gone, after a timeout or a disconnect.
    */
   get signal(): AbortSignal {
     this.isFollowed = true;
@@ -155,7 +155,7 @@ export class Lock implements Hold {
     return this.release();
   }
 
-  /** Whether this hold has not ended, by `release()` or by loss. @internal */
+  /** True until this hold ends, by `release()` or by loss. @internal */
   get held(): boolean {
     return this.ending === undefined && this.grant.state === 'held';
   }
@@ -186,7 +186,7 @@ export class Lock implements Hold {
    * lock.
    *
    * This call reads no replies. Work that has blocked the event loop may have outlasted the last known lease. The call
-   * then declares the lock lost, although a renewal may be unread in the socket buffer. Await something first.
+   * then declares the lock lost, although a renewal may be unread in the socket buffer. So await something first.
    *
    * @throws LockLostError if the lock is lost, its lease has expired, or it was released.
    */
@@ -203,7 +203,7 @@ export class Lock implements Hold {
   }
 
   /**
-   * Gives the lock a new lease, counted from now. Later renewals keep its length. Never shortens the current lease.
+   * Gives the lock a new lease, counted from now. Later renewals keep this length. Never shortens the current lease.
    *
    * @param ttlMs the new lease in milliseconds. Default: the length of the current one.
    * @throws LockLostError if the lock is lost.
@@ -223,8 +223,8 @@ export class Lock implements Hold {
    *
    * @returns false if the lock was lost, as far as this instance knows. While other callers of this instance share the
    * lock, the store is not queried.
-   * @throws LockUnavailableError if the store sent no reply within 1 s, and at once if there is no
-   * connection. The release is repeated in the background until the store replies or the lease expires.
+   * @throws LockUnavailableError if the store sent no reply within 1 s, or immediately if there is no connection. The
+   * release is repeated in the background until the store replies or the lease expires.
    */
   release(): Promise<boolean> {
     return this.end(false);
@@ -259,7 +259,7 @@ export class Lock implements Hold {
     return this.hold;
   }
 
-  /** Calls a listener when the signal aborts, or at once if it has. Not a use of the signal. @internal */
+  /** Calls a listener when the signal aborts, or immediately if it has. Not a use of the signal. @internal */
   onAbort(listener: (reason: unknown) => void): void {
     const { ownSignal } = this;
     if (ownSignal.aborted) return listener(ownSignal.reason);
@@ -293,8 +293,8 @@ export function expireAll(locks: readonly Lock[]): Promise<void> | undefined {
 }
 
 /**
- * Releases a hold after its work. Ignores a store that sends no reply: the releaser repeats the release. Returns
- * undefined if the end of the work does not wait for the reply.
+ * Releases a hold after its work. Ignores a store that sends no reply, because the releaser repeats the release.
+ * Returns undefined if the end of the work does not wait for the reply.
  */
 export function endOf(hold: Hold): Promise<unknown> | undefined {
   const { awaitsRelease } = hold;

@@ -41,7 +41,7 @@ export class MultiLock implements Hold {
 
   /** Aborts with a `LockLostError` as soon as one of the locks is known to be lost. See `Lock.signal`. */
   get signal(): AbortSignal {
-    // A caller that follows it relies on all of them.
+    // A caller that follows the signal relies on all locks.
     const [signal] = this.locks.map((lock) => lock.signal);
     return signal;
   }

@@ -10,7 +10,7 @@ export type OnLost = 'throw' | 'ignore';
  * Runs `fn` under a lock, then releases the lock. Returns what `fn` returns. A failed release never replaces the result
  * or the error of `fn`.
  *
- * @param acquired the lock, or what resolves with it. If that rejects, `fn` does not run.
+ * @param acquired the lock, or a promise of it. If the promise rejects, `fn` does not run.
  * @throws LockLostError if the lock was lost before its release and `onLost` is `throw`. Its cause is the error of
  * `fn`.
  */
@@ -35,7 +35,7 @@ export async function runUnder<T, H extends Hold>(
       if (lock.awaitsRelease) await released;
       else released.catch(() => undefined);
     } catch {
-      // The releaser repeats it.
+      // The releaser repeats the release.
     }
   } else {
     await expiry;
@@ -49,7 +49,7 @@ export async function runUnder<T, H extends Hold>(
  *
  * @param workError the error of the work. Undefined if it succeeded.
  * @throws LockLostError if the lock was lost before the work ended and `onLost` is `throw`. Its cause is the error of
- * the work. Does not throw if that is also a `LockLostError`.
+ * the work. Does not throw if that error is also a `LockLostError`.
  */
 export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): Promise<void> {
   const expiry = lock.expire();

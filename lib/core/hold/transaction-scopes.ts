@@ -3,7 +3,7 @@ export const TRANSACTIONS_ARE_SCOPES = Symbol.for('nestjs-redis-lock:transaction
 
 /**
  * Declares that every transaction of this process is a lock scope: a lock that ends inside a transaction is released
- * after the commit. `@Transactional()` above `@Locked` is right then, and the module does not warn of it.
+ * after the commit. `@Transactional()` above `@Locked` is then correct, and the module does not warn about it.
  */
 export function declareTransactionScopes(): void {
   Reflect.set(globalThis, TRANSACTIONS_ARE_SCOPES, true);

@@ -18,8 +18,8 @@ export function literalStart(glob: string): string {
 }
 
 /**
- * Returns whether a string matches a glob of Redis: `*`, `?`, `[abc]`, `[a-z]`, `[^abc]`, and a backslash before a
- * literal character. `?` is one character, even if it takes several bytes. Returns undefined if a
+ * Returns a function that checks whether a string matches a Redis glob: `*`, `?`, `[abc]`, `[a-z]`, `[^abc]`, and a
+ * backslash before a literal character. `?` is one character, even if it takes several bytes. Returns undefined if a
  * bracket is never closed.
  */
 export function compileGlob(glob: string): ((text: string) => boolean) | undefined {
@@ -80,7 +80,7 @@ function isBetween(one: string, low: string, high: string): boolean {
 }
 
 /**
- * Only the last `*` is tried again with a longer text, because an earlier one cannot help. The time is at most the
+ * Only the last `*` is tried again with a longer text, because an earlier `*` cannot help. The time is at most the
  * product of both lengths, so no glob can block the event loop.
  */
 function matches(steps: readonly Step[], text: readonly string[]): boolean {

@@ -5,14 +5,14 @@ import { createKeyFactory, type KeyFactory, type KeyOptions } from './resource-k
 
 /** The keys of one module whose resources match a glob. */
 export interface KeySelector {
-  /** A glob, as Redis' SCAN has them, that all these keys and their helper keys match. Other keys may match it. */
+  /** A glob for Redis' SCAN that all these keys and their helper keys match. Other keys may also match it. */
   readonly pattern: string;
   /** Returns the resource of a key. Undefined for a key that is not selected. */
   readonly resourceOf: (key: string) => string | undefined;
 }
 
 /**
- * Returns the selector of a glob over resources, such as `goods:*`. Without a glob it selects all keys of the module.
+ * Returns the selector of a glob over resources, such as `goods:*`. Without a glob, it selects all keys of the module.
  *
  * @throws LockConfigError if the glob is invalid, or if the module has a `key` function, which cannot be inverted.
  */
@@ -48,7 +48,7 @@ function refuseKeyFunction(): never {
 
 /**
  * Returns a glob over keys. It may match too many keys, because each key found is checked against its resource. It has
- * few wildcards, whatever the caller's glob has: Redis 6 needs exponential time for many of them.
+ * few wildcards, whatever the caller's glob has, because Redis 6 needs exponential time for many of them.
  */
 function patternOf(prefix: string, match: string): string {
   // The hash tag may begin before the prefix, and end before any colon or at the end.
@@ -56,7 +56,7 @@ function patternOf(prefix: string, match: string): string {
   return `*${escapeGlob(prefix)}${start}*`;
 }
 
-/** Returns the resource that makes the key. Undefined if the module makes this key of no resource. */
+/** Returns the resource that the key is made from. Undefined if the module makes this key from no resource. */
 function resourceIn(found: string, prefix: string, keyOf: KeyFactory): string | undefined {
   const close = found.indexOf('}');
   const candidates: string[] = [];

@@ -18,7 +18,7 @@ export interface Placeholder {
   readonly path: readonly string[];
 }
 
-/** A parsed template. It has one literal more than placeholders: before, between and after them. */
+/** A parsed template. It has one more literal than placeholders: before, between and after them. */
 export interface KeyTemplate {
   /** The source, shortened for errors. */
   readonly shown: string;
@@ -84,7 +84,7 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
  *
  * @param bindings the index of the parameter for each name of the template.
  * @param where the method for errors, `GoodsController.buy`.
- * @throws {LockKeyError} at once if a name has no binding.
+ * @throws {LockKeyError} immediately if a name has no binding.
  */
 export function compileTemplate(
   template: KeyTemplate,
@@ -120,7 +120,7 @@ export function compileTemplate(
   };
 }
 
-/** A placeholder that is bound to a parameter, and the literal behind it. */
+/** A placeholder that is bound to a parameter, and the literal after it. */
 interface Part {
   readonly placeholder: LockKeyPlaceholder;
   readonly describe: () => string;
@@ -156,7 +156,7 @@ function parsePlaceholder(text: string, position: number, fail: Fail): Placehold
   return { text: `<${shortened(text)}>`, spread, parameter, path };
 }
 
-/** Refuses a second spread placeholder: the caller of the method could name up to a million resources. */
+/** Refuses a second spread placeholder, with which the caller of the method could name up to a million resources. */
 function checkSpreads(placeholders: readonly Placeholder[], fail: Fail): void {
   const [first, second] = placeholders.filter(({ spread }) => spread);
   if (second) fail(`has ${first.text} and ${second.text}. One placeholder of a template may be spread.`);

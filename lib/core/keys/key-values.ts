@@ -13,7 +13,7 @@ const MAX_VALUE_BYTES = 128;
 const CLEAN = /^[!-$&-9;=?-z~]{1,128}$/;
 
 /**
- * Matches characters to encode. `\p{Cs}` is half of a surrogate pair, which UTF-8 cannot carry: two different ones
+ * Matches characters to encode. `\p{Cs}` is half of a surrogate pair, which UTF-8 cannot encode. Two different ones
  * would be one key in Redis.
  */
 const UNSAFE = /[%:{}<>|\s\p{Cc}\p{Cs}]/gu;
@@ -23,8 +23,8 @@ const SEPARATOR = /[:{}]/;
 
 /**
  * Returns the text of one value inside a resource. Percent-encodes `% : { } < > |`, whitespace and control characters.
- * Replaces a string longer than 128 bytes with `%sha256-` and its SHA-256 in hex, which no other value is encoded as.
- * Different values, compared as strings, always have different texts.
+ * Replaces a string longer than 128 bytes with `%sha256-` and its SHA-256 in hex, which is the encoding of no other
+ * value. Different values, compared as strings, always have different texts.
  *
  * @param describe returns the place of the value, to begin a sentence with. Called for errors only.
  * @param placeholder the placeholder that takes the value, for {@link LockKeyError.placeholder}.
@@ -77,7 +77,7 @@ export function separates(literal: string): boolean {
   return SEPARATOR.test(literal);
 }
 
-/** Returns the end of an error about two values that {@link separates} returns false for. */
+/** Returns the end of an error about two values with a literal between them that does not separate them. */
 export function ambiguity(literal: string): string {
   const between = literal === '' ? 'nothing' : `only '${literal}'`;
   return `${between} between them, so different values could make one resource. Put a ':' there.`;

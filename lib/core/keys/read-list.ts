@@ -27,7 +27,7 @@ export function readList(
   let length: number;
   try {
     ({ length } = list);
-    // By index: an iterator of the list's own could continue forever.
+    // By index, because the list's own iterator could continue forever.
     if (length > 0 && length <= MAX_RESOURCES) return Array.from({ length }, (_, index) => list[index]);
   } catch (cause) {
     throw new LockKeyError(`${describe()} cannot be read: an item failed (${messageOf(cause)}).`, {

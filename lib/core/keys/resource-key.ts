@@ -25,7 +25,7 @@ export function isNamespace(text: string): boolean {
   return /^[\w.-]{1,64}$/.test(text);
 }
 
-/** Returns the prefix of a module in a namespace: `shop:lock_`. Without a namespace it is the module's own prefix. */
+/** Returns the prefix of a module in a namespace: `shop:lock_`. Without a namespace, it is the module's own prefix. */
 export function prefixIn(namespace: string | undefined, prefix: string): string {
   return namespace === undefined ? prefix : `${namespace}:${prefix}`;
 }
@@ -73,7 +73,7 @@ export function createKeyFactory({ prefix, hashTag: tagged, key }: KeyOptions): 
 
 /**
  * Refuses a resource that cannot form a safe key. It must be a non-empty string of at most 1,024 bytes without `|`,
- * control characters and unpaired surrogates. Braces must be one balanced, non-empty pair.
+ * control characters or unpaired surrogates. Braces must be one balanced, non-empty pair.
  *
  * @throws {LockKeyError} that names the problem and how to write the resource instead.
  */
@@ -114,7 +114,7 @@ export function braceProblem(text: string): string | undefined {
 
 /**
  * Returns the hash tag of a key, the part that Redis Cluster computes the slot from: the text in the first pair of
- * braces, or the whole key if there is none or it is empty.
+ * braces, or the whole key if there is no pair or it is empty.
  */
 export function hashTag(key: string): string {
   const open = key.indexOf('{');

@@ -20,7 +20,7 @@ export class LeaderTerm {
     readonly startedAt: number,
   ) {
     this.over = new Promise((resolve) => (this.onOver = resolve));
-    // Made before the term can end: a signal that is made later would not abort for a reason that is `undefined`.
+    // Made before the term can end, because a signal made later would not abort for a reason that is `undefined`.
     this.signal = lock.signal;
     const { signal } = own;
     if (signal.aborted) this.end(signal.reason);
@@ -32,7 +32,7 @@ export class LeaderTerm {
     return !this.hasEnded && this.own.expiresInMs > 0;
   }
 
-  /** Ends the term, and aborts its signals. Returns false if it had ended before. */
+  /** Ends the term, and aborts its signals. Returns false if it had already ended. */
   end(reason: unknown): boolean {
     if (this.hasEnded) return false;
     this.hasEnded = true;
@@ -42,7 +42,7 @@ export class LeaderTerm {
     return true;
   }
 
-  /** Releases the lock. Does not reject: a failed release is repeated in the background. */
+  /** Releases the lock. Does not reject, because a failed release is repeated in the background. */
   async release(): Promise<void> {
     this.isSettled = true;
     await Promise.allSettled([this.lock.release(), this.own.release()]);

@@ -8,7 +8,7 @@ import type { Lock } from '../hold/lock.js';
 import type { Clock } from '../time/clock.js';
 import { LeaderTerm } from './leader-term.js';
 
-/** What a leadership calls. It catches what they throw. */
+/** The callbacks of a leadership, which catches what they throw. */
 export interface LeaderCallbacks {
   readonly onElected?: ((lock: Lock) => unknown) | undefined;
   readonly onDeposed?: ((reason: unknown) => unknown) | undefined;
@@ -22,7 +22,7 @@ export interface LeadershipOptions extends LeaderCallbacks {
   /** Names the work of the leader in the log. Default: "the leader of" the resource. */
   readonly name?: string | undefined;
   readonly clock: Clock;
-  /** Waits for the lock without a limit. Returns a nested hold inside a hold of it. */
+  /** Waits for the lock without a limit. Inside a hold of the lock, returns a nested hold. */
   acquire(this: void, signal?: AbortSignal): Promise<Lock>;
   /** Called with one line if the lock cannot be acquired and the store does not log why, or if work is late. */
   warn(this: void, message: string): void;
@@ -30,9 +30,9 @@ export interface LeadershipOptions extends LeaderCallbacks {
   onCallbackError(this: void, message: string, error: unknown): void;
 }
 
-/** The longest pause before a new campaign, in milliseconds. Each failure in a row doubles it. */
+/** The longest pause before a new campaign without failures, in milliseconds. Each failure in a row doubles it. */
 const FIRST_PAUSE_MS = 1_000;
-/** The longest pause of all. A term that lasts for longer ends the row of failures before it. */
+/** The limit of that pause. A term that lasts longer ends the row of failures before it. */
 const LONGEST_PAUSE_MS = 30_000;
 
 /** How long callbacks may run after the end of their term until a warning is logged, in milliseconds. */
@@ -45,8 +45,8 @@ const inside = shared('leadership', () => new AsyncLocalStorage<Leadership>());
  * A candidate for the leadership of a resource, from `LockService.lead()` until `close()`. It holds the lock of the
  * resource while it leads, waits for it otherwise, and campaigns again after each term.
  *
- * At most one candidate of all processes leads, as far as a lock can promise that: a leader that was paused may notice
- * the end of its term late. If a late write would do harm, pass `lock.fencingToken` to the resource.
+ * At most one candidate in all processes leads, as far as a lock can guarantee that. A leader that was paused may
+ * notice the end of its term late. If a late write would do harm, pass `lock.fencingToken` to the resource.
  *
  * @publicApi
  */
@@ -85,19 +85,19 @@ export class Leadership {
 
   /**
    * The signal of the current term. It aborts at the end of the term: with a `LockLostError` if the lock was lost, with
-   * a `LockClosedError` if the leadership was closed, or with the error of `onElected`. A candidate that does not lead
-   * has a signal that has aborted.
+   * a `LockClosedError` if the leadership was closed, or with the error of `onElected`. While the candidate does not
+   * lead, the signal is one that has aborted.
    */
   get signal(): AbortSignal {
     return this.term?.signal ?? AbortSignal.abort(notElected(this));
   }
 
   /**
-   * Steps down, and does not campaign again. The signal of the term aborts at once. The lock is released after
+   * Steps down, and does not campaign again. The signal of the term aborts immediately. The lock is released after
    * `onElected` and `onDeposed` have settled, so that the next leader does not work at the same time.
    *
-   * Resolves when both callbacks have settled and the store has replied to the release, or did not reply in time. Never
-   * rejects. A second call also waits. A call inside a callback of this leadership does not wait, because the
+   * Resolves when both callbacks have settled and the store has replied to the release, or has not replied in time.
+   * Never rejects. A second call also waits. A call inside a callback of this leadership does not wait, because the
    * callback would wait for itself. A warning is logged if the callbacks have not settled after 10 s.
    */
   close(): Promise<void> {
@@ -136,10 +136,10 @@ export class Leadership {
     }
   }
 
-  /** Leads until the term ends. Rejects only if the lock was lost before it began. */
+  /** Leads until the term ends. Rejects only if the lock was lost before the term began. */
   private async serve(own: Lock): Promise<void> {
     const { acquire, clock } = this.options;
-    // The callbacks get a hold of their own: the term continues if they release it.
+    // The callbacks get a hold of their own, so the term continues if they release it.
     const lock = await runInHold(own, () => acquire(this.closing.signal)).catch(async (error: unknown) => {
       await own.release().catch(() => undefined);
       throw error;
@@ -163,7 +163,6 @@ export class Leadership {
       if (!hasFailed && !isConsequence(error, lock.signal.reason)) this.logFailure('failed after its term', error);
     });
     const reason = await term.over;
-    // Before the log, so that it can name the pause.
     this.failures = hasFailed ? this.failuresAfter(clock.now() - term.startedAt) : 0;
     if (hasFailed) this.logFailure('failed and steps down', reason);
     const farewell = this.run(() => onDeposed?.(reason)).catch((error: unknown) => {
@@ -210,7 +209,7 @@ export class Leadership {
     return this.options.name ?? `The leader of ${this.resource}`;
   }
 
-  /** Waits before the next campaign, so that others can lead and a failure does not repeat itself in a hot loop. */
+  /** Waits before the next campaign, so that others can lead and a failure is not repeated without a pause. */
   private pause(): Promise<void> {
     const { clock } = this.options;
     const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.failures);

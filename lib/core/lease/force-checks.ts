@@ -15,11 +15,11 @@ export interface ForceCheckDeps {
 const FORCED = 'it was released by force';
 
 /**
- * Finds out whether locks were released by force. Any client that may publish a message can say so, and only the store
- * knows. So a message is followed by one request for the locks of its key.
+ * Finds out whether locks were released by force. Any client that may publish messages can report a release, but only
+ * the store knows. So a message is followed by one request for the locks of its key.
  */
 export class ForceChecks {
-  /** The keys that are being checked, and whether a message has come since the request. */
+  /** The keys that are being checked, and whether another message has arrived since the request. */
   private readonly running = new Map<string, boolean>();
 
   constructor(
@@ -29,9 +29,11 @@ export class ForceChecks {
     private readonly deps: ForceCheckDeps,
   ) {}
 
-  /** Checks the ownerships of a key in the store. The grants of those that it does not have are lost. Never rejects. */
+  /**
+   * Checks the ownerships of a key in the store. Loses the grants of those that the store does not have. Never rejects.
+   */
   async check(key: string): Promise<void> {
-    // However many messages come, one request is on its way.
+    // However many messages arrive, only one request is on its way.
     if (this.running.has(key)) return void this.running.set(key, true);
     try {
       do {
@@ -51,12 +53,12 @@ export class ForceChecks {
     const requests = ownerships.map(({ owner, mode }) => ({ keys: [key], owner, mode, leaseMs: CHECK_MS }));
     const replies = await this.ask(requests);
     ownerships.forEach(({ grants }, i) => {
-      // A lock that is passed on locally keeps its owner, and has another grant by now.
+      // A lock that was passed on locally keeps its owner, but has another grant by now.
       if (replies[i] === 'lost') for (const grant of Array.from(grants)) this.deps.lose(grant, FORCED);
     });
   }
 
-  /** Without a reply, the next renewal shows it. */
+  /** Without a reply, the next renewal shows the loss. */
   private ask(requests: Parameters<LockStore['extend']>[0]): Promise<readonly ExtendReply[]> {
     const none = (): readonly ExtendReply[] => [];
     return this.inTime(this.store.extend(requests), none).catch(none);

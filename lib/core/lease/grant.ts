@@ -7,7 +7,7 @@ import { withItem, without } from '../lists.js';
 import { cutTo, deadlineOf, type Lease, type StoreGrant } from './lease.js';
 import type { Releaser } from './releaser.js';
 
-/** The options that a hold is kept by. Times are in milliseconds. */
+/** The options of a hold. Times are in milliseconds. */
 export interface HoldOptions extends CallDetails {
   /** The lease of every renewal. */
   readonly ttlMs: number;
@@ -15,23 +15,23 @@ export interface HoldOptions extends CallDetails {
   /** The longest hold. Infinity for no limit. */
   readonly maxHoldMs: number;
   readonly minHoldMs: number;
-  /** A hold that is renewed for longer than this is reported. False and Infinity: none is. Default: false. */
+  /** A hold that is renewed for longer than this is reported. False or Infinity: never. Default: false. */
   readonly warnHeldMs?: number | false | undefined;
 }
 
 /** A hold, as its grant knows it. */
 export interface GrantHold {
-  /** Whether a lock scope has it, and no caller. */
+  /** Whether a lock scope has the hold, and no caller. */
   readonly isKept: boolean;
-  /** Whether work runs under it, until it ends. */
+  /** Whether work runs under the hold until it ends. */
   readonly runsWork: boolean;
   /** Called when the grant is lost. */
   lost(error: LockLostError): void;
   /** Called if the only caller that was given the grant does not use it. */
   unused?(): void;
   /**
-   * Called at each renewal of a full lease. Returns the hold that takes its place. Undefined, and without this method:
-   * it stays.
+   * Called at each renewal of a full lease. Returns the hold that replaces this one. If it returns undefined or is
+   * missing, this hold stays.
    */
   onRenewed?(): GrantHold | undefined;
 }
@@ -40,7 +40,7 @@ export interface GrantHold {
 export interface GrantWaiter {
   /** Orders the waiters. Lower numbers come first. */
   readonly arrival: number;
-  /** Called when it is its turn. Must add the caller's hold before it returns. */
+  /** Called when it is this waiter's turn. Must add the caller's hold before it returns. */
   enter(): void;
   /** Called if the grant has ended, or a lock scope no longer keeps it. */
   startOver(): void;
@@ -51,7 +51,7 @@ export interface Renewal {
   readonly lease: Lease;
   /** The grant that `extend()` was called for, which is renewed in any case. */
   readonly target: Grant | undefined;
-  /** Whether a deadline has passed, and the next tick declares the grant lost if the reply was not read by then. */
+  /** Whether a deadline has passed, and the next tick declares the grant lost if the reply is still unread then. */
   isLastChance: boolean;
 }
 
@@ -67,7 +67,7 @@ const NO_HOLDS: readonly GrantHold[] = [];
  */
 export class Grant {
   readonly maxHoldUntil: number;
-  /** The key stays closed until then, even if the work ends sooner. */
+  /** The key stays closed until this time, even if the work ends sooner. */
   minHoldUntil: number;
   /** The lease of renewals. `extend(ttlMs)` changes it. */
   ttlMs: number;
@@ -77,15 +77,15 @@ export class Grant {
   leaseMs: number;
   // When that lease was requested.
   private leasedAt: number;
-  /** Whether the watchdog renews it and checks its deadline. */
+  /** Whether the watchdog renews the grant and checks its deadline. */
   isWatched = false;
-  /** The number of the call that it was given to. See `nextCall()`. */
+  /** The number of the call that the grant was given to. See `nextCall()`. */
   call = 0;
-  /** What subscribers of traces know the call by. Undefined if there were none at the grant. */
+  /** What subscribers of traces know the call by. Undefined if there were no subscribers at the grant. */
   trace: LockCallContext | undefined = undefined;
-  /** Resolves when its first renewal is written. No caller gets the lock before. Undefined: it may be used at once. */
+  /** Resolves when its first renewal is written. No caller gets the lock earlier. Undefined: there is no wait. */
   ready: Promise<void> | undefined = undefined;
-  /** Whether it was reported, because it is held for longer than `warnHeldMs`. */
+  /** Whether the grant was reported as held for longer than `warnHeldMs`. */
   isOverdue = false;
   /** Why the deadline has passed without a renewal, as found when that was first noticed. */
   whyOver: string | undefined = undefined;
@@ -140,7 +140,7 @@ export class Grant {
     return { sentAt: this.leasedAt, leaseMs: this.leaseMs };
   }
 
-  /** Whether a caller has a hold of it. The holds of lock scopes do not count. */
+  /** Whether a caller has a hold of the grant. The holds of lock scopes do not count. */
   get isInUse(): boolean {
     return this.holds.some(({ isKept }) => !isKept);
   }
@@ -151,14 +151,14 @@ export class Grant {
   }
 
   /**
-   * Whether other callers in the lock scopes that keep it must wait: work runs under it, or others wait already. Shared
-   * locks and permits are never busy.
+   * Whether other callers in the lock scopes that keep it must wait: work runs under it, or others are already waiting.
+   * Shared locks and permits are never busy.
    */
   get isBusy(): boolean {
     return this.mode === 'exclusive' && (this.workCount > 0 || (this.waiters?.length ?? 0) > 0);
   }
 
-  /** When to renew: two thirds of `ttlMs` before the deadline, or at once if the lease is short. Infinity: never. */
+  /** When to renew: two thirds of `ttlMs` before the deadline, or now if the lease is short. Infinity: never. */
   get renewAt(): number {
     if (this.deadline >= this.maxHoldUntil) return Infinity;
     if (this.isShort) return this.leasedAt;
@@ -182,8 +182,8 @@ export class Grant {
 
   /**
    * Returns whether the store's reply that it renewed this lease counts if it is read at `now`. A blocked event loop
-   * reads a reply late, after the deadline. It counts if the request was sent before the deadline, because the store
-   * has found the owner's lock then, and nobody else could have had it in between.
+   * reads a reply late, after the deadline. The reply counts if the request was sent before the deadline, because the
+   * store then found the owner's lock, and nobody else can have had it in between.
    */
   canBeRenewed({ sentAt, leaseMs }: Lease, now: number): boolean {
     if (now < this.deadline) return true;
@@ -192,11 +192,11 @@ export class Grant {
     return isUnbroken && now < Math.min(deadlineOf(sentAt, leaseMs), this.maxHoldUntil);
   }
 
-  /** Records a renewal that was requested at `sentAt`. Ignores a lease that ends before the present one. */
+  /** Records a renewal that was requested at `sentAt`. Ignores a lease that ends before the current one. */
   renewed({ sentAt, leaseMs }: Lease): void {
     const deadline = Math.min(deadlineOf(sentAt, leaseMs), this.maxHoldUntil);
     if (deadline < this.deadline) return;
-    // The holder of a handoff renews its short lease at once, so that says nothing about how long it holds the lock.
+    // The holder of a handoff renews its short lease immediately, which says nothing about the length of the hold.
     if (!this.isShort) this.holds = this.holds.map((hold) => hold.onRenewed?.() ?? hold);
     this.deadline = deadline;
     this.leasedAt = sentAt;
@@ -224,7 +224,7 @@ export class Grant {
 
   /** Adds a caller that waits until no work runs under the grant. */
   wait(waiter: GrantWaiter): void {
-    // Nobody would let it in.
+    // Nothing would let the waiter enter.
     if (this.current !== 'held' || !this.holds.some(({ isKept }) => isKept)) return waiter.startOver();
     this.waiters ??= [];
     let place = this.waiters.length;
@@ -238,7 +238,7 @@ export class Grant {
     this.waiters = this.waiters?.filter((other) => other !== waiter);
   }
 
-  /** Lets those that wait enter, until one of them runs work. */
+  /** Lets waiting callers enter until one of them runs work. */
   private enterNext(): void {
     while (this.workCount === 0 && this.current === 'held') {
       const next = this.waiters?.shift();
@@ -253,7 +253,7 @@ export class Grant {
     for (const waiter of waiters) waiter.startOver();
   }
 
-  /** Ends the grant as lost, permanently. Returns the loss. Undefined if the grant had ended before. */
+  /** Ends the grant as lost, permanently. Returns the loss. Undefined if the grant had already ended. */
   lose(why: string, now: number, cause?: unknown): LockLostError | undefined {
     if (this.current !== 'held') return undefined;
     this.current = 'lost';
@@ -267,7 +267,7 @@ export class Grant {
 
   /**
    * Drops `minHoldMs` and the holds of lock scopes, because the caller does not begin its work. Does nothing if the
-   * grant was given to another caller too.
+   * grant was also given to another caller.
    */
   discard(): void {
     if (this.callers > 1) return;
@@ -281,13 +281,13 @@ export class Grant {
   }
 }
 
-/** Whom an ownership serves. */
+/** What an ownership serves: its line, or `Lines` if it is bare. */
 export interface OwnershipUser {
   /** Called when the last grant has ended in time. Returns true if another caller was given the lock. */
   passOn(ownership: Ownership, now: number): boolean;
   /**
    * Called if a rest need not be waited for, because the lock may have been released by force. The release is sent
-   * later, and {@link onOver} is called then.
+   * later, and {@link onOver} is then called.
    */
   onRestEnded(ownership: Ownership, now: number): void;
   /** Called when the last release was sent. */
@@ -319,34 +319,35 @@ export interface OwnershipDeps {
   /**
    * Starts to renew a grant and to check its deadline.
    *
-   * @returns a promise that resolves when the renewal of a grant that is due already is written to the socket, if it is
-   * not written in this tick. Work that blocks the event loop must not begin before.
+   * @returns if the renewal of the grant is already due and is not written in this tick, a promise that resolves when
+   * it is written to the socket. Work that blocks the event loop must not begin earlier.
    */
   watch(grant: Grant): Promise<void> | undefined;
 }
 
 /**
  * One owner that the store has granted a key to: an exclusive lock, a share of the readers, or a permit. It is given to
- * one caller after another without a request, and to several readers at once (lock cohorting: Dice, Marathe and Shavit,
- * "Lock Cohorting", PPoPP 2012). The release is sent when its last grant has ended.
+ * one caller after another without a request, and to several readers at the same time (lock cohorting: Dice, Marathe
+ * and Shavit, "Lock Cohorting", PPoPP 2012). The release is sent when its last grant has ended.
  *
- * It is held while it has grants. If the last one ends before its `minHoldMs`, it rests until then. Then it is over.
+ * It is held while it has grants. If the last one ends before its `minHoldMs`, the ownership rests until then. Then it
+ * is over.
  */
 export class Ownership {
   /** The grants that have not ended. Nearly always one. */
   readonly grants: Grant[] = [];
   /** The last renewal, while its reply is expected. */
   renewal: Renewal | undefined = undefined;
-  /** When the watchdog looks at it next. Undefined while it does not watch it. */
+  /** When the watchdog looks at the ownership next. Undefined while it is not watched. */
   dueAt: number | undefined = undefined;
-  /** The last grant, whose lease the next one begins with. */
+  /** The last grant. The next one begins with its lease. */
   private newest: Grant | undefined = undefined;
-  /** How many times it was passed on. */
+  /** How many times the ownership was passed on. */
   private passes = 0;
   private isLost = false;
   /** The longest lease that the store may keep for it. */
   private longestLeaseMs: number;
-  /** The key stays closed until then. */
+  /** The key stays closed until this time. */
   private closedUntil = 0;
   /** Whether it has no grant, and the key stays closed until the end of `minHoldMs`. */
   isResting = false;
@@ -389,12 +390,12 @@ export class Ownership {
     return this.newest?.grantedAt ?? this.since;
   }
 
-  /** How many callers have got it one after the other. */
+  /** How many callers have had it, one after the other. */
   get callers(): number {
     return this.passes + 1;
   }
 
-  /** Returns a grant for a caller, which is watched. Its user must have recorded the ownership before. */
+  /** Returns a watched grant for a caller. The user must have recorded the ownership before. */
   grantTo({ resource, options, leaseMs, call }: Wanted, now: number): Grant {
     // The lease may have been requested for another caller, and be longer than this one wants.
     const lease = cutTo(this.newest?.lease ?? this.given, leaseMs, now);
@@ -413,7 +414,7 @@ export class Ownership {
   tryPass(now: number): boolean {
     const { newest, since, isLost, deps } = this;
     if (newest === undefined || isLost || this.isResting || now - since >= deps.passing.maxLocalHoldMs) return false;
-    // A loss is reported to its caller first, who may acquire the lock again at once.
+    // A loss is first reported to its caller, which may acquire the lock again immediately.
     for (const { state } of this.grants) if (state === 'lost') return false;
     // The next caller must not start with a lock that is about to end.
     const { sentAt, leaseMs } = newest.lease;
@@ -424,7 +425,7 @@ export class Ownership {
   }
 
   /**
-   * Ends a grant that is released or lost. Returns whether the store still had it: the reply belongs to the last grant.
+   * Ends a grant that is released or lost. Returns whether the store still had it. The reply belongs to the last grant.
    *
    * @param closedUntil until when a lost lock stays closed. Default: it is free now.
    */
@@ -436,7 +437,7 @@ export class Ownership {
     const isLost = grant.state === 'lost';
     this.isLost ||= isLost;
     this.closedUntil = Math.max(this.closedUntil, isLost ? closedUntil : grant.minHoldUntil);
-    // The last renewal may have run without a reply: the store may keep a longer lease than is known here.
+    // The last renewal may have run without a reply, so the store may keep a longer lease than is known here.
     this.longestLeaseMs = Math.max(this.longestLeaseMs, grant.ttlMs, grant.leaseMs);
     if (this.grants.length > 0) return Promise.resolve(!isLost);
     const restMs = this.closedUntil - now;
@@ -447,10 +448,10 @@ export class Ownership {
     return released;
   }
 
-  /** Called if the lock may have been released by force. Nobody waits for the end of its rest. */
+  /** Called if the lock may have been released by force. Nobody then waits for the end of the rest. */
   endRest(): void {
     if (!this.isResting) return;
-    // Its timer still sends the release: the message may be forged, and the release by force may have failed.
+    // The timer still sends the release, because the message may be forged, or the release by force may have failed.
     this.isResting = false;
     this.user.onRestEnded(this, this.deps.clock.now());
   }
@@ -460,7 +461,7 @@ export class Ownership {
     this.timer?.cancel();
   }
 
-  /** The present caller's fencing token, undefined if the store gives none. Those that share a lock have one token. */
+  /** The current caller's fencing token, undefined if the store gives none. Sharers have one token. */
   private get token(): number | undefined {
     const { token } = this.given;
     // Each caller of an exclusive lock gets the next of the tokens that were reserved with the grant.

@@ -10,17 +10,17 @@ import { OverdueReport } from './overdue-report.js';
 import { TransactionCheck } from './transaction-check.js';
 import { Watchdog } from './watchdog.js';
 
-/** What the leases of one module instance are kept with. */
+/** How the leases of one module instance are kept. */
 export interface LeaseOptions {
   /** How long a lost lock stays closed after its lease, in milliseconds. */
   readonly lockDelayMs: number;
-  /** Throws `LockConfigError` if that is not a valid lease. */
+  /** Throws `LockConfigError` if this is not a valid lease. */
   checkTtl(ttlMs: number): void;
   /** Called with one line for each lost lock. */
   warn(message: string): void;
-  /** Called with one line when the release of a lock ends what `warn` was called with. */
+  /** Called with one line when the release of a lock ends what `warn` reported. */
   info?(message: string): void;
-  /** Returns whether the current code runs in a transaction. Default: that is not checked. */
+  /** Returns whether the current code runs in a transaction. Default: not checked. */
   readonly inTransaction?: (() => boolean) | undefined;
   /** Called with the key of each renewed lock. */
   onExtended?(key: string): void;
@@ -70,7 +70,7 @@ export class LeaseManager {
   /**
    * Ends a grant whose last hold has ended.
    *
-   * @param mayFollowCommit whether a lock scope has kept the lock until its own end, which may follow a commit.
+   * @param mayFollowCommit whether a lock scope kept the lock until the scope's end, which may follow a commit.
    * @returns false if the lock was lost.
    */
   release(grant: Grant, mayFollowCommit = false): Promise<boolean> {
@@ -96,7 +96,7 @@ export class LeaseManager {
     if (reply !== 'renewed') throw notExtended(grant.resource, reply);
   }
 
-  /** Ends a grant as lost if its local deadline has passed before the watchdog has noticed. */
+  /** Ends a grant as lost if its local deadline has passed and the watchdog has not noticed yet. */
   expire(grant: Grant): void {
     const now = this.clock.now();
     if (grant.state === 'held' && now >= grant.deadline) this.lose(grant, this.watchdog.whyOver(grant, now));
@@ -110,17 +110,17 @@ export class LeaseManager {
     const now = this.clock.now();
     if (grant.state !== 'held' || now < grant.deadline) return undefined;
     if (!this.watchdog.mayBeRenewed(grant, now)) return void this.expire(grant);
-    // How long the event loop was blocked is known now, not after it has turned.
+    // How long the event loop was blocked is known now, but not after its next turn.
     this.watchdog.whyOver(grant, now);
     return repliesRead(this.clock).then(() => this.expire(grant));
   }
 
-  /** Ends a grant as lost. Does nothing if it has ended already. */
+  /** Ends a grant as lost. Does nothing if it has already ended. */
   lose(grant: Grant, why: string, cause?: unknown): void {
     runOutside(() => this.endAsLost(grant, why, cause));
   }
 
-  /** Checks the locks of a key, which somebody may have released by force. Those that the store has not are lost. */
+  /** Checks the locks of a key, which somebody may have released by force. Loses those that the store no longer has. */
   checkForce(key: string): Promise<void> {
     return this.forceChecks.check(key);
   }
@@ -137,7 +137,7 @@ export class LeaseManager {
     this.events.lost(grant, this.clock);
   }
 
-  /** Returns until when a lost lock stays closed: its work may still run. Counts from when the work had to end. */
+  /** Returns until when a lost lock stays closed, because its work may still run. Counts from when that had to end. */
   private closedUntil({ deadline }: Grant, now: number): number {
     const { lockDelayMs } = this.options;
     return lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0;
@@ -149,7 +149,7 @@ export class LeaseManager {
   }
 }
 
-/** Returns the error for a new lease that the store has not certainly given. */
+/** Returns the error for a new lease that the store may not have given. */
 function notExtended(resource: string, reply: ExtendReply): LockUnavailableError {
   const message = `The lease of ${resource} could not be extended`;
   return reply === 'unreplicated'

@@ -13,21 +13,21 @@ export interface StoreGrant extends GrantedTokens, Lease {
   readonly owner: string;
   /**
    * The local moment until which a request of the attempt may still grant the lock once more. Undefined if every
-   * request was answered.
+   * request has a reply.
    */
   readonly mayBeRepeatedUntil?: number | undefined;
 }
 
 /**
- * The longest lease of a handoff. A live holder renews it at once. A dead one delays the others for no longer. It is
- * longer than the time limit of a request.
+ * The longest lease of a handoff. A live holder renews it immediately. A dead holder delays others for no longer than
+ * this. It is longer than the time limit of a request.
  */
 export const HANDOFF_MS = 1_200;
 
-/** The same, if the last holder did not release the lock. It may be one of several that are dead. */
+/** The same, if the last holder did not release the lock. It may be one of several dead instances. */
 const HANDOFF_AFTER_EXPIRY_MS = 250;
 
-/** Returns the lease of the next holder, in milliseconds, if this one has a lease of `leaseMs`. */
+/** Returns the lease of the next holder, in milliseconds, if the current holder has a lease of `leaseMs`. */
 export function handoffLease(leaseMs: number): number {
   return Math.min(HANDOFF_MS, leaseMs);
 }

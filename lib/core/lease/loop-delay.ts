@@ -1,6 +1,6 @@
 /**
- * Knows how long the event loop stood still, by how late the watchdog's timer was. A process that was stopped, and
- * a machine that was suspended, also count.
+ * Measures how long the event loop was blocked, by how late the watchdog's timer was. A process that was stopped, and a
+ * machine that was suspended, also count.
  */
 export class LoopDelay {
   /** When the timer is due. Infinity without a timer. */
@@ -21,7 +21,7 @@ export class LoopDelay {
     this.dueAt = Infinity;
   }
 
-  /** Returns how many milliseconds the event loop was blocked when it was `at`. 0 if it was not blocked. */
+  /** Returns how long the event loop was blocked around the time `at`, in milliseconds. 0 if it was not blocked. */
   around(at: number, now: number): number {
     // The timer is overdue if the loop has not come to it yet.
     this.observe(now);

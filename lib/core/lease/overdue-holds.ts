@@ -1,11 +1,11 @@
 import type { Grant } from './grant.js';
 
-/** Finds the grants that are renewed for longer than their `warnHeldMs`. The ticks of the watchdog call it. */
+/** Finds the grants that are renewed for longer than their `warnHeldMs`. Called by the ticks of the watchdog. */
 export class OverdueHolds {
-  /** No grant is overdue before. */
+  /** No grant is overdue before this time. */
   private nextAt = Infinity;
 
-  /** @param onOverdue called with the grants that are overdue since the last look. At least one. */
+  /** @param onOverdue called with the grants that have become overdue since the last look, at least one. */
   constructor(private readonly onOverdue: (grants: readonly Grant[], now: number) => void) {}
 
   /** Adds a grant that is watched from now on. */

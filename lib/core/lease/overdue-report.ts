@@ -5,7 +5,7 @@ import { secondsOf } from '../store/incident-log.js';
 import type { Clock, Timer } from '../time/clock.js';
 import type { Grant } from './grant.js';
 
-/** How many locks a line names. What makes a thousand calls hang at once is one cause. */
+/** How many locks a line names. A thousand calls that hang together have one cause. */
 const MOST_NAMES = 3;
 
 /** How long a line waits for other locks. Calls that hang together have acquired their locks one after the other. */
@@ -21,9 +21,9 @@ interface Log {
 
 /** Publishes that locks are held for longer than `warnHeldMs`, logs them together, and logs when they are released. */
 export class OverdueReport {
-  /** Those that no line has counted yet. */
+  /** Grants that no line has counted yet. */
   private readonly unlogged = new Set<Grant>();
-  /** Those that a line has named. */
+  /** Grants that a line has named. */
   private readonly named = new Set<Grant>();
   private timer: Timer | undefined;
   private loggedAt = -Infinity;

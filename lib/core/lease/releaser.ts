@@ -33,7 +33,7 @@ export class Releaser {
   private drained: (() => void) | undefined;
   /** The pauses before repetitions. */
   private readonly pauses: Pauses;
-  /** Begin to repeat the releases that got no reply in time. */
+  /** Functions that begin to repeat the releases without a reply in time. */
   private readonly late = new Set<() => void>();
   /** How many releases of each key have to arrive before a later request can be sure of their effect. */
   private readonly underWay = new Map<string, number>();
@@ -72,7 +72,7 @@ export class Releaser {
         ignoreRejectionOf(released);
         reject(error);
         startRepeating = () => void this.repeat(release, leaseOverAt, error);
-        // The client may have dropped the request with its connection. Otherwise the reply is late.
+        // The client may have dropped the request with its connection. Otherwise, the reply is late.
         if (this.disconnectedAt >= now) startRepeating();
         else this.late.add(startRepeating);
       };
@@ -114,7 +114,7 @@ export class Releaser {
 
   /**
    * Whether a later request may overtake a release of the key, because the release follows a request that failed, or
-   * because it failed itself and is repeated. Until it arrives, the store may name this instance as the holder.
+   * because the release failed and is repeated. Until it arrives, the store may name this instance as the holder.
    */
   isReleasing(key: string): boolean {
     return this.underWay.size > 0 && this.underWay.has(key);
@@ -128,7 +128,7 @@ export class Releaser {
     for (const startRepeating of late) startRepeating();
   }
 
-  /** Repeats the failed releases now: their locks stay closed until then. */
+  /** Repeats the failed releases now, because their locks stay closed until a release arrives. */
   onReconnected(): void {
     this.pauses.endAll();
   }

@@ -2,7 +2,7 @@ import type { Grant } from './grant.js';
 
 /**
  * The pause before an unanswered renewal is repeated, and its lower limit near the deadline, as fractions of the lease.
- * Both are at most 1 s, because a restarted node of a cluster refuses requests for some seconds.
+ * Both are at most 1 s, because a restarted cluster node refuses requests for a few seconds.
  */
 const RETRY_AFTER = 1 / 10;
 const RETRY_AFTER_AT_LEAST = 1 / 50;

@@ -5,7 +5,7 @@ import type { Grant } from './grant.js';
 /** At most this many places are named. */
 const MOST_PLACES = 100;
 
-/** Warns of locks that end while a transaction of their caller is open. Once for each place of the program. */
+/** Warns about locks that end while their caller's transaction is open, once for each place in the program. */
 export class TransactionCheck {
   private readonly reported = new Set<string>();
 

@@ -20,7 +20,7 @@ const TAKEN = 'its key is gone or belongs to someone else';
 /** A lease is divided into this many buckets, so that many locks are renewed by one request. */
 const BUCKETS_PER_LEASE = 30;
 
-/** The longest pause between two ticks while a lock is held, and so the error of how long the loop was blocked. */
+/** The longest pause between two ticks while a lock is held, and so the error in measuring a blocked event loop. */
 const HEARTBEAT_MS = 100;
 
 /**
@@ -34,8 +34,8 @@ export const CHECK_MS = 1;
 
 /**
  * Renews every ownership of one module instance two thirds of its lease before its deadline, in batches. Declares a
- * grant lost if the store says so or if its local deadline has passed. A renewal without a reply is unknown: the
- * watchdog repeats it until the deadline.
+ * grant lost if the store says so or if its local deadline has passed. The result of a renewal without a reply is
+ * unknown, so the watchdog repeats it until the deadline.
  *
  * One timer serves all ownerships. They are sorted into buckets by the time when they are due, as in a timing wheel
  * (Varghese, Lauck: "Hashed and Hierarchical Timing Wheels", 1987).
@@ -44,7 +44,7 @@ export class Watchdog {
   /** The ownerships by the time when they are due. */
   private readonly buckets = new Map<number, Set<Ownership>>();
   private watched = 0;
-  /** The ownerships whose renewal leaves at the end of this tick. */
+  /** The ownerships whose renewal is sent at the end of this tick. */
   private readonly urgent = new Set<Ownership>();
   private timer: Timer | undefined;
   private armedFor = Infinity;
@@ -82,8 +82,8 @@ export class Watchdog {
   }
 
   /**
-   * Begins to watch a grant. A grant whose renewal is due already, such as a handoff, is renewed before the first line
-   * of the work under it: the work may block the event loop.
+   * Begins to watch a grant. A grant whose renewal is already due, such as that of a handoff, is renewed before the
+   * first line of the work under it, because the work may block the event loop.
    *
    * @returns whether such a renewal is requested in this tick.
    */
@@ -115,8 +115,8 @@ export class Watchdog {
   }
 
   /**
-   * Renews all ownerships, or those that `concerns` selects, because the store may have lost them. One that must not be
-   * renewed is only checked.
+   * Renews all ownerships, or those that `concerns` selects, because the store may have lost them. An ownership that
+   * must not be renewed is only checked.
    */
   renewAll(concerns?: KeyFilter): void {
     const ownerships = this.ownerships(concerns);
@@ -134,8 +134,8 @@ export class Watchdog {
   }
 
   /**
-   * Returns true if a grant whose deadline has passed may still be held: a renewal was sent in time, and its reply may
-   * be unread in the socket buffer.
+   * Returns true if a grant whose deadline has passed may still be held, because a renewal was sent in time and its
+   * reply may be unread in the socket buffer.
    */
   mayBeRenewed(grant: Grant, now: number): boolean {
     const { renewal } = grant.ownership;
@@ -192,7 +192,7 @@ export class Watchdog {
     if (dueAt === undefined) return;
     ownership.dueAt = undefined;
     const bucket = this.buckets.get(dueAt);
-    // The timer stays set: a tick without work costs less than a new timer for every lock.
+    // The timer stays set, because a tick without work costs less than a new timer for every lock.
     if (bucket?.delete(ownership) && bucket.size === 0) this.buckets.delete(dueAt);
   }
 
@@ -217,7 +217,7 @@ export class Watchdog {
       if (!isWatched(ownership)) continue;
       const isDue = watchedOf(ownership).some((grant) => bucketOf(grant) <= now);
       if (isDue && ownership.renewal === undefined) renewable.push(ownership);
-      // Due at the deadline, until the reply of its renewal makes it due sooner.
+      // Due at the deadline, until the reply to its renewal makes it due sooner.
       this.moveTo(ownership, isDue ? deadlineOfAll(ownership) : nextOf(ownership));
     }
     this.sendByServer(renewable);
@@ -226,7 +226,7 @@ export class Watchdog {
     this.armNext();
   }
 
-  /** Renews all ownerships if the clocks may have stood still, because their leases may be over in the store. */
+  /** Renews all ownerships if the clocks may have stopped, because their leases may be over in the store. */
   private checkClock(): void {
     const jumps = this.countClockJumps();
     if (jumps === this.clockJumps) return;
@@ -238,7 +238,7 @@ export class Watchdog {
     return this.clock.forwardJumps?.() ?? 0;
   }
 
-  /** Sends batches for each server, so that a server without a reply costs no lock of another server. */
+  /** Sends batches for each server, so that a server without a reply costs no locks on another server. */
   private sendByServer(ownerships: readonly Ownership[]): void {
     for (const ofServer of this.byServer(ownerships)) this.sendInBatches(ofServer);
   }
@@ -283,8 +283,8 @@ export class Watchdog {
   }
 
   /**
-   * Declares a grant lost if its deadline has passed, after the replies that have arrived were read. Returns whether it
-   * has passed.
+   * Declares a grant lost if its deadline has passed, after reading the replies that have arrived. Returns whether the
+   * deadline has passed.
    */
   private loseIfOver(grant: Grant, now: number): boolean {
     if (now < grant.deadline) return false;
@@ -299,7 +299,7 @@ export class Watchdog {
   private reasonFor(grant: Grant, now: number): string {
     if (now >= grant.maxHoldUntil) return `maxHoldMs (${grant.options.maxHoldMs}) has elapsed`;
     const blockedMs = this.loopDelay.around(grant.deadline, now);
-    // A shorter delay leaves time for a renewal: without a reply to it, that is the reason.
+    // A shorter delay leaves time for a renewal. If that got no reply, the delay is not the reason.
     if (!isRenewable(grant) || blockedMs < grant.lease.leaseMs / 2) return 'its lease ran out';
     const seconds = Math.max(blockedMs / 1000, 0.1).toFixed(1);
     return `the event loop was blocked for ${seconds} s, and its renewal could not be sent`;
@@ -333,14 +333,14 @@ export class Watchdog {
     if (isLatest) ownership.renewal = undefined;
     const now = this.clock.now();
     for (const grant of watchedOf(ownership)) {
-      // A listener of an event may have released it.
+      // A listener to an event may have released the grant.
       if (!grant.isWatched) continue;
       if (reply === 'renewed' && grant.canBeRenewed(renewal.lease, now)) this.onRenewed(grant, renewal, now);
       else if (!this.loseIfOver(grant, now) && reply === 'lost') this.events.lost(grant, TAKEN);
     }
     if (!isWatched(ownership)) return;
     const dueAt = reply === 'renewed' ? nextOf(ownership) : now;
-    // A lease no longer than the previous one is due at once: pause, so that renewals do not follow each other.
+    // A lease that is not longer than the previous one is due immediately. A pause keeps renewals apart.
     if (dueAt > now) this.moveTo(ownership, dueAt);
     else if (isLatest) this.retry(ownership);
   }
@@ -370,7 +370,7 @@ function needsRenewal(grant: Grant): boolean {
   return grant.renewAt <= grant.grantedAt && !isCovered(grant);
 }
 
-/** Returns when a grant is to be renewed. Rounded down: a renewal may come early, never late. */
+/** Returns when a grant is to be renewed. Rounded down, because a renewal may come early, but never late. */
 function bucketOf({ renewAt, ttlMs }: Grant): number {
   const bucketMs = ttlMs / BUCKETS_PER_LEASE;
   return Math.floor(renewAt / bucketMs) * bucketMs;

@@ -41,7 +41,7 @@ const MAX_EDGES = 2_048;
 const MAX_PLACES = 8;
 const MAX_CYCLES = 64;
 
-// One order on every machine. Numbers compare by their value, as a program that sorts ids does.
+// The same order on every machine. Numbers compare by value, as in a program that sorts ids.
 const byNumber = new Intl.Collator('en', { numeric: true });
 
 class Family implements LockOrderFamily {
@@ -61,7 +61,7 @@ class Edge implements LockOrderEdge {
   readonly places: string[] = [];
   /** The cycle that this edge has closed. Undefined if it closes none. */
   cycle: LockOrderCycle | undefined = undefined;
-  /** By the method that holds the lock: those that request the other one. */
+  /** By the method that holds the lock: the methods that request the other lock. */
   private readonly methods = new Map<string | undefined, Set<string | undefined>>();
 
   constructor(
@@ -91,26 +91,26 @@ export interface OrderedLock {
 export interface OrderStep {
   readonly held: OrderedLock;
   readonly taken: OrderedLock;
-  /** The `@Locked` method that holds the lock. Undefined for a call of the service. */
+  /** The `@Locked` method that holds the lock. Undefined for a call of `LockService`. */
   readonly holder: string | undefined;
-  /** The `@Locked` method that requests the other one. Undefined for a call of the service. */
+  /** The `@Locked` method that requests the other one. Undefined for a call of `LockService`. */
   readonly taker: string | undefined;
 }
 
-/** Returns where a step is made. Called for a pair of methods that is new. */
+/** Returns where a step is made. Called for each new pair of methods. */
 export type PlaceOf = (holder: string | undefined, taker: string | undefined) => string;
 
 /** What a step means. */
 export interface StepResult {
-  /** The cycle that the step's edge has closed, now or before. */
+  /** The cycle that the step's edge has closed, now or earlier. */
   readonly cycle: LockOrderCycle;
-  /** Whether it was closed by this step. */
+  /** Whether this step closed the cycle. */
   readonly isNew: boolean;
 }
 
 /**
- * Remembers for which pairs of families a lock of one was requested while a lock of the other was held, as lockdep of
- * Linux does for its lock classes. It keeps no ids. It has up to 256 families and 2,048 edges, and ignores further
+ * Remembers for which pairs of families a lock of one was requested while a lock of the other was held, as Linux's
+ * lockdep does for its lock classes. It keeps no ids. It has up to 256 families and 2,048 edges, and ignores further
  * ones.
  */
 export class OrderGraph {
@@ -189,7 +189,7 @@ export class OrderGraph {
   }
 }
 
-/** Returns the shortest way from one family to another. Undefined if there is none. */
+/** Returns the shortest path from one family to another. Undefined if there is none. */
 function wayBetween(from: Family, to: Family): readonly Edge[] | undefined {
   const reachedBy = new Map<Family, Edge | undefined>([[from, undefined]]);
   for (const family of reachedBy.keys()) {
@@ -203,8 +203,8 @@ function wayBetween(from: Family, to: Family): readonly Edge[] | undefined {
 }
 
 /**
- * Returns the other edges of a family to itself if its locks are taken in no order by id: neither by the text nor by
- * the numbers of their resources. Undefined if they may be in order.
+ * Returns a family's other edges to itself if its locks are taken in no order by id: neither by the text nor by the
+ * numbers of their resources. Undefined if they may be in order.
  */
 function otherOrders({ own }: Family, edge: Edge): readonly Edge[] | undefined {
   const seen = own.flatMap((known, comparison) => (known === undefined ? [] : [comparison]));

@@ -17,15 +17,15 @@ import { describeCycle, toMermaid } from './order-text.js';
 export type LockOrderPolicy = 'warn' | 'error' | 'off';
 
 /**
- * Which lock was requested while which other one was held, in this process.
+ * Which locks were requested while which others were held, in this process.
  *
  * @publicApi
  */
 export interface LockOrder {
   readonly edges: readonly LockOrderEdge[];
-  /** The cycles that edges make. Calls that take the locks of one at the same time can wait for each other. */
+  /** The cycles that edges make. Calls that take the locks of a cycle at the same time can wait for each other. */
   readonly cycles: readonly LockOrderCycle[];
-  /** False if the process has more than 256 families of locks or 2,048 edges, and some are missing. */
+  /** False if some are missing, because the process has more than 256 families of locks or 2,048 edges. */
   readonly isComplete: boolean;
   /** Returns the text of a Mermaid flowchart. The edges of cycles are red. */
   toMermaid(): string;
@@ -84,9 +84,9 @@ function placeOf(holder: string | undefined, taker: string | undefined): string 
 }
 
 /**
- * Returns which lock was requested while which other one was held, since the start of the process. Only a lock that the
- * caller runs in counts as held: of `using`, a `@Locked` method or a lock scope. A request with `waitMs: 0` is not
- * recorded, because it cannot wait.
+ * Returns which locks were requested while which others were held, since the start of the process. Only a lock that the
+ * caller runs under counts as held, through `using`, a `@Locked` method or a lock scope. A request with `waitMs: 0` is
+ * not recorded, because it cannot wait.
  *
  * @publicApi
  */
@@ -103,7 +103,7 @@ export function lockOrder(): LockOrder {
 }
 
 /**
- * Forgets all that {@link lockOrder} returns, so that a test does not depend on those before it.
+ * Forgets everything that {@link lockOrder} returns, so that a test does not depend on earlier tests.
  *
  * @publicApi
  */
@@ -134,7 +134,7 @@ export class OrderWatch {
 
   /**
    * Records several locks that are acquired one after the other. Steps against the order of the families' names are not
-   * recorded: hash tags or a custom `key` function can cause them, so they are not mistakes of the program.
+   * recorded. Hash tags or a custom `key` function can cause them, so they are not mistakes in the program.
    *
    * @throws LockOrderError if that closes a cycle and the policy of the request is `error`.
    */
@@ -171,7 +171,7 @@ export class OrderWatch {
   }
 }
 
-/** How many pairs of one family are recorded of a list. More say nothing new. */
+/** How many pairs of one family are recorded for a list. Further pairs add nothing new. */
 const MOST_OF_A_FAMILY = 8;
 
 function orderedLock(instance: string, { resource }: RequestedLock, details: CallDetails): OrderedLock {

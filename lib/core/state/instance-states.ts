@@ -12,7 +12,7 @@ export interface InstanceState extends LocalLockState {
 
 type Report = (state: InstanceState) => void;
 
-// A channel has one list for all copies of this package in the process. An application may load it twice.
+// All copies of this package in the process share the channel. An application may load the package twice.
 const states: Channel<unknown, unknown> = channel('nestjs-redis-lock:states');
 
 /** Returns the states of all module instances of the process that have started and not ended. */
@@ -23,7 +23,7 @@ export function instanceStates(): readonly InstanceState[] {
   return found;
 }
 
-/** Lets {@link instanceStates} find a module instance. Returns a function that ends this. */
+/** Lets {@link instanceStates} find a module instance. Returns a function that stops this. */
 export function offerState(read: () => InstanceState): () => void {
   const onAsked = (report: unknown): void => {
     if (typeof report === 'function') (report as Report)(read());

@@ -8,13 +8,13 @@ import type { Grant } from '../lease/grant.js';
  * @publicApi
  */
 export interface LocalHold extends LockCall {
-  /** Undefined if the store gives none. */
+  /** The fencing token. Undefined if the store gives none. */
   readonly fencingToken: number | undefined;
   /** The time since the grant, in milliseconds. */
   readonly heldMs: number;
   /** The time until the local deadline without a renewal, in milliseconds. */
   readonly expiresInMs: number;
-  /** How many uses have not ended: nested holds also count. 0 if only a lock scope keeps the lock. */
+  /** How many uses have not ended, nested holds included. 0 if only a lock scope keeps the lock. */
   readonly holds: number;
 }
 
@@ -36,7 +36,7 @@ export interface LocalWaiter extends LockCall {
 export interface LocalLockState {
   /** The locks that callers hold, the oldest first. */
   readonly holds: readonly LocalHold[];
-  /** The callers that wait, the first one first. */
+  /** The callers that wait, the longest wait first. */
   readonly waiting: readonly LocalWaiter[];
 }
 

@@ -3,7 +3,7 @@ import { describeCall, type LockCall } from '../events/call.js';
 import type { Grant } from '../lease/grant.js';
 import type { LockMode } from '../store/lock-store.js';
 
-/** What a call is for, as its caller or its method names it. */
+/** The names of a call, from its caller or its method. */
 export type CallNames = Pick<LockCall, 'method' | 'label'>;
 
 /** The calls of a module instance for one key. */
@@ -48,9 +48,9 @@ export class CallFinder {
   }
 
   /**
-   * Returns what the next holder of that mode holds the lock for. Undefined if no caller holds it.
+   * Returns the names of the call behind the next holder in that mode. Undefined if no caller holds the lock.
    *
-   * @param token the fencing token of the grant in the store. Callers that the lock was passed on to have higher ones.
+   * @param token the fencing token of the grant in the store. Callers that it was passed on to have higher tokens.
    */
   holder(mode: LockMode, token: number | undefined): CallNames | undefined {
     const isIt = (grant: Grant): boolean =>
@@ -59,14 +59,14 @@ export class CallFinder {
     return grant && describeCall(grant, grant.options);
   }
 
-  /** Returns what the next waiter of that mode waits for. Undefined if its caller waits no more. */
+  /** Returns the names of the call behind the next waiter in that mode. Undefined if its caller no longer waits. */
   waiter(mode: LockMode): CallNames | undefined {
     const caller = take(this.waiting, ({ options }) => options.mode === mode);
     return caller && describeCall(caller, caller.options);
   }
 }
 
-/** Removes and returns the first one that fits. */
+/** Removes and returns the first item that fits. */
 function take<T>(list: T[], fits: (each: T) => boolean): T | undefined {
   const place = list.findIndex(fits);
   return place === -1 ? undefined : list.splice(place, 1)[0];

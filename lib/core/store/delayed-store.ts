@@ -14,7 +14,7 @@ import { RejectingStore } from './rejecting-store.js';
 /**
  * Keeps a lock closed for `delayMs` after its lease, if its holder does not release it. Adds `delayMs` to every lease
  * sent to the store and subtracts it from every lease received. If nothing is left of a handed-off lease, the owner
- * asks the store again.
+ * requests the lock again.
  */
 export class DelayedStore extends RejectingStore {
   override readonly forceRelease: LockStore['forceRelease'];

@@ -1,16 +1,16 @@
-/** Where one line goes about trouble (`warn`), or about its end (`info`). */
+/** Receives one line about an incident (`warn`), or about its end (`info`). */
 export interface StoreLog {
   warn(message: string): void;
   info(message: string): void;
 }
 
-/** Trouble that was logged. */
+/** An incident that was logged. */
 export interface Incident<T> {
-  /** How it was seen last. */
+  /** The details when it was last seen. */
   readonly details: T;
   /** How often it was seen. */
   readonly count: number;
-  /** When it was seen first and last, on the local clock. */
+  /** When it was first and last seen, on the local clock. */
   readonly since: number;
   readonly lastAt: number;
 }
@@ -35,14 +35,14 @@ export const RELAPSE_MS = 600_000;
 const FIRST_QUIET_MS = 10_000;
 const LONGEST_QUIET_MS = 300_000;
 
-/** From this number of incidents on, a new one lets those that ended or were seen long ago be forgotten. */
+/** From this number on, each new incident removes those that ended or were last seen long ago. */
 const MANY = 100;
 
 /**
  * Logs one line when an incident begins and one when it has ended, however often it is seen in between.
  *
  * An incident that comes and goes would fill the log. So the end of a relapse is logged only after a time in which it
- * was not seen: 10 s, and twice as long for each further relapse, up to 5 min. Until then the log says so.
+ * was not seen: 10 s, and twice as long for each further relapse, up to 5 min. Until then, the log says so.
  *
  * The end of an incident may never be seen, for example if the server is gone. So an incident that was not seen for
  * 10 min is logged again when it is seen.
@@ -57,7 +57,7 @@ export class IncidentLog<T> {
     private readonly now: () => number,
   ) {}
 
-  /** Whether the end of an incident is not known yet. */
+  /** Whether an incident continues, as far as is known. */
   get isActive(): boolean {
     return this.activeCount > 0;
   }
@@ -75,7 +75,7 @@ export class IncidentLog<T> {
     return [...this.entries].filter(([, { endedAt }]) => endedAt === undefined);
   }
 
-  /** Records that an incident was seen. Logs the message unless it continues and was seen in the last 10 min. */
+  /** Records that an incident was seen. Logs the message unless it was active and seen in the last 10 min. */
   begin(name: string, details: T, message: string): void {
     const now = this.now();
     const known = this.entries.get(name);
@@ -92,7 +92,7 @@ export class IncidentLog<T> {
     const quietMs = isRelapse ? Math.min(LONGEST_QUIET_MS, Math.max(FIRST_QUIET_MS, known.quietMs * 2)) : 0;
     this.entries.set(name, { details, count: 1, since: now, lastAt: now, endedAt: undefined, quietMs });
     this.activeCount += 1;
-    // After the record, because it runs the user's logger.
+    // After the record, because this runs the user's logger.
     this.log.warn(message);
   }
 
@@ -112,7 +112,7 @@ export class IncidentLog<T> {
     this.log.info(messageOf(entry));
   }
 
-  /** Forgets the incidents that ended or were seen 10 min ago or earlier. Their end is not logged. */
+  /** Forgets the incidents that ended or were last seen 10 min ago or earlier. Their end is not logged. */
   forgetOld(): void {
     const now = this.now();
     for (const [name, { endedAt, lastAt }] of this.entries) {

@@ -11,16 +11,16 @@ const RANDOM_PART = /^-[\w-]{16}$/;
 const RANDOM_PART_LENGTH = 17;
 const ESCAPE = /_([\da-f]{2})?/g;
 
-/** Returns whether a string can be an identity: letters, digits and `. _ : @ / -`. An empty one means no identity. */
+/** Returns whether a string can be an identity: letters, digits and `. _ : @ / -`. Empty: no identity. */
 export function isIdentity(text: string): boolean {
   return text === '' || IDENTITY.test(text);
 }
 
 /**
- * Returns a new id of a module instance: its identity and a random part. Two instances, or two starts of one, never
+ * Returns a new id for a module instance: its identity and a random part. Two instances, or two starts of one, never
  * have the same id.
  *
- * The id is a part of every owner, of keys' values and of channels. So it has only letters, digits, `_` and `-`. Other
+ * The id is part of every owner, of keys' values and of channels. So it has only letters, digits, `_` and `-`. Other
  * characters of the identity become `_` and two hexadecimal digits.
  */
 export function newInstanceId(identity: string): string {
@@ -36,7 +36,7 @@ export function instanceOf(owner: string): string {
 }
 
 /**
- * Returns the identity in the id of a module instance. Undefined for an id without one, such as one of an older
+ * Returns the identity in the id of a module instance. Undefined for an id without one, such as one from an older
  * version, and for any other text. So the result is short and has no characters that could forge a line of a log.
  */
 export function identityOf(instanceId: string): string | undefined {

@@ -1,13 +1,13 @@
 /**
- * How many callers may hold a lock at once. `exclusive`: one. `shared`: all callers that request it as shared. A
- * number: that many callers, each with one permit.
+ * How many callers may hold a lock at the same time. `exclusive`: one. `shared`: all callers that request it as shared.
+ * A number: that many callers, each with one permit.
  */
 export type LockMode = 'exclusive' | 'shared' | number;
 
 /** The kind of a mode. `permits` stands for every number of permits. */
 export type LockModeKind = 'exclusive' | 'shared' | 'permits';
 
-/** Returns the modes that a store declares: `exclusive` alone by default. */
+/** Returns the modes that a store declares: only `exclusive` by default. */
 export function modesOf({
   modes = ['exclusive'],
 }: {

@@ -8,7 +8,7 @@ export interface HolderInfo {
   readonly remainingMs: number;
   /** The fencing token of the grant. Undefined without fencing. */
   readonly token: number | undefined;
-  /** When it got the lock from the store, on the engine's clock. Default: unknown. */
+  /** When the holder got the lock from the store, on the engine's clock. Default: unknown. */
   readonly since?: number | undefined;
   /** The wire version of the holder, if it differs from that of the store. Default: the same. */
   readonly wireVersion?: number | undefined;
@@ -34,7 +34,7 @@ export interface HeldState extends HolderInfo {
   readonly waiting?: readonly WaiterInfo[];
 }
 
-/** The state of a key that nobody holds and others wait for, because its last holder died. */
+/** The state of a key that nobody holds but others wait for, because its last holder died. */
 export interface AwaitedState {
   readonly holder?: undefined;
   readonly remainingMs?: undefined;

@@ -47,7 +47,7 @@ export interface StoreCapabilities {
   readonly idempotentAcquire: boolean;
   /** Whether the store waits for replicas if the module's `replicas` option is set. Default: false. */
   readonly replicas?: boolean;
-  /** The supported modes. Default: `exclusive` alone. */
+  /** The supported modes. Default: only `exclusive`. */
   readonly modes?: readonly LockModeKind[];
   /** How many keys one acquire request may name. Default: 1. The engine sends several requests for more keys. */
   readonly maxKeys?: number;
@@ -117,7 +117,7 @@ export interface Held {
   /** The remaining lease of the holder in milliseconds. Undefined if unknown, Infinity if it never expires. */
   readonly remainingMs: number | undefined;
   /**
-   * How many owners wait in the queue before this one, if it is queued. Undefined if it is not known: the engine then
+   * How many owners wait in the queue before this one, if it is queued. Undefined if it is not known. The engine then
    * repeats the request as often as for the first in the queue.
    */
   readonly ahead?: number | undefined;
@@ -125,28 +125,28 @@ export interface Held {
   readonly key?: string;
   /**
    * Whether only waiters that are gone keep the owner from the lock. The next request continues to remove them from the
-   * queue. The engine then repeats the request, even for a caller that does not wait for others. Default: no.
+   * queue. The engine then repeats the request, even for a caller that does not wait for others. Default: false.
    */
   readonly isFree?: boolean;
   /**
-   * Whether another system's client holds the lock. It joins no queue and notifies nobody. The engine then repeats the
-   * request as often as such clients do, and leaves the lock free for them between its turns. Default: no.
+   * Whether another system's client holds the lock. Such clients neither queue nor notify. The engine then repeats the
+   * request as often as they do, and leaves the lock free for them between its turns. Default: false.
    */
   readonly isForeign?: boolean | undefined;
   /**
-   * A holder, if the reply names one. It is for errors, and shows the engine that its own release has not arrived. No
-   * lock is given or ended because of it.
+   * A holder, if the reply names one. The engine uses it for errors, and to see that its own release has not arrived.
+   * No lock is given or ended because of it.
    */
   readonly holder?: HolderHint | undefined;
 }
 
-/** A holder that a reply names. Its owner is not in it, because an owner is enough to release the lock. */
+/** A holder that a reply names. It does not contain the owner, because an owner is enough to release the lock. */
 export interface HolderHint {
   /** The holder's instance id. */
   readonly instanceId: string;
-  /** When it got the lock from the store, on the engine's clock. Undefined if it is not known. */
+  /** When the holder got the lock from the store, on the engine's clock. Undefined if it is not known. */
   readonly since?: number | undefined;
-  /** How many hold the lock, if they share it. */
+  /** How many holders share the lock. */
   readonly count?: number | undefined;
   /** Both wire versions, if the instance that holds the lock or waits first has a different one from the store. */
   readonly wireVersions?: { readonly holder: number; readonly own: number } | undefined;
@@ -157,12 +157,12 @@ export interface Expired {
   readonly status: 'expired';
 }
 
-/** The lock is held with another number of permits. A retry cannot succeed before it is released. */
+/** The lock is held with a different number of permits. A retry cannot succeed before it is released. */
 export interface PermitsMismatch {
   readonly status: 'permits-mismatch';
   /** The number of permits that the lock is held with. */
   readonly permits: number;
-  /** The key with the other number, if the request named several. */
+  /** The key with the different number, if the request named several. */
   readonly key?: string;
 }
 
@@ -207,7 +207,7 @@ export interface Handoff extends LockOwnership, GrantedTokens {
   /** The lease that the owner starts with, in milliseconds. */
   readonly leaseMs: number;
   /**
-   * A moment on the engine's clock that is not later than the grant. Undefined if the store does not know one: the
+   * A moment on the engine's clock that is not later than the grant. Undefined if the store does not know one. The
    * owner then has to repeat its acquire request to learn whether it holds the lock.
    */
   readonly grantedAt: number | undefined;
@@ -218,7 +218,7 @@ export type KeyFilter = (key: string) => boolean;
 
 /** The events that a store reports to the engine. */
 export interface StoreListener {
-  /** The first part of all owners of this listener. The store reports handoffs to these owners only. */
+  /** The first part of all owners of this listener. The store reports only handoffs to these owners. */
   readonly instanceId: string;
   /** An owner in the queue was granted a lock. The store may report it late, twice or never. */
   onHandoff(handoff: Handoff): void;
@@ -230,7 +230,7 @@ export interface StoreListener {
    */
   onForceReleased?(key: string): void;
   /**
-   * Handoffs can be received (again), of all keys or of those that `concerns` selects. Waiters must repeat their
+   * Handoffs can be received (again), for all keys or for those that `concerns` selects. Waiters must repeat their
    * acquire request to rejoin the queue and to catch up on missed handoffs.
    */
   onSubscribed(concerns?: KeyFilter): void;
@@ -244,12 +244,12 @@ export interface StoreListener {
    */
   onExtendFailed?(key: string, error: LockUnavailableError): void;
   /**
-   * A connection ended. Requests sent over it, of all keys or of those that `concerns` selects, may never get a reply.
+   * A connection ended. Requests sent over it, for all keys or those that `concerns` selects, may never get a reply.
    */
   onDisconnected(concerns?: KeyFilter): void;
   /**
-   * A connection that had ended is back. It may lead to another server, or to one that has lost locks, of all keys or
-   * of those that `concerns` selects. The engine renews these locks at once. The store may report it repeatedly.
+   * A connection that had ended is back. It may lead to another server, or to one that has lost locks. The engine
+   * immediately renews all locks, or those that `concerns` selects. The store may report it repeatedly.
    */
   onReconnected(concerns?: KeyFilter): void;
   /** The store, or one server of it, cannot be reached. The store may report it repeatedly. */
@@ -257,7 +257,7 @@ export interface StoreListener {
   /** The store, or one server of it, replies (again). */
   onReachable(server?: string): void;
   /**
-   * A reply has taken long. The engine reports it. The store may report every reply that has, or none.
+   * A reply took long. The engine reports it. The store may report every such reply, or none.
    *
    * @param durationMs the time from the request to its reply, in milliseconds.
    * @param sentAt when the request was sent, on the engine's clock.
@@ -266,8 +266,8 @@ export interface StoreListener {
 }
 
 /**
- * Keeps locks. Every method is atomic. Outcomes are values. A method throws `LockUnavailableError` if the store sent no
- * usable reply, and no other error, except that `forceRelease` may throw `LockConfigError`.
+ * Keeps locks. Every method is atomic. Outcomes are values. A method throws only `LockUnavailableError`, if the store
+ * sent no usable reply. `forceRelease` may also throw `LockConfigError`.
  *
  * @publicApi
  */
@@ -279,8 +279,8 @@ export interface LockStore {
   /**
    * Acquires a lock that is free or already the owner's. A lock that is already the owner's gets its full lease back.
    *
-   * @throws LockUnavailableError if the store sent no usable reply. The owner may still hold the lock, until a
-   * release.
+   * @throws LockUnavailableError if the store sent no usable reply. The owner may still hold the lock until it is
+   * released.
    */
   acquire(request: AcquireRequest): PromiseLike<AcquireReply>;
   /**
@@ -293,7 +293,7 @@ export interface LockStore {
   /** Extends a batch of leases. Returns one reply for each request, in the same order. Does not throw. */
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;
   /**
-   * Returns the state of a key, null if nobody holds it and nobody waits for it.
+   * Returns the state of a key, or null if nobody holds it and nobody waits for it.
    *
    * @throws LockUnavailableError if the store sent no usable reply.
    */
@@ -303,7 +303,7 @@ export interface LockStore {
    * acquired or released during the listing may be missing. The engine refuses `LockService.list()` if the store has no
    * such method.
    *
-   * @throws LockUnavailableError if the store sent no usable reply, or may not have yielded all.
+   * @throws LockUnavailableError if the store sent no usable reply, or may not have yielded all locks.
    */
   readonly list?: ((request: ListRequest) => AsyncIterable<ListedLock>) | undefined;
   /**
@@ -324,8 +324,8 @@ export interface LockStore {
   readonly ping?: (() => Promise<StorePing>) | undefined;
   /**
    * Ends all holds of a key, of any owner: the exclusive one, or all that share it or have its permits. Hands the lock
-   * off as a release does. The former holders learn of it no later than at their next renewal. Ends the holds that the
-   * key has when it is called. A request that arrives twice must not end the hold of the next owner.
+   * off as a release does. The former holders learn of the loss no later than at their next renewal. Ends the holds
+   * that the key has at the time of the call. A request that arrives twice must not end the hold of the next owner.
    *
    * Returns false if nobody holds the key, if the hold ended by itself before the request ran, or if `ifToken` is not
    * its token. Throws `LockUnavailableError` if the store sent no usable reply, even if an earlier run of the request
@@ -343,7 +343,7 @@ export interface ServerConnection {
   readonly server: string | undefined;
   /** A number that changes whenever something is read from the server. */
   readonly received: number;
-  /** When the connection ended last, on the engine's clock. A request that was sent before may never get a reply. */
+  /** When the connection last ended, on the engine's clock. A request that was sent earlier may never get a reply. */
   readonly lostAt: number;
   /** Sends a cheap request, so that a server that is alive sends something. Does not throw. */
   probe(): void;

@@ -1,8 +1,8 @@
 import { afterPromiseJobs } from '../time/clock.js';
 
 /**
- * A reply that is still expected. It can be awaited. {@link whenReplied} makes no promise for it: every lock has two
- * replies, and each would cost two promises.
+ * A reply that is still expected. It can be awaited. {@link whenReplied} makes no promise for it, because every lock
+ * has two replies, and each would cost two promises.
  *
  * It has one outcome and one listener.
  */
@@ -10,7 +10,7 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
   private onReply: ((reply: Reply) => void) | undefined = undefined;
   private onError: ((error: unknown) => void) | undefined = undefined;
   private promise: Promise<Reply> | undefined = undefined;
-  /** Reports the outcome. Set if that was known before anyone listened. */
+  /** Reports the outcome. Set if the outcome was known before anyone listened. */
   private report: (() => void) | undefined = undefined;
 
   // oxlint-disable-next-line unicorn/no-thenable -- A store that wraps another one awaits its replies.
@@ -22,14 +22,14 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
     return this.promise.then(onReply, onError);
   }
 
-  /** Calls one of them with the outcome, and never before this method has returned. */
+  /** Calls one of the two with the outcome, never before this method has returned. */
   listen(onReply: (reply: Reply) => void, onError: (error: unknown) => void): void {
     this.onReply = onReply;
     this.onError = onError;
     if (this.report !== undefined) afterPromiseJobs(this.report);
   }
 
-  /** Calls the listener at once. So call it only where no code of the listener is running. */
+  /** Calls the listener immediately. So call this only where no code of the listener is running. */
   resolve(reply: Reply): void {
     const { onReply } = this;
     if (onReply === undefined) this.report = () => this.resolve(reply);
@@ -56,7 +56,7 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
   }
 }
 
-/** Calls one of them with the outcome of a request, in another tick or in a promise job. */
+/** Calls one of the two with the outcome of a request, in another tick or in a promise job. */
 export function whenReplied<Reply>(
   reply: PromiseLike<Reply>,
   onReply: (reply: Reply) => void,
@@ -66,7 +66,7 @@ export function whenReplied<Reply>(
   else void reply.then(onReply, onError);
 }
 
-/** Throws an error of a listener later, so that the others of the same reply get theirs. */
+/** Throws a listener's error later, so that other listeners of the same reply get their outcomes. */
 function throwLater(error: unknown): void {
   afterPromiseJobs(() => {
     throw error;

@@ -3,7 +3,7 @@ import type { Clock } from '../time/clock.js';
 import type { LockStore } from './lock-store.js';
 import { downServer, type StorePing } from './store-ping.js';
 
-/** The key that is inspected in a store that has no `ping`. No lock has that name. */
+/** The key that is inspected in a store that has no `ping`. No lock has this key. */
 const PING_KEY = '{nestjs-redis-lock}|ping';
 
 /**

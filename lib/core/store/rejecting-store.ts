@@ -11,8 +11,8 @@ import type {
 } from './lock-store.js';
 
 /**
- * Forwards all requests to a store. They must reject and not throw there. One that throws rejects here, so that its
- * callers have one kind of failure to handle.
+ * Forwards all requests to a store, where they must reject and not throw. A request that throws there rejects here, so
+ * that callers have one kind of failure to handle.
  */
 export class RejectingStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];

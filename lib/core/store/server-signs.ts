@@ -1,9 +1,9 @@
 import type { LockStore } from './lock-store.js';
 
-/** What was read from a server, and when on a clock that leaves out blocked time. */
+/** What was read from a server, and when, on a clock that leaves out blocked time. */
 interface Signs {
   received: number;
-  /** When something was read last, or later: up to one look. */
+  /** When something was last read, or up to one look later. */
   heardAt: number;
   isProbed: boolean;
   /** See `ServerConnection.lostAt`. It is on the engine's clock. */
@@ -14,7 +14,7 @@ interface Signs {
 const EPSILON_MS = 0.001;
 
 /**
- * Knows when something was read last from each server of a store. A server from which nothing is read gets a probe
+ * Knows when something was last read from each server of a store. A server from which nothing is read gets a probe
  * after half of the time limit, so that a server that works on one request for a long time does not count as silent.
  */
 export class ServerSigns {
@@ -46,8 +46,8 @@ export class ServerSigns {
   }
 
   /**
-   * Returns whether a request that has no reply for the limit has failed: nothing was read from the key's server for
-   * the limit, or its connection has ended. True for a server that is not known.
+   * Returns whether a request without a reply for the limit has failed, because nothing was read from the key's server
+   * for the limit or its connection has ended. True for an unknown server.
    *
    * @param sentAt when the request was sent, on the engine's clock.
    */

@@ -4,13 +4,13 @@ import { IncidentLog, RELAPSE_MS, secondsOf, type Incident, type StoreLog } from
 /** What a request to a store does. */
 export type StoreOperation = 'acquire' | 'release' | 'extend';
 
-/** A kind of refusal by one server, and the key that was refused last. */
+/** A kind of refusal by one server, and the key that was last refused. */
 interface Refusal {
   readonly server: string | undefined;
   readonly code: string;
   /**
-   * When each operation was refused last, on the local clock, or ACCEPTED if it was accepted since. A server may refuse
-   * one command and not another.
+   * When each operation was last refused, on the local clock, or ACCEPTED if it has been accepted since. A server may
+   * refuse one command and not another.
    */
   readonly refusedAt: Map<StoreOperation, number>;
   readonly key: string;
@@ -27,21 +27,21 @@ const WHOLE = '';
 const ACCEPTED = -Infinity;
 
 /**
- * How long no key of a server may be refused before a grant of another key ends the refusal, in milliseconds. Missing
- * permissions may concern some keys only.
+ * How long a server must refuse no key before a grant of another key ends the refusal, in milliseconds. Missing
+ * permissions may concern only some keys.
  */
 const OTHER_KEY_QUIET_MS = 10_000;
 
 /**
- * How long an operation may not be refused before the success of another one ends the refusal, in milliseconds. It may
- * never be requested again.
+ * How long an operation must go without a refusal before the success of another operation ends the refusal, in
+ * milliseconds. The refused operation may never be requested again.
  */
 const OTHER_OPERATION_QUIET_MS = 10_000;
 
 /** How long a refusal counts after it was seen, in milliseconds. Its end is not seen if nobody requests a lock. */
 const RECENT_MS = 60_000;
 
-/** Why a server is silent, and when that was seen first and last, on the local clock. */
+/** Why a server is silent, and when that was first and last seen, on the local clock. */
 interface Silence {
   readonly error: Error | undefined;
   readonly why: string;
@@ -49,21 +49,17 @@ interface Silence {
   readonly lastAt: number;
   /** When the latest series of observations began. A long pause ends a series. */
   readonly unbrokenSince: number;
-  /** When a request was sent last to find out whether the silence continues. */
+  /** When a request was last sent to find out whether the silence continues. */
   retriedAt: number;
 }
 
 /**
- * How long a silence is assumed to continue after it was seen last, in milliseconds. After that, one request is sent to
- * see it again. A store need not report that a server can be reached again, and nobody sees it if nobody requests a
- * lock.
+ * How long a silence is assumed to continue after it was last seen, in milliseconds. After that, one request is sent to
+ * check. A store need not report that a server can be reached again, and without requests the recovery is not seen.
  */
 const TRUSTED_MS = 1_000;
 
-/**
- * A server that is seen to fail after it was not seen to fail for this time, in milliseconds, may have worked in
- * between.
- */
+/** A server that fails again after this time without a seen failure, in milliseconds, may have worked in between. */
 const BROKEN_OFF_MS = 10_000;
 
 /**
@@ -75,8 +71,8 @@ const OF_SOME_KEYS = 'TRYAGAIN';
 /** An outage of a key's server. */
 export interface Outage {
   /**
-   * How long it had lasted without a break when it was seen last, in milliseconds. The server may work since then, or
-   * may have worked before.
+   * How long it had lasted without a break when it was last seen, in milliseconds. The server may have worked since
+   * then, or before.
    */
   readonly seenForMs: number;
   /** How long it has lasted, in milliseconds. */
@@ -100,7 +96,7 @@ const STORE_FAILED = 'the store failed';
 
 /**
  * Knows which servers of a store are silent, and which refuse requests. Logs one line for each outage and each kind of
- * refusal, and one when it has ended. Where keys are on several servers, each has its own.
+ * refusal, and one when it has ended. If keys are on several servers, each server has its own lines.
  */
 export class StoreHealth {
   /** The servers that have not replied since they fell silent. Undefined stands for the whole store. */
@@ -140,12 +136,12 @@ export class StoreHealth {
   }
 
   /**
-   * Returns the outage of the key's server. Undefined if there is none, or if it was not seen for a second: then a
-   * request has to find out whether it continues.
+   * Returns the outage of the key's server. Undefined if there is none, or if it was not seen for a second. A request
+   * then has to find out whether it continues.
    */
   outage(key: string): Outage | undefined {
     const silence = this.silenceOf(key);
-    // A server that sent an error can be reached. Each request finds out what it refuses, such as a password.
+    // A server that sent an error can be reached. Each request finds out what the server refuses, such as a password.
     if (silence === undefined || silence.error?.name === 'ReplyError') return undefined;
     const now = this.now();
     const { since, lastAt, unbrokenSince, retriedAt, why, error } = silence;
@@ -211,7 +207,7 @@ export class StoreHealth {
     this.outages.forgetOld();
   }
 
-  /** Records that a request for the key failed. Logs it if a server refused it, or if the store failed. */
+  /** Records that a request for the key failed. Logs the failure of a store, or a server's refusal. */
   onFailed(operation: StoreOperation, key: string, error: unknown): void {
     const isKnown = error instanceof LockUnavailableError;
     const code = isKnown ? error.refusal : STORE_FAILED;
@@ -220,7 +216,7 @@ export class StoreHealth {
     if (operation === 'acquire' && concernsAll) this.refuse(this.serverOf(key));
     const message = messageOf(error);
     const outage = this.outageOf(key);
-    // An outage was logged with the same reply.
+    // The same reply was already logged as an outage.
     if (outage !== undefined && message.includes(outage.message)) return;
     const server = this.serverOf(key);
     const permanent = isKnown && error.permanent;
@@ -234,7 +230,7 @@ export class StoreHealth {
     this.refusals.begin(name, { server, code, refusedAt, key, permanent, line }, line);
   }
 
-  /** Returns the text of the log about a refusal that lasts, or undefined if no refusal was seen in the last minute. */
+  /** Returns the log line about a refusal that continues, or undefined if no refusal was seen in the last minute. */
   recentRefusal(): string | undefined {
     const since = this.now() - RECENT_MS;
     return this.refusals.active().find(([, { lastAt }]) => lastAt > since)?.[1].details.line;
@@ -256,7 +252,7 @@ export class StoreHealth {
     this.refusals.forgetOld();
   }
 
-  /** Returns true if another operation was refused lately, and not accepted since. */
+  /** Returns true if another operation was refused recently and has not been accepted since. */
   private isOtherRefused({ refusedAt }: Refusal, operation: StoreOperation): boolean {
     const until = this.now() - OTHER_OPERATION_QUIET_MS;
     for (const [other, at] of refusedAt) if (other !== operation && at > until) return true;
@@ -307,7 +303,7 @@ export class StoreHealth {
     this.outages.begin(server ?? WHOLE, server, line);
   }
 
-  /** Forgets servers that were not tried for a while, because they may be gone. The store as a whole never is. */
+  /** Forgets servers that were not tried for a while, because they may be gone. Never forgets the store as a whole. */
   private forgetSilences(): void {
     const until = this.now() - RELAPSE_MS;
     for (const [server, { lastAt }] of this.silences) {

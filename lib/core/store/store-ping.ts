@@ -6,11 +6,11 @@
 export interface ServerPing {
   /** The server's name, as in the warnings: `redis.internal:6379`. Behind Sentinel, the address of the master. */
   readonly server: string;
-  /** Whether it replied in time. */
+  /** Whether the server replied in time. */
   readonly isUp: boolean;
   /** How long the reply took, in milliseconds. Undefined if there was none. */
   readonly latencyMs: number | undefined;
-  /** Why it is not up: the client's error, or the server's. Undefined if it is. */
+  /** Why the server is not up: the client's error, or the server's. Undefined if it is up. */
   readonly error: string | undefined;
 }
 
@@ -24,7 +24,7 @@ export interface StorePing {
   readonly isUp: boolean;
   /** How waiters learn of a release: from a message, or through repeated requests. */
   readonly handoff: 'subscription' | 'polling';
-  /** What is limited and why, or why a server refuses locks. Undefined if nothing is, as far as is known. */
+  /** What is limited and why, or why a server refuses locks. Undefined if nothing is limited, as far as is known. */
   readonly degraded: string | undefined;
   /** The servers. Empty for a store that has none, such as `memory()`. */
   readonly servers: readonly ServerPing[];

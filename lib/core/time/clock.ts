@@ -1,6 +1,6 @@
 import { uptime } from 'node:os';
 import { performance } from 'node:perf_hooks';
-// The global one may be the fake of a test, which never calls.
+// The global function may be a test's fake, which never calls.
 import { setImmediate } from 'node:timers';
 
 /** Calls a function when the promise jobs that are queued by now have run. A test cannot fake it later. */
@@ -23,13 +23,13 @@ export interface Timer {
 export interface Clock {
   /**
    * Returns milliseconds since an unspecified start. They never run backwards and include the time for which the
-   * machine was suspended. Leases are measured by them.
+   * machine was suspended. Leases are measured with them.
    */
   now(): number;
-  /** Returns milliseconds since 1970 by the machine's wall clock. It can be set, so no lease is measured by it. */
+  /** Returns milliseconds since 1970 by the machine's wall clock. The clock can be set, so it measures no lease. */
   wallTime(): number;
   /**
-   * Calls `task` once, in `delayMs` milliseconds. Any finite delay works, also beyond 2³¹−1.
+   * Calls `task` once, in `delayMs` milliseconds. Any finite delay works, even beyond 2³¹−1.
    *
    * @param background true for a timer that does not keep the process alive. Default: false.
    */
@@ -37,22 +37,22 @@ export interface Clock {
   /** Returns a random number that is at least 0 and less than 1. */
   random(): number;
   /**
-   * Returns how many times the wall clock has jumped forward, as far as was noticed when `now()` was called. A guest
-   * whose clocks all stood still is set forward later, so after a jump the engine checks every lock that it holds.
-   * Default: no jump is noticed.
+   * Returns how many times the wall clock has jumped forward, as far as was noticed when `now()` was called. The clock
+   * of a virtual machine that was stopped is set forward later. So after a jump, the engine checks every lock that it
+   * holds. Default: no jump is noticed.
    */
   forwardJumps?(): number;
 }
 
-/** The longest delay of Node's timers. A longer one would fire at once. */
+/** The longest delay of Node's timers. A longer delay would fire immediately. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** If the wall clock moves this much against the monotonic clock, it was set or the machine was suspended. */
 const SUSPICIOUS_MS = 50;
 
 /**
- * The machine's clocks. `now()` includes the time for which the machine was suspended, which `performance.now()` omits:
- * a machine that resumes must not trust a lease that has expired in Redis.
+ * The machine's clocks. `now()` includes the time for which the machine was suspended, which `performance.now()` omits,
+ * because a machine that resumes must not trust a lease that has expired in Redis.
  */
 export class SystemClock implements Clock {
   private readonly bootOffset = uptime() * 1000 - performance.now();
@@ -63,8 +63,8 @@ export class SystemClock implements Clock {
   now(): number {
     const monotonic = performance.now();
     const wallOffset = Date.now() - monotonic;
-    // The wall clock is cheap to read. The uptime (8 µs a call) is read only if it moved, and
-    // distinguishes a suspension from a clock that was set.
+    // The wall clock is cheap to read. The uptime (8 µs a call) is read only if the wall clock moved, and distinguishes
+    // a suspension from a clock that was set.
     const stepMs = wallOffset - this.wallOffset;
     if (Math.abs(stepMs) > SUSPICIOUS_MS) {
       this.wallOffset = wallOffset;
@@ -116,11 +116,11 @@ class SystemTimer implements Timer {
   }
 }
 
-/** A timer that fires later than this, in milliseconds, was late because the event loop stood still. */
+/** A timer that fires later than this, in milliseconds, was late because the event loop was blocked. */
 const STALL_MS = 50;
 
 /**
- * Calls `giveUp` after `delayMs`, when the replies that have arrived by then were read. If the event loop stood still,
+ * Calls `giveUp` after `delayMs`, when the replies that have arrived by then were read. If the event loop was blocked,
  * it is called later.
  *
  * @param start starts the timer of `delayMs`. Default: the clock does.
@@ -143,7 +143,7 @@ export function scheduleTimeout(
 
 /**
  * Returns the result of `reply` if it settles within `delayMs`, otherwise what `late` returns or throws. If the event
- * loop stood still when the time elapsed, the reply has half of `delayMs` more: the request may not have been sent.
+ * loop was blocked when the time elapsed, the reply has half of `delayMs` more. The request may not have been sent.
  *
  * @param start see {@link scheduleTimeout}.
  */

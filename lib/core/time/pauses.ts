@@ -1,6 +1,6 @@
 import type { Clock } from './clock.js';
 
-/** Pauses of background work, all of which can be ended at once. They do not keep the process alive. */
+/** Pauses of background work, all of which can be ended together. They do not keep the process alive. */
 export class Pauses {
   private readonly wakers = new Set<() => void>();
 
@@ -19,7 +19,7 @@ export class Pauses {
     });
   }
 
-  /** Ends all present pauses. */
+  /** Ends all current pauses. */
   endAll(): void {
     for (const wake of this.wakers) wake();
   }

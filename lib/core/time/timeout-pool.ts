@@ -14,17 +14,17 @@ export type InTime = <T>(reply: Promise<T>, late: () => T) => Promise<T>;
 /** What a {@link TimeoutPool} reports, and asks. */
 export interface TimeoutPoolListener {
   /**
-   * Called now and then while timeouts run, after the event loop has read what had arrived at its sockets.
+   * Called repeatedly while timeouts run, after the event loop has read what had arrived at its sockets.
    *
-   * @param attendedMs how long the pool has watched, without the time in which the event loop stood still.
+   * @param attendedMs how long the pool has watched, without the time in which the event loop was blocked.
    * @param oldestMs the part of that time for which the oldest timeout has run.
    */
   onLook(attendedMs: number, oldestMs: number): void;
-  /** Called when the event loop has stood still for that long, and for at least half of the delay of timeouts. */
+  /** Called when the event loop was blocked for that long, and for at least half of the delay of timeouts. */
   onStalled(stalledMs: number): void;
   /**
-   * Returns whether a timeout of a request for the key may expire, which has run for its whole time. It is asked again
-   * at each further look.
+   * Returns whether a timeout that has run for its whole time may expire, for a request for the key. Called again at
+   * each further look.
    *
    * @param sentAt when the request was sent, on the clock.
    */
@@ -38,21 +38,21 @@ const LOOKS = 10;
 const EPSILON_MS = 0.001;
 
 /**
- * A clock with a single timer for the timeouts of requests: all have the same delay, and nearly all are cancelled. They
- * are those of {@link TimeoutPool.limitRequest} and {@link TimeoutPool.inTime}. `schedule` makes a timer of its own.
+ * A clock with a single timer for the timeouts of requests. All have the same delay, and nearly all are cancelled. They
+ * come from {@link TimeoutPool.limitRequest} and {@link TimeoutPool.inTime}. `schedule` makes its own timer.
  *
  * Before a timeout expires, the event loop reads what has arrived at its sockets. If the pool has a listener, it looks
- * ten times in a delay, and timeouts run on the time in which this process could read replies: a look that comes late
- * counts as if it had come in time, because the event loop stood still.
+ * ten times in a delay, and only time in which this process could read replies counts for timeouts. A late look counts
+ * as if it had come in time, because the event loop was blocked.
  *
- * The timeouts are a linked list, because they expire in the order in which they were scheduled. 200,000 times
- * scheduling and cancelling one takes 6 to 10 ms, and 25 to 36 ms with a `Set`.
+ * The timeouts are a linked list, because they expire in the order in which they were scheduled. Scheduling and
+ * cancelling 200,000 of them takes 6 to 10 ms, and 25 to 36 ms with a `Set`.
  */
 export class TimeoutPool implements Clock {
   private oldest: PooledTimeout | undefined;
   private youngest: PooledTimeout | undefined;
   private timer: Timer | undefined;
-  /** How long the pool has watched, without the time in which the event loop stood still. */
+  /** How long the pool has watched, without the time in which the event loop was blocked. */
   private attendedMs = 0;
   private lookedAt = 0;
   /** How long after the last look the next one is due. */
@@ -88,7 +88,7 @@ export class TimeoutPool implements Clock {
     return this.clock.schedule(delayMs, task, background);
   }
 
-  /** Calls `task` when a request for a key has had no reply for `pooledMs`, and the key's server was silent as long. */
+  /** Calls `task` when a request for a key has had no reply for `pooledMs`, and its server was silent for as long. */
   readonly limitRequest: LimitRequest = (key, task, sentAt) =>
     this.closed ? this.clock.schedule(this.pooledMs, task, true) : this.add(key, task, sentAt);
 
@@ -142,7 +142,7 @@ export class TimeoutPool implements Clock {
   }
 
   private arm(delayMs: number): void {
-    // A timer that is set stays set if the oldest timeout is cancelled: a spare wake-up costs less than a new timer.
+    // A timer stays set if the oldest timeout is cancelled, because a spare wake-up costs less than a new timer.
     this.timer = runOutside(() => this.clock.schedule(delayMs, () => this.onStep(), true));
   }
 

@@ -113,7 +113,7 @@ class ParameterNames {
     this.routeDecorators = this.fillable(routeNames(target, propertyKey));
   }
 
-  /** The names in the source, which is parsed only if a name is in no decorator. */
+  /** The names in the source, which is parsed only for a name that no decorator has. */
   get source(): Names {
     if (this.parsed === undefined) {
       this.parameters = sourceParameters(this.target, this.propertyKey, this.method);
@@ -141,9 +141,9 @@ class ParameterNames {
 
 function routeNames(target: object, propertyKey: string | symbol): Names {
   const names = new Map<string, number | undefined>();
-  // Nest keeps the names of static methods on `Function` itself, mixed with those of every other class.
+  // Nest keeps the names for static methods on `Function` itself, mixed with those of every other class.
   const owner = typeof target === 'function' ? undefined : classOf(target);
-  // Inherited names also count: Nest resolves the arguments of an overriding method by them.
+  // Inherited names also count, because Nest resolves the arguments of an overriding method with them.
   const metadata: unknown = owner && Reflect.getMetadata(ROUTE_ARGS_METADATA, owner, propertyKey);
   for (const [key, argument] of Object.entries(metadata ?? {})) {
     const { data, index } = argument as { data?: unknown; index: number };
@@ -154,9 +154,9 @@ function routeNames(target: object, propertyKey: string | symbol): Names {
 }
 
 /**
- * Returns the parameters as the class was written, because another decorator may have replaced the method's function.
- * If the class has no method of that name (a method added later, or a computed name), returns those of the function. A
- * wrapper in the place of a method with a computed name gives none.
+ * Returns the parameters as written in the class, because another decorator may have replaced the method's function. If
+ * the class has no method of that name (a method added later, or a computed name), returns those of the function.
+ * Undefined for a wrapper in place of a method with a computed name.
  */
 function sourceParameters(target: object, propertyKey: string | symbol, method: AnyMethod): ParameterList | undefined {
   const owner = classOf(target);

@@ -1,17 +1,17 @@
 import { type Class, type Expression, type MethodDefinition, type Options, parse, type Pattern } from 'acorn';
 
-/** The parameters of a function as its source has them. */
+/** The parameters of a function as written in its source. */
 export interface ParameterList {
   /**
    * The names in source order, `undefined` for a pattern such as `{ id }`. The list ends before a rest parameter,
-   * because its name means several arguments.
+   * because its name stands for several arguments.
    */
   readonly names: readonly (string | undefined)[];
   /** The path of each name in a pattern: `0.id` for the `id` of a first parameter `{ id }`. */
   readonly destructured: ReadonlyMap<string, string>;
 }
 
-// The source is a piece of a module or a script: what encloses it may declare private names, `super` and `await`.
+// The source is a piece of a module or script. Code around it may declare private names and allow `super` and `await`.
 const OPTIONS: Options = {
   ecmaVersion: 'latest',
   allowAwaitOutsideFunction: true,
@@ -37,12 +37,12 @@ export function functionParameters(source: string): ParameterList | undefined {
 }
 
 /**
- * Returns the parameters of a method as its class was written.
+ * Returns the parameters of a method as written in its class.
  *
  * @returns `undefined` if the class has no such method. A computed name is found only if it is a literal.
  */
 export function methodParameters(parsed: Class, name: string, isStatic: boolean): ParameterList | undefined {
-  // The last method of a name counts, as in the class itself.
+  // The last method with a name counts, as in the class itself.
   const method = methodsOf(parsed).findLast((each) => each.static === isStatic && nameOf(each) === name);
   return method && parametersOf(method.value.params);
 }
@@ -53,7 +53,7 @@ export function parseClass(source: string): Class | undefined {
   return expression?.type === 'ClassExpression' ? expression : undefined;
 }
 
-/** Whether the class has a method whose name is known at run time only. */
+/** Whether the class has a method whose name is known only at run time. */
 export function hasComputedMethods(parsed: Class): boolean {
   return methodsOf(parsed).some((method) => method.computed && nameOf(method) === undefined);
 }
@@ -101,7 +101,7 @@ function* partsOf(pattern: Pattern, path: readonly (string | number)[]): Generat
   }
   if (target.type !== 'ObjectPattern') return;
   for (const property of target.properties) {
-    // What remains of an object has no path, and neither has a property whose name is known at run time only.
+    // A rest element has no path, and neither does a property whose name is known only at run time.
     if (property.type !== 'Property' || property.computed || property.key.type !== 'Identifier') continue;
     yield* partsOf(property.value, [...path, property.key.name]);
   }

@@ -34,7 +34,7 @@ export const queueContract: ContractPart = {
       const [handoff] = fixture.handoffs;
       ok(handoff.token !== undefined && handoff.token > before);
       strictEqual(handoff.leaseMs, HANDOFF_MS);
-      // Both clocks may differ by a fraction of a millisecond.
+      // The two clocks may differ by a fraction of a millisecond.
       ok(handoff.grantedAt !== undefined && handoff.grantedAt <= fixture.under.clock.now() + 1);
       ok(handoff.grantedAt > sentAt - 1_000, 'the handoff is recent');
       const info = await fixture.under.store.inspect(fixture.key);

@@ -50,8 +50,8 @@ export interface StoreContractOptions<U extends StoreUnderTest = StoreUnderTest>
    */
   readonly turnBack?: ((under: U, ms: number) => void) | undefined;
   /**
-   * The lease in milliseconds that tests let expire. If time is real, it has to be longer than the machine may stall:
-   * some tests send several requests within it.
+   * The lease in milliseconds that tests let expire. With real time, it must be longer than the machine may stall,
+   * because some tests send several requests within it.
    *
    * @default 1000
    */

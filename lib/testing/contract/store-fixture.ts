@@ -18,7 +18,7 @@ import type { Need } from './needs.js';
 export interface OtherClient {
   /** Requests a key that is held, and leaves behind whatever that library leaves after a refusal or a lost race. */
   lose(key: string): Promise<void>;
-  /** Acquires a key if it is free by the rules of that library. Returns whether it was. */
+  /** Acquires a key if it is free by the rules of that library. Returns whether it was free. */
   acquire(key: string): Promise<boolean>;
   /** Returns whether the lock taken by `acquire` still exists, unchanged. */
   holds(key: string): Promise<boolean>;
@@ -178,7 +178,7 @@ export class StoreFixture {
     return this.forced;
   }
 
-  /** Subscribes to handoffs and waits until they can be received. From now on acquire requests join the queue. */
+  /** Subscribes to handoffs and waits until they can be received. From now on, acquire requests join the queue. */
   async listen(): Promise<void> {
     const subscribed = new Promise<void>((resolve) => this.onSubscribed.add(resolve));
     this.under.store.listen(this.listener());

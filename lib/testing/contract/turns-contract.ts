@@ -7,7 +7,7 @@ import type { ContractPart, StoreFixture, StoreUnderTest } from './store-fixture
 const CALLERS = 3;
 const WORK_MS = 2;
 
-/** The pace of a client that knows nothing of this library. */
+/** The polling interval of a client that knows nothing about this library, in milliseconds. */
 const POLL_MS = 100;
 
 /** The test ends when each instance and the polling client have had this many grants, or after the limit. */
@@ -16,12 +16,12 @@ const ENOUGH_POLLS = 2;
 const LIMIT_MS = 10_000;
 
 /**
- * How many times the grants of the other instance one may have. They are counted from when both have had the key: until
- * then the first one sees no others, and its turns are longer.
+ * The largest ratio between the grants of the two instances. Grants count once both instances have had the key. Until
+ * then, the first one sees no others, and its turns are longer.
  */
 const LARGEST_RATIO = 5;
 
-/** An instance whose callers request the key over and over. */
+/** An instance whose callers request the key again and again. */
 class BusyInstance {
   grants = 0;
   private readonly engine: LockEngine;
@@ -58,13 +58,13 @@ class BusyInstance {
   }
 }
 
-/** Counts the grants of instances from when each has had the key. */
+/** Counts the grants of instances from the time when each has had the key. */
 class Tally {
   private atStart: readonly number[] | undefined;
 
   constructor(private readonly instances: readonly BusyInstance[]) {}
 
-  /** The grants of each instance, the fewest first. Call it after each grant: it finds out when to start. */
+  /** The grants of each instance, the fewest first. Read it after each grant, because it detects when to start. */
   get counts(): readonly number[] {
     const grants = this.instances.map((instance) => instance.grants);
     if (grants.every((count) => count > 0)) this.atStart ??= grants;
