@@ -107,7 +107,7 @@ function startOfMany({ machine, processes, spreadMs, workMs, outcomes }) {
   ];
   return [
     table(head, rows),
-    `The instances are in ${processes} processes, start within ${spreadMs / 1_000} s, acquire at once, and hold their ` +
+    `The instances are in ${processes} processes, start within ${spreadMs / 1_000} s, acquire immediately, and hold their ` +
       `lock for ${workMs} ms. Measured on ${machine.processor}, ${machine.cores} cores, Node ${machine.node}, Redis ${machine.redis}, ` +
       `${machine.date}. ${machine.note}`,
   ].join('\n\n');

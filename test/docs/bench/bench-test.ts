@@ -5,7 +5,7 @@ export async function isBusy(): Promise<string> {
   const bench = createTestBench();
   const checkout = withLocks(new Checkout({ save: async () => undefined }), bench.locks);
   await bench.occupy('order:7'); // another process holds the lock
-  return checkout.pay(7); // throws LockTimeoutError, at once
+  return checkout.pay(7); // throws LockTimeoutError immediately
 }
 
 export async function isLost(): Promise<string> {
