@@ -98,8 +98,8 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     const app = await startBoard({}, { platform, prefix, locks: { identity: 'api-1' } });
     const other = await startApp({ prefix, locks: { identity: 'api-2' } });
     const lock = await app.locks.acquire('goods:300');
-    const behind = app.locks.acquire('goods:300', { label: 'req-7' });
-    const waiting = other.locks.acquire('goods:300');
+    const behind = app.locks.acquire('goods:300', { label: 'req-7', waitMs: Infinity });
+    const waiting = other.locks.acquire('goods:300', { waitMs: Infinity });
     await other.log.until('requested goods:300');
     let state = (await get(app, '/locks/state')).body;
     for (let i = 0; i < 20 && state.waiting === 0; i++) {
