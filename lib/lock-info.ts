@@ -122,7 +122,7 @@ export interface AwaitedLockInfo extends DescribedLock {
  */
 export type LockInfo = HeldLockInfo | AwaitedLockInfo;
 
-/** Takes the place of a holder if there is none. */
+/** The fields of the holder, for a lock that nobody holds. */
 const NO_HOLDER = {
   isHeld: false,
   holder: undefined,

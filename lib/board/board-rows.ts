@@ -80,7 +80,7 @@ export class Rows {
     return this.byKey.size;
   }
 
-  /** Returns the rows that contain the text, sorted. All viewers with one search share the work. */
+  /** Returns the rows that contain the text, sorted. All viewers with the same search and order share the work. */
   view(search: string, sort: Sort): readonly Row[] {
     const name = `${sort} ${search}`;
     const known = this.views.get(name);
@@ -122,7 +122,7 @@ function contains({ resource, method, label, holders, waiting }: Row, text: stri
 
 /** The inputs of a read, apart from the locks. */
 export interface ReadContext {
-  /** The rows of the read before. Undefined for the first. */
+  /** The rows of the previous read. Undefined for the first. */
   readonly before: Rows | undefined;
   readonly now: () => number;
   /** Returns true if nobody needs the result. */
@@ -130,7 +130,7 @@ export interface ReadContext {
 }
 
 /**
- * Reads all locks into rows. What is known of a holder from the rows before is kept: when it was first seen, and its
+ * Reads all locks into rows. What is known of a holder from the previous rows is kept: when it was first seen, and its
  * longest lease.
  */
 export async function readRows(
@@ -176,7 +176,7 @@ function toHolder({ holder = '', identity, wireVersion }: BoardHolder): RowHolde
   return { id: holder.slice(0, LONGEST_ID), identity, wireVersion };
 }
 
-/** Returns the times of a row. `before` is the row of the same hold in the read before. */
+/** Returns the times of a row. `before` is the row of the same hold in the previous read. */
 function timesOf({ holder, heldForMs, expiresInMs }: BoardLock, before: Row | undefined, now: number) {
   if (holder === undefined) return { since: undefined, atLeast: false, endsAt: undefined, leaseMs: 0 };
   const since = heldForMs === undefined ? (before?.since ?? now) : steady(now - heldForMs, before?.since);

@@ -7,7 +7,7 @@ import type { RedisTarget } from './redis-target.js';
 
 const CLOSED = /it closed the connection|ECONNRESET/;
 
-/** Matches errors of a request for TLS to a server without it: most often that server waits for the end of a line. */
+/** Matches errors of a TLS connection to a server without TLS: most often, the server waits for the end of a line. */
 const NO_TLS = new RegExp(
   `${CLOSED.source}|wrong version number|packet length|EPROTO|not ready within|[Tt]imed out|ETIMEDOUT|^timeout$`,
 );
@@ -19,7 +19,7 @@ const ADVICE: readonly (readonly [pattern: RegExp, advice: string])[] = [
     'Give the user and the password in the URL, or through REDIS_USERNAME and REDIS_PASSWORD',
   ],
   [/cluster support disabled|unknown command.*cluster/i, 'This server is not a cluster: use redis://'],
-  [/certificate|self.signed/i, 'Node trusts your own authority if NODE_EXTRA_CA_CERTS names it'],
+  [/certificate|self.signed/i, 'Node trusts your own authority if NODE_EXTRA_CA_CERTS names its file'],
   [CLOSED, 'Does this server expect rediss://, for TLS?'],
   [/invalid reply: null|No such master with that name/, 'The Sentinel does not know a master with that name'],
 ];
@@ -27,8 +27,8 @@ const ADVICE: readonly (readonly [pattern: RegExp, advice: string])[] = [
 /** The advice for errors that no pattern matches: nothing replies at the address. */
 const ADVICE_BY_KIND = {
   redis: 'Start it, or give its address with --redis or REDIS_URL',
-  cluster: 'One of these nodes has to run, and the state of the cluster has to be ok',
-  sentinel: 'One of these Sentinels has to run',
+  cluster: 'At least one of these nodes must be running, and the state of the cluster must be ok',
+  sentinel: 'At least one of these Sentinels must be running',
 } as const;
 
 /** Matches errors of a connection that could not be made. */
@@ -65,8 +65,8 @@ export function inTime<T>(clock: Clock, timeoutMs: number, request: Promise<T>, 
 }
 
 function untilReady(opened: OwnRedis, target: RedisTarget, timeoutMs: number, clock: Clock): Promise<void> {
-  // What is known of the outage when the client reports it, or when the timeout has elapsed.
   const client: Pick<EventEmitter, 'on'> = opened.ioredis;
+  // What is known of the outage when the client reports it, or when the timeout has elapsed.
   let detail: Error | undefined;
   const onDetail = (error: Error): void => void (detail = error);
   const ready = new Promise<void>((resolve, reject) => {
@@ -74,9 +74,9 @@ function untilReady(opened: OwnRedis, target: RedisTarget, timeoutMs: number, cl
     client.on('node error', onDetail);
     client.on('sentinelError', onDetail);
     const onClose = (): void => void (detail ??= new Error('it closed the connection'));
-    // A server that expects TLS closes it, and the client tries again without an error. A cluster closes by itself.
+    // A server that expects TLS closes the connection, and the client retries silently. A cluster closes by itself.
     if (target.kind !== 'cluster') client.on('close', onClose);
-    // The client would try again. Somebody waits at a terminal.
+    // The client would try again, but somebody is waiting at a terminal.
     client.on('error', (error) => reject(unreachable(target, causeOf(error, detail))));
     opened.connect();
   });
@@ -115,13 +115,13 @@ function sentence(text: string): string {
 function reasonIn(error: Error): string {
   const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
   if (error.message === '' && errors.length > 0) return errors.map(messageOf).join(', ');
-  // ioredis says so of a connection to a node or a Sentinel that was never open.
+  // ioredis says this of a connection to a node or a Sentinel that was never open.
   const message = messageOf(error).replace(/Connection is closed\.?/, 'no connection could be made');
   return message || error.name;
 }
 
 /**
- * One node of a cluster has a part of the locks only.
+ * One node of a cluster has only a part of the locks.
  *
  * @throws CliError if the server is such a node.
  */

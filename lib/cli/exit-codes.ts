@@ -5,7 +5,7 @@
 export const EXIT = {
   /** Found, listed or released, or ended by Ctrl-C in `watch`. */
   ok: 0,
-  /** A defect of this program, or an output that cannot be written. */
+  /** A defect of this program, or output that cannot be written. */
   internal: 1,
   /** The arguments are wrong, a confirmation is missing, or ioredis is not installed. */
   usage: 2,
@@ -21,8 +21,8 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 /** What a {@link CliError} may have besides its message. */
 interface CliErrorOptions extends ErrorOptions {
   /**
-   * What to do about it. It is printed behind the message, as it is: passwords are only looked for in the message. So
-   * it has no text of the user.
+   * What to do about it. It is printed after the message, as it is: passwords are only looked for in the message. So
+   * it must not contain text from the user.
    */
   readonly advice?: string | undefined;
 }
@@ -41,7 +41,7 @@ export class CliError extends Error {
   }
 }
 
-/** Returns the error of wrong arguments. */
+/** Returns the error for wrong arguments. */
 export function usageError(message: string, advice?: string): CliError {
   return new CliError(EXIT.usage, message, { advice });
 }

@@ -40,7 +40,7 @@ interface SeveralServers {
   readonly userInfo: string;
   /** `host:port,host:port`. */
   readonly hosts: string;
-  /** Of a Sentinel, `master` or `master/db`. */
+  /** For a Sentinel: `master` or `master/db`. */
   readonly path: string;
 }
 
@@ -57,7 +57,7 @@ const MASTER = /^([^/]+)(?:\/(\d+))?$/;
 const keepName: NonNullable<RedisClusterOptions['dnsLookup']> = (name, callback) => callback(null, name);
 
 /**
- * Reads where Redis is: from the argument, from the variable `REDIS_URL`, or the default.
+ * Reads where Redis is: from the argument, the variable `REDIS_URL`, or the default.
  *
  * @throws CliError if the URL is invalid.
  */
@@ -71,7 +71,7 @@ export function redisTarget({ redis, keyPrefix }: RedisArguments, env: NodeJS.Pr
   const several = severalServersIn(text);
   if (several === undefined) return urlTarget(text, options);
   const own = credentialsIn(several.userInfo, text);
-  // A user of the environment does not belong to a password of the URL.
+  // A user from the environment does not belong to a password in the URL.
   const all = own === undefined ? options : { ...options, username: undefined, ...own };
   return several.kind === 'cluster' ? clusterTarget(text, several, all) : sentinelTarget(text, several, all, env);
 }
@@ -103,12 +103,12 @@ function urlTarget(text: string, { username, password, keyPrefix }: ServerOption
   return { redis: url.href, kind: 'redis', tls: url.protocol === 'rediss:', shown, secrets };
 }
 
-/** Returns the URL of one server. Undefined for another text. */
+/** Returns the URL of one server. Undefined for any other text. */
 function urlIn(text: string): URL | undefined {
   const withScheme = text.includes('://') ? text : `redis://${text}`;
   if (!URL.canParse(withScheme)) return undefined;
   const url = new URL(withScheme);
-  // ioredis would take another path for the number of a database. Without a host, it would connect to this machine.
+  // ioredis would take any other path for a database number. Without a host, it would connect to this machine.
   const isUsable = /^rediss?:$/.test(url.protocol) && url.hostname !== '' && /^(?:\/\d*)?$/.test(url.pathname);
   return isUsable ? url : undefined;
 }
@@ -153,7 +153,7 @@ function sentinelTarget(
   return { redis, kind: 'sentinel', tls, shown, secrets: [...secretsOf(options), ...(password ? [password] : [])] };
 }
 
-/** Returns the parts of a URL of a cluster or of Sentinels. Undefined for another text. */
+/** Returns the parts of a URL of a cluster or of Sentinels. Undefined for any other text. */
 function severalServersIn(text: string): SeveralServers | undefined {
   const [, secure, kind, userInfo = '', hosts, path = ''] = SEVERAL_SERVERS.exec(text) ?? [];
   if (hosts === undefined) return undefined;
@@ -180,7 +180,7 @@ const ALLOWED = [
 function urlError(text: string): CliError {
   return usageError(
     `The URL of Redis is "${maskPassword(text)}".`,
-    `Expected ${ALLOWED}, or the path of a socket. Special characters are percent-encoded.`,
+    `Expected ${ALLOWED}, or the path of a socket. Special characters must be percent-encoded.`,
   );
 }
 

@@ -83,7 +83,7 @@ function runCommand(context: CommandContext, call: CommandCall): Promise<number>
   }
 }
 
-/** Returns the text to print for an error: its message and advice, or for a bug its stack. */
+/** Returns the text to print for an error: its message and advice or, for a bug, its stack. */
 function textOf(error: unknown, shown: (error: unknown) => string, masked: (text: string) => string): string {
   const isExpected = error instanceof CliError || exitCodeOf(error) !== EXIT.internal;
   const advice = error instanceof CliError && error.advice !== undefined ? ` ${error.advice}` : '';

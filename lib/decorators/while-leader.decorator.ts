@@ -71,7 +71,7 @@ export function WhileLeader(resource: string, options: WhileLeaderOptions = {}):
     methodBelow('@WhileLeader', name, descriptor, 'run');
     refuseStatic('@WhileLeader', name, target);
     if (leaderMethods.of(target).has(propertyKey))
-      throw new LockConfigError(`${name}: there is a second @WhileLeader; a method may have one.`);
+      throw new LockConfigError(`${name}: there is a second @WhileLeader; a method may have only one.`);
     checkValue(place, 'the resource', resource, resourceRule);
     const { ttlMs, name: instance = DEFAULT_INSTANCE } = checkAt('@WhileLeader', options, place);
     const [token, service] = [getLockServiceToken(instance), serviceProperty(instance)];

@@ -110,7 +110,7 @@ export class RedisLockInstrumentation {
     this.countHeldLocks();
   }
 
-  /** Does nothing, because there are no log records. `registerInstrumentations` calls it. */
+  /** Does nothing, because the library emits no log records. `registerInstrumentations` calls it. */
   setLoggerProvider(_provider: unknown): void {}
 
   /** Sets the options. `enabled` has no effect afterwards. See {@link enable}. */

@@ -23,7 +23,7 @@ export function overrideMember<T extends object>(target: T, member: keyof T, rep
 
 /**
  * Returns whether the member is a method of the object's class. The object's own functions stay as they are, because an
- * injection token can be a class, and is compared by identity.
+ * injection token can be a class, and tokens are compared by identity.
  */
 function isMethod(target: object, name: string | symbol): boolean {
   if (name === 'constructor' || Object.hasOwn(target, name)) return false;

@@ -151,6 +151,19 @@ describe('the error of a busy lock', () => {
     expect([ahead, ...patient].map(({ error: refused }) => refused)).toEqual([undefined, undefined, undefined]);
   });
 
+  it.each([
+    [1, '1 waits in the queue.'],
+    [2, '2 wait in the queue.'],
+  ])('counts those of other instances in the queue: %d', async (count, sentence) => {
+    const { clock, locks, neighbour, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    for (let i = 0; i < count; i += 1) outcome(neighbour().locks.acquire('goods:300', { waitMs: 600_000 }));
+    await clock.advance(0);
+    const error = timeoutOf(locks.acquire('goods:300', { waitMs: 3_000 }));
+    await clock.advance(4_000);
+    expect((await error).message).toContain(sentence);
+  });
+
   it('says nothing of a line that is empty', async () => {
     const { locks } = faultyLocks();
     await locks.acquire('goods:300');

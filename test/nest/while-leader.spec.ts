@@ -180,7 +180,7 @@ describe('the decoration', () => {
         run(): void {}
       }
       return Twice;
-    }).toThrow('Twice.run: there is a second @WhileLeader; a method may have one.');
+    }).toThrow('Twice.run: there is a second @WhileLeader; a method may have only one.');
     expect(() => {
       class Static {
         @WhileLeader('report')

@@ -6,7 +6,7 @@ import { formatTable } from '../table.js';
 import { columnsOf, Progress, writeTo } from '../terminal.js';
 import type { CommandContext, KeySettings } from './context.js';
 
-/** Prints the locks: a table, or with --json, one object per line as each is found. */
+/** Prints the locks: a table or, with --json, one object per line as each is found. */
 export async function list(context: CommandContext, match: string | undefined): Promise<ExitCode> {
   const { admin, terminal, json, keys } = context;
   const { stdout, stderr } = terminal;

@@ -8,7 +8,7 @@ import { Progress, Screen, writeTo } from '../terminal.js';
 import type { CommandContext } from './context.js';
 import { nothingFound } from './list.js';
 
-/** The pause between two listings. After a listing that takes longer, it is as long as that took. */
+/** The pause between two listings. After a listing that took longer, the pause is as long as the listing. */
 const INTERVAL_MS = 1_000;
 
 /** Ctrl-C is how `watch` ends. The others are what a shell shows for a process that the signal ended. */
@@ -19,20 +19,20 @@ interface Snapshot {
   /** When it was complete, in milliseconds since 1970. */
   readonly at: number;
   readonly locks: readonly LockView[];
-  /** Why the locks could not be listed. `locks` is from before then. */
+  /** Why the locks could not be listed. `locks` is then from the last listing that succeeded. */
   readonly error: string | undefined;
 }
 
 /** Shows snapshots. */
 interface View {
-  /** Shows how far the first listing is. */
+  /** Shows how far the first listing has got. */
   showProgress(line: string): void;
   show(snapshot: Snapshot): Promise<void> | void;
   close(): void;
 }
 
 /**
- * Shows the locks until Ctrl-C. An outage of Redis does not end it, once it has shown them. Returns the exit code.
+ * Shows the locks until Ctrl-C. A Redis outage does not end the command once it has shown them. Returns the exit code.
  *
  * @throws the error of the first listing.
  */
@@ -70,7 +70,7 @@ async function follow(
     const snapshot = await unlessAborted(signal, snapshotOf(context, match, locks, signal, showProgress));
     if (snapshot === undefined) return;
     ({ locks } = snapshot);
-    // A reader that does not read must not keep the command from its end.
+    // A reader that has stopped reading must not keep the command from ending.
     await unlessAborted(signal, Promise.resolve(view.show(snapshot)));
     await pause(clock, signal, Math.max(INTERVAL_MS, clock.now() - startedAt));
   }
@@ -92,7 +92,7 @@ async function snapshotOf(
     }
     return { at: clock.wallTime(), locks: locks.toSorted(byResource), error: undefined };
   } catch (error) {
-    // What is wrong from the beginning does not pass.
+    // A problem that exists from the beginning does not go away.
     if (before === undefined) throw error;
     return { at: clock.wallTime(), locks: before, error: messageOf(error) };
   } finally {

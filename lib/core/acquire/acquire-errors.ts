@@ -24,7 +24,7 @@ export interface CurrentHolder extends HolderHint {
 export type LastReply =
   | { readonly kind: 'none' }
   /**
-   * Others hold the lock, no later than `until` unless they renew it. `until` and `holder` are undefined if they are
+   * Others hold the lock, which expires at `until` unless they renew it. `until` and `holder` are undefined if they are
    * not known.
    */
   | {
@@ -183,8 +183,8 @@ function describeLine({ waitingHere, maxWaiting }: WaitingLine, ahead = 0): stri
   const limit = maxWaiting === undefined ? '' : ` (maxWaiting: ${maxWaiting})`;
   const here = `${waitingHere} ${waitingHere === 1 ? 'caller' : 'callers'} of this instance`;
   const others = ahead === 0 ? '' : `, behind ${ahead} ${ahead === 1 ? 'other' : 'others'} in the queue`;
-  const verb = waitingHere === 1 ? 'waits' : 'wait';
-  return waitingHere === 0 ? ` ${ahead} wait in the queue.` : ` ${here}${limit} ${verb}${others}.`;
+  const verb = (waitingHere || ahead) === 1 ? 'waits' : 'wait';
+  return waitingHere === 0 ? ` ${ahead} ${verb} in the queue.` : ` ${here}${limit} ${verb}${others}.`;
 }
 
 /** Returns the error for a caller in a lock scope that waited too long for another use of the lock in the scope. */

@@ -240,7 +240,7 @@ export class AcquireLoop implements AttemptListener {
     else this.fail(attempt, failure, now);
   }
 
-  /** Gives up the attempt and starts another one after a pause. @param since the time at which replies stopped. */
+  /** Starts another attempt after a pause. @param since the time from which requests have failed. */
   private fail(attempt: Attempt, error: LockUnavailableError, since: number): void {
     attempt.releaseBehind(true);
     this.pause(pauseAfterFailure(this.deps.clock));

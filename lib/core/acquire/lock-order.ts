@@ -21,7 +21,7 @@ export function inLockOrder(targets: readonly Target[], maxKeys: number): readon
   return groups.map((group) => group.targets);
 }
 
-/** Compares by UTF-16 code units, which is the same on every machine, whatever its locale. */
+/** Compares by UTF-16 code units, so that the order is the same on every machine, whatever its locale. */
 function compare(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;

@@ -130,7 +130,7 @@ export class MultiAcquire implements AttemptListener {
     if (reply?.status === 'granted') attempt.releaseBehind();
   }
 
-  /** @param since the time at which replies stopped. */
+  /** @param since the time from which requests have failed. */
   private fail(attempt: Attempt, error: LockUnavailableError, since: number): void {
     attempt.releaseBehind(true);
     this.resolve({ target: this.targets[0], reply: failedBecause(error, since) });

@@ -132,7 +132,7 @@ export function traceGrant(
   const context = known ?? contextOf(target, options, instance);
   contexts.delete(target);
   contexts.set(lock, Object.assign(context, granted, { outcome: 'granted' }));
-  // Without a start, because the subscriber came later, there is no end.
+  // A subscriber that came after the start gets no end.
   if (known !== undefined) publishEnd(acquire, context);
   hold.start.publish(context);
   hold.end.publish(context);

@@ -114,7 +114,7 @@ export function braceProblem(text: string): string | undefined {
 
 /**
  * Returns the hash tag of a key, the part that Redis Cluster computes the slot from: the text in the first pair of
- * braces, or the whole key if there is no pair or it is empty.
+ * braces, or the whole key if it has no pair or an empty one.
  */
 export function hashTag(key: string): string {
   const open = key.indexOf('{');

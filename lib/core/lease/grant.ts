@@ -83,7 +83,7 @@ export class Grant {
   call = 0;
   /** What subscribers of traces know the call by. Undefined if there were no subscribers at the grant. */
   trace: LockCallContext | undefined = undefined;
-  /** Resolves when its first renewal is written. No caller gets the lock earlier. Undefined: there is no wait. */
+  /** Resolves when its first renewal is written. No caller gets the lock earlier. Undefined: nobody has to wait. */
   ready: Promise<void> | undefined = undefined;
   /** Whether the grant was reported as held for longer than `warnHeldMs`. */
   isOverdue = false;

@@ -189,7 +189,7 @@ export class OrderGraph {
   }
 }
 
-/** Returns the shortest path from one family to another. Undefined if there is none. */
+/** Returns the shortest path from one family to another. Undefined if no path exists. */
 function wayBetween(from: Family, to: Family): readonly Edge[] | undefined {
   const reachedBy = new Map<Family, Edge | undefined>([[from, undefined]]);
   for (const family of reachedBy.keys()) {

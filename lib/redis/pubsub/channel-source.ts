@@ -31,7 +31,7 @@ export interface ChannelListener {
   /** The source's connection ended 10 s ago. It may be opened again. */
   onSourceClosed(source: ChannelSource): void;
   onMessage(source: ChannelSource, channel: string, message: string): void;
-  /** Subscribing is refused, and why. */
+  /** Called with the reason when subscribing is refused. */
   onRefused(why: string): void;
   /** The source has removed channels because a slot has moved. It does not say which. */
   onChannelsRemoved(source: ChannelSource): void;

@@ -29,7 +29,7 @@ export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscripti
   onMessage(source: ChannelSource, channel: string, message: string): void;
   /** The source has replied that the channel's slot is elsewhere. */
   onRedirected(subscription: Subscription, source: ChannelSource, redirection: Redirection): void;
-  /** Subscribing is refused, and why. */
+  /** Called with the reason when subscribing is refused. */
   onRefused(why: string): void;
 }
 
@@ -88,7 +88,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     void runOutside(() => this.sendProbe(subscription, source));
   }
 
-  /** Ends all subscriptions with their connections. */
+  /** Ends all subscriptions and their connections. */
   close(): void {
     this.sweepTimer?.cancel();
     for (const source of this.bySource.keys()) source.close();
@@ -213,7 +213,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   private onProbeTimeout(subscription: Subscription, source: ChannelSource): void {
     subscription.failedProbes += 1;
     subscription.enter('waiting');
-    // Without a connection that sends the probe, its absence proves nothing.
+    // Without a connection to send the probe, a missing probe proves nothing.
     if (source.connection.ready) this.deps.onRefused(PROBE_NOT_RECEIVED);
     source.reconnect();
   }

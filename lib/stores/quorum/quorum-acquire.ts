@@ -39,7 +39,7 @@ export class QuorumAcquire {
   private readonly sentAt: number;
   private readonly nodeRequest: NodeAcquire;
   /**
-   * Nodes give shared locks tokens from blocks of this size, each node only one of a block. 1 for an exclusive lock.
+   * Nodes give shared locks tokens from blocks of this size, each node only one per block. 1 for an exclusive lock.
    */
   private readonly blockSize: number;
   /** The owner with its round, as nodes keep it. */
@@ -49,7 +49,7 @@ export class QuorumAcquire {
   private token: number | undefined;
   private tokens = 1;
   private decided = false;
-  /** Every node that gives the lock is sent a release. */
+  /** Whether every node that gives the lock is sent a release. */
   private abandoned = false;
   private resolve!: (reply: AcquireReply) => void;
   private reject!: (error: Error) => void;
@@ -120,7 +120,7 @@ export class QuorumAcquire {
   private agreeOnToken(): void {
     const replies = [...this.granted.values()];
     this.token = Math.max(...replies.map(({ token }) => token));
-    // Nodes do not keep how many tokens they reserved in an earlier round.
+    // Nodes do not record how many tokens they reserved in an earlier round.
     const repeated = replies.some((reply) => reply.repeated);
     if (!repeated && this.blockSize === 1) this.tokens = this.request.tokens;
     for (const [node, reply] of this.granted) this.agree(node, reply);
@@ -157,11 +157,11 @@ export class QuorumAcquire {
     if (this.decided) return;
     if (vote.carried) return this.win();
     if (!vote.cannotCarry) return;
-    // The result may still be open, held or unavailable. The nodes that gave the lock must not block other owners until
+    // The result may still be open: held or unavailable. The nodes that gave the lock must not block other owners until
     // it is known.
     if (!this.abandoned) this.releaseAll();
     if (vote.replied) this.refuse();
-    // The error says what each node replied, so it waits for the others, at most for `nodeTimeoutMs`.
+    // The error says what each node replied, so the request waits for the others, for at most `nodeTimeoutMs`.
     else if (vote.unreachable && vote.complete) this.fail('No majority of the nodes can be reached');
   }
 

@@ -36,11 +36,11 @@ import type { Renewal, TakeReply, TimestampProtocol } from './timestamp-protocol
 import { TimestampScripts } from './timestamp-scripts.js';
 
 /**
- * Keeps locks as keys whose value is the time of their expiry: the SETNX/GETSET pattern of Redis' documentation of
- * {@link https://redis.io/docs/latest/commands/setnx/ | SETNX}. For locks that are shared with services that use it
- * already. For other locks, the store `token()` is safer and faster.
+ * Keeps locks as keys whose value is the time of their expiry: the SETNX/GETSET pattern of the Redis page on
+ * {@link https://redis.io/docs/latest/commands/setnx/ | SETNX}. For locks that are shared with services that already
+ * use that pattern. For other locks, the store `token()` is safer and faster.
  *
- * Leases are measured by the clients' wall clocks, so these must agree to much less than a lease. All clients of a key
+ * Leases are measured by the clients' wall clocks, so these must agree to well within a lease. All clients of a key
  * should use leases of about the same length, because a client that loses the race for an expired lock overwrites the
  * winner's expiry. The store gives no fencing tokens and has no queue: waiting callers retry.
  *
@@ -60,7 +60,7 @@ export function timestamp(options: TimestampOptions = {}): StoreFactory {
 
 /** An acquire without a reply yet. */
 interface PendingAcquire {
-  /** False once its owner was released. */
+  /** False once its owner has been released. */
   wanted: boolean;
   /** Resolves when it has succeeded or failed. */
   readonly ended: Promise<unknown>;
@@ -68,17 +68,17 @@ interface PendingAcquire {
 
 /**
  * The value of a key does not name its holder, and another client that tried in the same second may have the same
- * value. A lock is therefore ours from the reply until its lease expires, on the wall clock and on the monotonic clock.
+ * value. A lock is therefore ours from the reply until its lease expires on the wall clock or on the monotonic clock.
  * Afterwards nothing is written or deleted.
  *
- * Nobody may take the lock over before the value in the key is over. The loser of a race overwrites our value with one
- * that may be over sooner, so another client may hold the lock although our own lease is not over. What another client
+ * Nobody may take the lock over before the time in the key is past. The loser of a race overwrites our value with one
+ * that may be past sooner, so another client may hold the lock although our own lease is not over. What another client
  * has written therefore counts as ours only as long as there cannot be a later holder. Otherwise the lock is lost.
  */
 class TimestampStore implements LockStore {
   readonly capabilities: StoreCapabilities;
   /**
-   * Undefined with plain commands: the next holder may have the same value, and the former one would take it for its
+   * Undefined with plain commands: the next holder may have the same value, and the former holder would take it for its
    * own.
    */
   readonly forceRelease: LockStore['forceRelease'];
@@ -252,10 +252,10 @@ class TimestampStore implements LockStore {
       for (;;) {
         const [held, owner] = await Promise.all([this.read(key), this.read(helperKey(key, 'holder'))]);
         if (held === null || this.time.isExpired(held)) return false;
-        // Only a renewal of the same owner is read again. Everything else may be the next lock.
+        // Tries again only after a renewal by the same owner. Any other value may be the next lock.
         if (former !== undefined && (former === null || former !== owner)) return false;
         former = owner;
-        // In the client's queue requests wait through an outage.
+        // In the client's queue, requests wait through an outage.
         checkTime();
         const { losses } = connection;
         if (await protocol.force(key, held, owner ?? '')) return true;
@@ -296,7 +296,7 @@ class TimestampStore implements LockStore {
   }
 }
 
-/** @throws LockConfigError if the client is of a cluster. */
+/** @throws LockConfigError if the client is a Cluster. */
 function oneServer(client: ServerClient | ClusterClient): ServerClient {
   if (!isCluster(client)) return client;
   throw new LockConfigError(

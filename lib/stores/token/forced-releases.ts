@@ -74,7 +74,7 @@ export class ForcedReleases {
 
   private async holdersOf(key: string): Promise<Holders | undefined> {
     const [lock, , queue] = this.topology.keysOf(key);
-    // Two scripts of one key each: while a cluster migrates a slot, a script of several keys is refused.
+    // Two scripts with one key each: while a cluster migrates a slot, a script with several keys is refused.
     const [value, sharers] = await Promise.all([
       this.topology.sendToNode(key, ({ connection }) => lockValueScript.run(connection, [lock], [])),
       this.topology.sendToNode(key, ({ connection }) => holdersScript.run(connection, [queue], [])),

@@ -6,12 +6,12 @@ const MAX_AGE_MS = 2 * 60_000;
 interface Entry {
   readonly ownership: LockOwnership;
   readonly addedAt: number;
-  /** Whether the last request was granted by its reply. The script then has removed the owner from the queue. */
+  /** Whether the last request was granted by its reply. The script has then removed the owner from the queue. */
   isGrantedByReply: boolean;
 }
 
 /**
- * The owners that may have been in a queue, with key and mode of each. An owner is kept from its acquire request until
+ * The owners that may have been in a queue, with their keys and modes. An owner is kept from its acquire request until
  * its release has been answered. If there is no release, it is dropped once the queue has expired.
  */
 export class QueuedOwners {
@@ -43,7 +43,7 @@ export class QueuedOwners {
     return this.entries.has(owner);
   }
 
-  /** Returns whether the owner may wait in a queue, or has got its lock from there. */
+  /** Returns whether the owner may wait in a queue, or may have got its lock there. */
   mayWait(owner: string): boolean {
     return this.entries.get(owner)?.isGrantedByReply === false;
   }
@@ -57,17 +57,17 @@ export class QueuedOwners {
   }
 }
 
-/** The fewest names at which those that are over are dropped. */
+/** Expired names are not dropped while there are at most this many names. */
 const FEWEST_BEFORE_DROP = 128;
 
-/** Names that are kept until a moment of their own. */
+/** Names, each of which is kept until its own moment. */
 export class RecentNames {
   /** The moment from which each name is no longer kept. */
   private readonly keptUntil = new Map<string, number>();
-  /** How many names there may be before those that are over are dropped. */
+  /** How many names there may be before the expired ones are dropped. */
   private limit = FEWEST_BEFORE_DROP;
 
-  /** How many names there are, those that are over included. @internal For tests. */
+  /** How many names there are, including expired ones. @internal For tests. */
   get size(): number {
     return this.keptUntil.size;
   }
@@ -81,7 +81,7 @@ export class RecentNames {
     return now < (this.keptUntil.get(name) ?? 0);
   }
 
-  /** Each name is looked at about once, because the limit is twice what is left. */
+  /** Looks at no more than about two names for each one added, because the limit is at least twice what is left. */
   private dropOver(now: number): void {
     for (const [name, until] of this.keptUntil) if (now >= until) this.keptUntil.delete(name);
     this.limit = Math.max(FEWEST_BEFORE_DROP, this.keptUntil.size * 2);

@@ -39,7 +39,7 @@ import {
 } from './token-scripts.js';
 import type { TokenTopology } from './token-topology.js';
 
-/** How long the requests of a group go alone after the server has refused some of them together. */
+/** How long the requests of a group are sent alone after the server has refused several in one script call. */
 const ALONE_MS = 5_000;
 
 /** The reply to a request that was cancelled before it was sent. */
@@ -57,7 +57,7 @@ export interface Subscription {
   onReleased(owner: string): void;
 }
 
-/** Sends acquire requests and releases to the node that has the key. Requests of one tick travel together. */
+/** Sends acquires, extensions and releases to the node that has the key. Requests of one tick travel together. */
 export class TokenRequests {
   private readonly batches: TickBatches<
     AcquireRequest,
@@ -69,7 +69,7 @@ export class TokenRequests {
   >;
   /** The releases that were sent again, with the key of each. */
   private readonly repeats = new Map<Promise<void>, string>();
-  /** The groups of locks whose requests go alone for a while, because the server refused some of them together. */
+  /** The groups of locks whose requests are sent alone for a while, because the server refused several in one call. */
   private readonly refused = new RecentNames();
   /** What all owners of this instance begin with. */
   private instancePart = '';
@@ -130,7 +130,7 @@ export class TokenRequests {
     const { keys, owner } = request;
     if (this.several.onReleased(owner, keys)) this.subscription.onReleased(owner);
     const wasUnsent = this.batches.cancel(owner, EXPIRED) || this.topology.cancelPending(owner);
-    // Also an owner that a reply has granted its lock, because its lease may have been over by then.
+    // An owner whose lock a reply granted is released too, because the lease may have been over by then.
     if (wasUnsent && !this.queued.has(owner)) return Promise.resolve(false);
     return this.batches.release(request);
   }
@@ -140,7 +140,7 @@ export class TokenRequests {
     return Promise.all(this.batches.extend(requests).map((reply) => reply.then(undefined, toError)));
   }
 
-  /** Sends what waits. Call it before another request that has to arrive later. */
+  /** Sends the waiting requests. Call it before a request that has to arrive after them. */
   flush(): void {
     this.batches.flush();
   }
@@ -229,7 +229,7 @@ export class TokenRequests {
     return this.refused.has(this.topology.scriptGroupOf(key), this.clock.now());
   }
 
-  /** Returns true if the server has refused the requests of a script call together, so that they are sent alone. */
+  /** Returns true if the server refused a script call of several requests. They are then sent alone. */
   private isRefusedTogether(error: unknown, key: string): boolean {
     if (!isErrorReply(error) || refusesEverything(error)) return false;
     // The next requests go to the node that a slot has moved to.
@@ -260,7 +260,7 @@ export class TokenRequests {
   private releaseAlone(entry: Entry<ReleaseRequest, boolean>, hasOthers: boolean): void {
     const { request } = entry;
     const send: SendRequest<ReleaseReply> = ({ connection, failsFast }, outcome) => {
-      // In the client's queue releases would pile up through an outage. The releaser repeats them instead.
+      // In the client's queue, releases would pile up during an outage. The releaser repeats them instead.
       if (!failsFast) return afterPromiseJobs(() => outcome.onFailed(noConnection()));
       if (hasOthers) connection.cork();
       const { keys, closedForMs, tokens, handoffMs } = request;
@@ -289,9 +289,9 @@ export class TokenRequests {
     return wasHeld;
   }
 
-  /** Sends a release again, which hands its lock to further sharers. */
+  /** Sends a release that hands the lock to further sharers. */
   private repeat(request: ReleaseRequest): void {
-    // If it fails, the next request of a waiter continues.
+    // If it fails, the next request of a waiter continues the handoffs.
     const repeated = this.batches.release(request).then(noop, noop);
     this.repeats.set(repeated, request.keys[0]);
     void repeated.then(() => this.repeats.delete(repeated));
@@ -305,7 +305,7 @@ export class TokenRequests {
 
   private extendTogether(requests: readonly ExtendRequest[]): RepliesTogether<ExtendReply> | undefined {
     const calls = requests.map((request) => extendCall(request, this.topology));
-    // While a cluster moves a slot, it puts a script of several keys off. A renewal must not wait for that.
+    // While a cluster moves a slot, it refuses a script with several keys. A renewal must not wait for that.
     if (this.topology.serverOf !== undefined) return this.topology.runAll(extendScript, calls);
     const [{ key }] = calls;
     const keys = calls.flatMap((call) => call.keys);
@@ -338,15 +338,15 @@ export class TokenRequests {
   }
 
   private onGranted({ owner, keys }: AcquireRequest): void {
-    // Its release leaves with those of the tick, like that of a lock that nobody waits for.
+    // The owner's release leaves with the others of its tick, as if nobody had waited for the lock.
     this.queued.onGranted(owner);
     this.several.onGranted(owner, keys);
     this.subscription.onGranted(owner, keys[0]);
   }
 
   /**
-   * Returns true if these owners may join their queues. Without a subscription a handoff would remove them. They are of
-   * one script call, and so of one channel.
+   * Returns true if these owners may join their queues. Without a subscription a handoff would remove them. They are in
+   * one script call, and so belong to one channel.
    */
   private joinQueue(requests: readonly AcquireRequest[], node: RedisNode): boolean {
     const [{ keys, queue }] = requests;
@@ -360,14 +360,14 @@ export class TokenRequests {
   }
 
   /**
-   * Returns whether a release may be one of several in a script call. A handoff may not: a call hands off a limited
+   * Returns whether a release may share a script call with others. A handoff may not: a call hands off only a limited
    * number of locks.
    */
   private maySendTogether({ mode, owner, closedForMs }: ReleaseRequest): boolean {
     return closedForMs === 0 && (mode !== 'exclusive' || !this.queued.mayWait(owner));
   }
 
-  /** The entries of requests with one group and one mode differ in their attempts only. A script call needs that. */
+  /** The entries of requests with the same group and mode differ only in their attempts. A script call needs that. */
   private groupOf({ keys, owner }: LockOwnership): string {
     if (this.instancePart === '') this.instancePart = instancePartOf(owner);
     const group = this.topology.scriptGroupOf(keys[0]);

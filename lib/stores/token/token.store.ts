@@ -44,11 +44,11 @@ import { tokenTopology, type TokenTopology } from './token-topology.js';
 import { otherWireWarning } from '../../redis/wire.js';
 
 /**
- * Makes the default store. Each lock is one key with its owner and its fencing token. It needs one Redis (or Valkey)
- * from version 6.2, or a cluster, where the lock is on the node that has the key's slot.
+ * Makes the default store. Each lock is one key with its owner and its fencing token. The store needs one Redis (or
+ * Valkey) server of version 6.2 or later, or a cluster, where the lock is on the node that has the key's slot.
  *
- * Leases and tokens are measured by the server's clock. Exclusion can be violated only if the server loses data: by a
- * failover that lost the write, a flush, or an eviction policy that removes keys with a TTL.
+ * Leases and tokens are based on the server's clock. Exclusion can be violated only if the server loses data: through a
+ * failover that loses the write, a flush, or an eviction policy that removes keys with a TTL.
  *
  * @publicApi
  */
@@ -88,9 +88,9 @@ export class TokenStore implements LockStore {
   private readonly requests: TokenRequests;
   private readonly forced: ForcedReleases;
   private listener: StoreListener | undefined;
-  /** Why handoffs cannot be received. Undefined if they can, or if that was not tried yet. */
+  /** Why handoffs cannot be received. Undefined if they can, or if that has not been tried yet. */
   private refusal: string | undefined;
-  /** Whether a caller has needed handoffs. Before that, only long holds have tried to receive messages. */
+  /** Whether a caller has needed handoffs. Until then, only long holds try to receive messages. */
   private isAwaited = false;
   /** Reports once that waiting costs more requests. */
   private warn: (message: string) => void = noListener;
@@ -166,7 +166,7 @@ export class TokenStore implements LockStore {
     this.requests.flush();
     try {
       const [lock, , queue] = this.topology.keysOf(key);
-      // Two scripts of one key each: while a cluster migrates a slot, a script of several keys is refused.
+      // Two scripts with one key each: while a cluster migrates a slot, a script with several keys is refused.
       const reads = [this.read(key, inspectScript, lock), this.read(key, queueScript, queue)] as const;
       return stateOf(...(await Promise.all(reads)), this.topology.nodeOf(key)?.connection);
     } catch (error) {
@@ -186,7 +186,7 @@ export class TokenStore implements LockStore {
   close(): Promise<void> {
     this.forced.close();
     this.handoffs?.close();
-    // A late reply must not open it again.
+    // A late reply must not open the channels again.
     this.handoffs = undefined;
     return withTimeout(this.clock, this.requestTimeoutMs, this.requests.settled(), () => undefined);
   }
@@ -232,7 +232,7 @@ export class TokenStore implements LockStore {
     // The lock stays closed after this owner: a message that is repeated must not open it.
     if (this.closed.has(owner, this.clock.now())) return;
     const queued = this.queued.get(owner);
-    // A message that proves nothing grants and releases nothing: waiters repeat their request.
+    // A message without proof neither grants nor releases anything: waiters repeat their request.
     if (grant === undefined) return queued && listener.onReleased(queued.keys[0]);
     const grantedAt = from.localLowerBound(grant.grantedAt);
     if (queued !== undefined) this.handoffs?.onGranted(owner, queued.keys[0]);
@@ -241,8 +241,8 @@ export class TokenStore implements LockStore {
   }
 
   /**
-   * Returns the lock of an owner that this instance has released. After a failover the queue may still contain it,
-   * because the new master has missed that release. The engine then releases the lock again. Returns undefined if the
+   * Returns the lock of an owner that this instance has released. After a failover the queue may contain the owner,
+   * because the new master missed that release. The engine then releases the lock again. Returns undefined if the
    * lease has expired: then the message is an old one that somebody repeats.
    */
   // Without a reading of the server's clock the lease counts as running.
@@ -272,6 +272,6 @@ function replicaAcks(
   const connection = topology.nodeOf('')?.connection.client.open('replicas');
   if (connection !== undefined) return new ReplicaAcks(connection, topology, demand, clock, requestTimeoutMs, log);
   throw new LockConfigError(
-    'replicas: they need a second connection; redis must be a URL, options, or an ioredis client or Cluster.',
+    'replicas: they need a second connection; redis must be a URL, options, or a client that can be duplicated.',
   );
 }

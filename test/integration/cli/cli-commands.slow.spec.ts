@@ -295,8 +295,8 @@ describe('a Redis that cannot be used', () => {
   });
 
   it.each([
-    ['redis-cluster', '', 'One of these nodes has to run'],
-    ['redis-sentinel', '/m', 'One of these Sentinels has to run'],
+    ['redis-cluster', '', 'At least one of these nodes must be running'],
+    ['redis-sentinel', '/m', 'At least one of these Sentinels must be running'],
   ])('is named for %s', async (scheme, path, advice) => {
     const port = await freePort();
     const { code, err } = await cli(`list --redis ${scheme}://u:s3cret@127.0.0.1:${port}${path} --timeout 2000`);

@@ -11,7 +11,7 @@ import { extendCall, type ScriptNames } from '../token-scripts.js';
 import { isFromReplica, replicasOf, tooFewReplicas, waitRefused } from './replica-errors.js';
 import { scripts } from '../scripts.js';
 
-/** `lost`: the owner does not, or no longer, have the lock. An error: it may have it, but too few replicas do. */
+/** `lost`: the owner does not have the lock. An error: the owner may have it, but too few replicas know. */
 export type Confirmed = 'renewed' | 'lost' | LockUnavailableError;
 
 /** Waits until replicas have locks. */
@@ -41,7 +41,7 @@ type Replies = readonly unknown[];
 /** The name of the only incident: too few replicas have acknowledged a lock. */
 const FEW = 'few';
 
-/** A connection that leads to the wrong server is given this long to follow by itself before it is cut. */
+/** A connection that leads to the wrong server is given this long to find the right one before it is cut. */
 const REOPEN_AFTER_MS = 1_000;
 
 const EXTEND = scripts.extend.lua;
@@ -52,7 +52,7 @@ const EXTEND = scripts.extend.lua;
  * the next batch.
  *
  * WAIT counts only what was written over the same connection. So a batch has failed if its connection ends, whatever is
- * replied later. Scripts are sent as a whole, because an unknown digest would be repeated after the WAIT.
+ * replied later. Scripts are sent in full, because one with an unknown digest would be sent again after WAIT.
  */
 export class ReplicaAcks implements Acks {
   private waiting: Confirmation[] = [];
@@ -148,7 +148,7 @@ export class ReplicaAcks implements Acks {
     this.rejectBatch?.(noConnection());
   }
 
-  // A server that hangs accepts connections that never become ready. Another server may have its place by now.
+  // A hung server accepts connections that never become ready. Another server may have taken its place by now.
   private reconnectIfNeverReady(): void {
     const neverReady =
       this.connection.status !== 'ready' && this.clock.now() - this.connectedAt >= this.requestTimeoutMs;
@@ -193,7 +193,7 @@ export class ReplicaAcks implements Acks {
       const replies = await withTimeout(this.clock, timeoutMs + this.requestTimeoutMs, reply, () => null);
       if (replies !== null) return replies;
       this.connection.disconnect(true);
-      throw new Error('the connection that waits for replicas gives no reply');
+      throw new Error('the connection that waits for replicas gave no reply');
     } finally {
       this.rejectBatch = undefined;
     }
@@ -240,5 +240,5 @@ function failAll(requests: readonly ExtendRequest[], error: LockUnavailableError
 }
 
 function noConnection(): LockUnavailableError {
-  return acquireFailed(new Error('there is no connection to wait for replicas on'));
+  return acquireFailed(new Error('there is no connection on which to wait for replicas'));
 }
