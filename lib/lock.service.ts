@@ -247,8 +247,8 @@ export class LockService {
    * Sends a cheap request to each server that keeps locks, and returns which of them replied, how long that took, and
    * what is limited. Takes at most 1 s. Acquires nothing. Does not reject if a server is down.
    *
-   * Locks need every master of a cluster, and a majority of a quorum. A server that replies may still refuse locks.
-   * `degraded` then says so, until one minute after the last refusal.
+   * All locks together need every master of a cluster, and a majority of a quorum. A server that replies may still
+   * refuse locks. `degraded` then says so, until one minute after the last refusal.
    */
   ping(): Promise<StorePing> {
     return this.engine.ping();
@@ -256,8 +256,8 @@ export class LockService {
 
   /**
    * Ends any owner's hold of a lock, and hands the lock to the next waiter in the queue. All holders of a shared lock
-   * lose it, and so do all holders of permits. For operators: the work of the former holder may still run, and only a
-   * fence refuses its late writes.
+   * lose it, and so do all holders of permits. For operators: the work of the former holder may still be running, and
+   * only a fence refuses its late writes.
    *
    * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()`, this
    * takes up to 100 ms if messages reach the holder. In a cluster, it takes up to 3 s if the holder has had the lock

@@ -41,7 +41,7 @@ export function costs({ scenarios, machine, date }) {
     table(['', 'this library', '`SET NX` by hand'], rows),
     `Medians on ${processor}, ${cores} cores, Node ${node}, Redis ${redis} on the same machine, ${date}. By hand: ` +
       '`SET NX`, a script that deletes its own value, and polling every 5 ms, without a library. ' +
-      '[Beside other libraries](#beside-other-libraries) has more of these measurements.',
+      '[Other libraries](#other-libraries) has more of these measurements.',
   ].join('\n\n');
 }
 

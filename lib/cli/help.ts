@@ -107,8 +107,8 @@ Redraws the table once a second until Ctrl-C. If the output is not a terminal, i
     },
     summary: 'ends the hold of a lock by force',
     details: `
-The holder's signal aborts, and the next in the queue gets the lock. The work of the holder may still run: stop that
-process first if you can. Shows the holder and asks for a confirmation, unless --yes is given. Ends only the hold
+The holder's signal aborts, and the next in the queue gets the lock. The work of the holder may still be running: stop
+that process first if you can. Shows the holder and asks for a confirmation, unless --yes is given. Ends only the hold
 that it found.
 
 Examples:

@@ -22,7 +22,7 @@ export type FenceClient = Pick<IoredisClient, 'eval' | 'evalsha'> | ScriptClient
 /** The options of a {@link RedisFence}. */
 export interface RedisFenceOptions {
   /**
-   * How long Redis keeps the token after `open`, in milliseconds: a whole number from 1,000 up. If it is short, a
+   * How long Redis keeps the token after `open`, in milliseconds: a whole number, at least 1,000. If it is short, a
    * holder that works longer has its write refused. If it is long, Redis keeps a small key for each resource.
    *
    * @default 86_400_000, a day

@@ -10,10 +10,10 @@ import type { ResolvedLockOptions } from './resolve-options.js';
  */
 export interface LeadOptions {
   /**
-   * The lease in milliseconds. If the leader's process dies, the next leader follows within this time. A leader that
+   * The lease in milliseconds. If the leader's process dies, the next leader takes over within this time. A leader that
    * cannot reach Redis is deposed within this time. The leader renews the lock after each third of the lease.
    *
-   * @default the `ttlMs` of the module
+   * @default the `ttlMs` of the resource's family, or of the module
    * @minimum 50
    */
   readonly ttlMs?: number | undefined;
@@ -31,9 +31,10 @@ export interface LeadOptions {
   readonly onElected?: ((lock: Lock) => unknown) | undefined;
 
   /**
-   * Called once at the end of each term, even if `onElected` still runs. The reason is a `LockLostError` if the lock
-   * was lost, a `LockClosedError` if the leadership was closed, or the error of `onElected`. This candidate campaigns
-   * again when both functions have settled. An error is logged, and so are functions that have not settled after 10 s.
+   * Called once at the end of each term, even if `onElected` is still running. The reason is a `LockLostError` if the
+   * lock was lost, a `LockClosedError` if the leadership was closed, or the error of `onElected`. This candidate
+   * campaigns again when both functions have settled. An error is logged, and so are functions that have not settled
+   * after 10 s.
    */
   readonly onDeposed?: ((reason: unknown) => unknown) | undefined;
 }

@@ -54,7 +54,8 @@ export class RedisLockHealthIndicator {
   /**
    * Pings the servers of a module instance. See `LockService.ping()`.
    *
-   * - `down`: locks cannot be acquired. The server, a majority of a quorum, or a master of a cluster does not reply.
+   * - `down`: some locks, or all, cannot be acquired. The server, a majority of a quorum, or a master of a cluster
+   *   does not reply.
    *   The status is also `down` during a shutdown. Requests are still served, but no further ones should be sent.
    * - `degraded`: locks can be acquired, but a minority of a quorum is down, or waiting costs more requests. Terminus
    *   11 has no such status, so the status is `up` there.

@@ -61,7 +61,7 @@ async function measure(): Promise<readonly (readonly [string, number])[]> {
     ['a held lock', lock],
     ['the queue of a lock, with one waiting instance', queue[0]],
     ['each further waiting instance', Math.round((queue[9] - queue[0]) / 9)],
-    ['each instance that shares a lock, among ten', Math.round(shared / 10)],
+    ['each of ten instances that share a lock', Math.round(shared / 10)],
     ['the token key, one for each slot in a cluster', token],
   ];
 }

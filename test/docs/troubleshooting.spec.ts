@@ -268,7 +268,7 @@ describe('errors', () => {
   });
 
   it('of Redis have a • if they are permanent', () => {
-    const lines = sectionOf('docs/troubleshooting.md', 'Codes of Redis').match(/^- .*/gm) ?? [];
+    const lines = sectionOf('docs/troubleshooting.md', 'Redis error codes').match(/^- .*/gm) ?? [];
     const marked = lines.flatMap((line) =>
       [...line.matchAll(/`… ([A-Z]+) …`/g)].map(([, code = '']) => [code, line.includes('•')] as const),
     );

@@ -55,7 +55,7 @@ async function isConfirmed({ terminal }: CommandContext, view: LockView): Promis
   const since = heldForMs === undefined ? '' : ` for ${formatDuration(heldForMs)}`;
   const question =
     `${printable(lock.resource)} ${held} by ${holdersOf(lock)}${since} (${modeOf(lock)}). ${waitersOf(lock)}\n` +
-    'The work of the holder may still run. Release it by force? [y/N] ';
+    'The work of the holder may still be running. Release it by force? [y/N] ';
   const reply = await terminal.ask(question);
   if (reply === undefined) terminal.stderr.write('\n');
   return /^\s*y(?:es)?\s*$/i.test(reply ?? '');

@@ -26,7 +26,7 @@ const OWN_PLACE = OWN_FILE === undefined ? undefined : ownPlace(OWN_FILE);
 export function ownPlace(ownFile: string): string {
   const [, sources] = /^(.*[\\/])core[\\/]context[\\/]call-site\.\w+$/.exec(ownFile) ?? [];
   const [, built] = /^(.*[\\/]dist[\\/])(?:esm|cjs)[\\/](?:chunks[\\/])?[^\\/]+$/.exec(ownFile) ?? [];
-  // The files beside a bundle are those of the program.
+  // The files next to a bundle are those of the program.
   return sources ?? built ?? ownFile;
 }
 

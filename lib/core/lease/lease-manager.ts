@@ -137,7 +137,10 @@ export class LeaseManager {
     this.events.lost(grant, this.clock);
   }
 
-  /** Returns until when a lost lock stays closed, because its work may still run. Counts from when that had to end. */
+  /**
+   * Returns until when a lost lock stays closed, because its work may still be running. Counts from the loss, or from
+   * the deadline if that is earlier.
+   */
   private closedUntil({ deadline }: Grant, now: number): number {
     const { lockDelayMs } = this.options;
     return lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0;

@@ -20,7 +20,7 @@ export interface ServerPing {
  * @publicApi
  */
 export interface StorePing {
-  /** Whether locks can be acquired: the server, a majority of a quorum, or every master of a cluster is up. */
+  /** Whether all locks can be acquired: the server, a majority of a quorum, or every master of a cluster is up. */
   readonly isUp: boolean;
   /** How waiters learn of a release: from a message, or through repeated requests. */
   readonly handoff: 'subscription' | 'polling';

@@ -38,7 +38,7 @@ export interface TimestampOptions {
 
   /**
    * How often a held lock is requested again before a waiting caller is refused, unless its `waitMs` ends first: a
-   * whole number from 0 up, or Infinity. Callers of one module instance that wait for the same lock share requests.
+   * whole number, at least 0, or Infinity. Callers of one module instance that wait for the same lock share requests.
    * Each has its own count.
    *
    * @default Infinity
@@ -46,8 +46,8 @@ export interface TimestampOptions {
   readonly retryCount?: number | undefined;
 
   /**
-   * The pause between two requests of a waiting caller, in milliseconds, from 1 up. Each pause is jittered down to half
-   * of it. Long: a released lock stays unused for longer. Short: waiting costs more requests.
+   * The pause between two requests of a waiting caller, in milliseconds, at least 1. Each pause is jittered down to
+   * half of it. Long: a released lock stays unused for longer. Short: waiting costs more requests.
    *
    * @default 100
    * @minimum 1

@@ -22,7 +22,7 @@ export class AccountsController {
       'SELECT cents FROM accounts WHERE id = $1',
       [id],
     );
-    const cents = Math.round(Number(rows[0]?.cents) * 1.01); // and whatever else takes its time
+    const cents = Math.round(Number(rows[0]?.cents) * 1.01); // and other slow work
 
     const client = await this.pool.connect();
     try {

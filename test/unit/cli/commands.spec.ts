@@ -164,7 +164,7 @@ describe('release', () => {
     expect(await release(context, goods())).toBe(0);
     expect(terminal.questions).toEqual([
       'goods:300 has been held by api-1 for 4.2 s (exclusive). 1 instance waits for it.\n' +
-        'The work of the holder may still run. Release it by force? [y/N] ',
+        'The work of the holder may still be running. Release it by force? [y/N] ',
     ]);
     expect(released).toEqual([17]);
     expect(terminal.stdout.text).toBe('goods:300 was released. api-1 held it.\n');

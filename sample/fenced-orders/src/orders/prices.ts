@@ -5,7 +5,7 @@ import { settings } from '../settings.js';
 const USUAL_PRICE = 10;
 const SUPPLIER_MS = 25;
 
-/** An external service that takes its time between reading and writing. */
+/** A slow external service, called between the read and the write. */
 @Injectable()
 export class Prices {
   async of(article: string): Promise<number> {

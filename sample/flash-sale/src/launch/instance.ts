@@ -26,7 +26,7 @@ export class Instance {
     this.ended = once(child, 'exit').then(([code, signal]) => String(signal ?? `exit code ${code}`));
   }
 
-  /** Starts `count` processes on the first free ports from 3000 up, or from PORT. They are not ready yet. */
+  /** Starts `count` processes on the first free ports, starting at 3000 or PORT. They are not ready yet. */
   static async spawn(count: number, env: NodeJS.ProcessEnv, stdout: 'inherit' | 'ignore'): Promise<Instance[]> {
     const ports = await freePorts(count, FIRST_PORT);
     return ports.map((port) => {
