@@ -11,7 +11,7 @@ import {
 import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { deferred, outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
-import { ownerOf } from '../support/inside.js';
+import { keptBy, ownerOf } from '../support/inside.js';
 
 const forced = expect.stringMatching(/^The lock on goods:300 was lost after \d+ ms: it was released by force\.$/);
 
@@ -222,6 +222,16 @@ describe('forceRelease()', () => {
     await clock.advance(60_000);
     waiting.value?.assertHeld();
     expect(waiting.value).toBeDefined();
+    await waiting.value?.release();
+    expect(keptBy(locks)).toBe(0);
+  });
+
+  it('forgets the lock at the end of minHoldMs if nobody waits', async () => {
+    const { clock, locks, store } = faultyLocks();
+    await locks.using('goods:300', { minHoldMs: 60_000 }, () => undefined);
+    store.reportForceReleased(KEY);
+    await clock.advance(60_001);
+    expect(keptBy(locks)).toBe(0);
   });
 
   it('ends a lock that was handed off and not received yet', async () => {

@@ -453,6 +453,28 @@ describe('lead()', () => {
   });
 });
 
+describe('a candidate that cannot acquire its lock', () => {
+  it('logs the reason once, and again if it is another one', async () => {
+    const { clock } = faultyLocks();
+    const warnings: string[] = [];
+    let reason = 'one';
+    const leadership = new Leadership({
+      resource: 'report',
+      signal: undefined,
+      clock,
+      warn: (message) => warnings.push(message),
+      onCallbackError: () => undefined,
+      acquire: () => Promise.reject(new Error(reason)),
+    });
+    await clock.advance(60_000);
+    expect(warnings).toEqual(['The leadership of report cannot be acquired: one']);
+    reason = 'another';
+    await clock.advance(60_000);
+    expect(warnings.slice(1)).toEqual(['The leadership of report cannot be acquired: another']);
+    await leadership.close();
+  });
+});
+
 describe('a candidate whose lock ends before its term begins', () => {
   it('is closed even while it waits for its second hold', async () => {
     const { clock, locks } = faultyLocks();

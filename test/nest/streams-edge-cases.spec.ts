@@ -32,6 +32,7 @@ class RetryOnce implements NestInterceptor {
 class OddController {
   readonly signals: AbortSignal[] = [];
   readonly done = deferred();
+  readonly body = new Readable({ read: () => undefined });
 
   @Get('old-stream/:id')
   @Locked('goods:<id>')
@@ -40,6 +41,17 @@ class OddController {
     body.push('all of it');
     body.push(null);
     return new StreamableFile(body);
+  }
+
+  @Get('two-files/:id')
+  @Locked('goods:<id>')
+  twoFiles(@Param('id') _id: string): Observable<StreamableFile> {
+    return new Observable((subscriber) => {
+      const first = new Readable({ read: () => undefined });
+      subscriber.next(new StreamableFile(first));
+      subscriber.next(new StreamableFile(this.body));
+      first.destroy().once('close', () => setImmediate(() => subscriber.complete()));
+    });
   }
 
   @Get('no-file/:id')
@@ -89,6 +101,16 @@ describe('a handler', () => {
   it('releases the lock after a stream that never closes itself is read', async () => {
     const response = await fetch(`${app.url}/old-stream/1`);
     expect(response.status).toBe(200);
+    await app.log.until('released goods:1');
+  });
+
+  it('holds the lock until the last of two files is sent', async () => {
+    const { body } = app.nest.get(OddController);
+    body.push('chapter one');
+    const response = await fetch(`${app.url}/two-files/1`);
+    expect(await app.isLocked('goods:1')).toBe(true);
+    body.push(null);
+    expect(await response.text()).toBe('chapter one');
     await app.log.until('released goods:1');
   });
 

@@ -427,8 +427,7 @@ export class Line implements LoopUser, OwnershipUser {
   /** No caller stops waiting before this time: Infinity while a request is on its way, 0 if none is. */
   private get replyDueAt(): number {
     let dueAt = 0;
-    for (let i = this.asking.length - 1; i >= 0 && dueAt !== Infinity; i -= 1)
-      dueAt = Math.max(dueAt, this.asking[i].replyDueAt);
+    for (const loop of this.asking) dueAt = Math.max(dueAt, loop.replyDueAt);
     return dueAt;
   }
 

@@ -108,7 +108,7 @@ export class LeaseManager {
    */
   expireUnlessRenewed(grant: Grant): Promise<void> | undefined {
     const now = this.clock.now();
-    if (grant.state !== 'held' || now < grant.deadline) return undefined;
+    if (now < grant.deadline) return undefined;
     if (!this.watchdog.mayBeRenewed(grant, now)) return void this.expire(grant);
     // How long the event loop was blocked is known now, but not after its next turn.
     this.watchdog.whyOver(grant, now);

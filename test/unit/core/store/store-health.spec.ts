@@ -6,10 +6,11 @@ import { StoreHealth } from '../../../../lib/core/store/store-health.js';
 let warnings: string[];
 let infos: string[];
 let clock: ManualClock;
-beforeEach(() => {
+beforeEach(async () => {
   warnings = [];
   infos = [];
   clock = new ManualClock();
+  await clock.advance(1_000);
 });
 
 const log = { warn: (message: string) => warnings.push(message), info: (message: string) => infos.push(message) };

@@ -2,15 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import { MemoryStore } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
 import type { Timer } from '../../../../lib/core/time/clock.js';
-import { TimeoutPool } from '../../../../lib/core/time/timeout-pool.js';
+import { TimeoutPool, type TimeoutPoolListener } from '../../../../lib/core/time/timeout-pool.js';
 import { outcome } from '../../../support/async.js';
 import { FaultyStore } from '../../../support/faulty-store.js';
 import { RecordingClock } from '../../../support/recording-clock.js';
 
 describe('TimeoutPool', () => {
-  function pool() {
+  function pool(listener?: TimeoutPoolListener) {
     const inner = new RecordingClock();
-    const clock = new TimeoutPool(inner, 1_000);
+    const clock = new TimeoutPool(inner, 1_000, listener);
     const fired: string[] = [];
     const limit = (task: () => void): Timer => clock.limitRequest('goods:1', task, inner.now());
     const start = (name: string): Timer => limit(() => fired.push(name));
@@ -83,6 +83,26 @@ describe('TimeoutPool', () => {
     start('d');
     await inner.advance(1_000);
     expect(fired).toEqual(['b', 'd']);
+  });
+
+  it('asks its listener about timeouts of a key, and about no others', async () => {
+    const asked: string[] = [];
+    let hasFailed = false;
+    const { inner, clock, fired, start } = pool({
+      onLook: () => undefined,
+      onStalled: () => undefined,
+      hasFailed: (key) => {
+        asked.push(key);
+        return hasFailed;
+      },
+    });
+    start('a');
+    const limited = outcome(clock.inTime(new Promise(() => undefined), () => 'no reply'));
+    await inner.advance(1_200);
+    expect([fired, limited.value, new Set(asked)]).toEqual([[], 'no reply', new Set(['goods:1'])]);
+    hasFailed = true;
+    await inner.advance(200);
+    expect(fired).toEqual(['a']);
   });
 
   it('lets all timeouts expire when it is closed, and later ones have a timer each', async () => {
