@@ -4,7 +4,7 @@ import { type Clock, withTimeout } from '../core/time/clock.js';
 import { checkAddress, checkNodes, checkSentinels, checkUrl } from './check-address.js';
 import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
 import { IoredisCluster } from './ioredis/ioredis-cluster.js';
-import { IoredisServer } from './ioredis/ioredis-server.js';
+import { IoredisServer, onErrors } from './ioredis/ioredis-server.js';
 import type { IoredisClient, RedisClient, RedisClusterOptions } from './redis-client.js';
 import { SILENCE_MS, sentinelConnector } from './sentinel-connector.js';
 
@@ -35,8 +35,7 @@ export function openRedis(redis: string | RedisOptions | RedisClusterOptions | R
 /** Makes an ioredis client from a URL or options. */
 export function openAddress(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): OwnRedis {
   const ioredis = makeClient(redis, clock);
-  // Without a listener ioredis prints every failed connection. The module logs an outage once.
-  ioredis.on('error', () => undefined);
+  onErrors(ioredis);
   const connect = (): void => {
     if (ioredis.status === 'wait') ioredis.connect().catch(() => undefined);
   };

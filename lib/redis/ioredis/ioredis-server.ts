@@ -1,5 +1,5 @@
 import type { EventEmitter } from 'node:events';
-import type { Redis, RedisOptions } from 'ioredis';
+import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import type { ClientListener, FurtherConnection, ServerTarget } from '../client-port.js';
 
 type Command = (this: Redis, ...args: readonly (string | number)[]) => Promise<unknown>;
@@ -105,8 +105,7 @@ export class IoredisServer implements FurtherConnection {
   /** Returns a connection with the options of the client but for these. */
   copy(options: RedisOptions): IoredisServer {
     const copy = this.client.duplicate(options);
-    // Without a listener ioredis prints every failed connection.
-    copy.on('error', () => undefined);
+    onErrors(copy);
     return new IoredisServer(copy, this.addedPrefix, this.copyOptions);
   }
 
@@ -133,6 +132,18 @@ export class IoredisServer implements FurtherConnection {
     }
     return command;
   }
+}
+
+/**
+ * Listens to the errors of a client that was made here. Without a listener ioredis prints every failed connection.
+ *
+ * If the server refuses SELECT, ioredis goes on in database 0. Locks there do not exclude those of processes that use
+ * the right database. So the client connects again instead, until SELECT succeeds.
+ */
+export function onErrors(client: Pick<Redis | Cluster, 'on' | 'disconnect'>): void {
+  client.on('error', ({ command }: Error & { readonly command?: { readonly name: string } }) => {
+    if (command?.name === 'select') client.disconnect(true);
+  });
 }
 
 /** Adds listeners to an ioredis client. Returns a function that removes them. */

@@ -114,6 +114,21 @@ describe('a command that is refused', () => {
     expect(running.infos).toEqual([expect.stringContaining('accepts requests to release locks again')]);
   });
 
+  it('when a connection selects its database is an outage, and no lock is taken in database 0', async () => {
+    await without('select');
+    const redis = `${servers[0].url}/1`;
+    const locks = running.start({ redis, requestTimeoutMs: 20_000, unavailableAfterMs: 0, checks: { server: 'off' } });
+    await eventually('it is logged', () => running.warnings.length > 0);
+    expect(running.warnings).toEqual([expect.stringMatching(/cannot be reached.*NOPERM.*'select'/)]);
+    await expect(clock.until(locks.acquire('goods:300', { waitMs: 0 }))).rejects.toThrow(LockUnavailableError);
+    expect(await admins[0].exists(running.keyOf('goods', '300'))).toBe(0);
+    await withAll();
+    await eventually('it is connected', () => running.infos.length > 0);
+    await locks.acquire('goods:300');
+    expect(await admins[0].exists(running.keyOf('goods', '300'))).toBe(0);
+    expect(await admins[0].info('keyspace')).toMatch(/db1:keys=[1-9]/);
+  });
+
   it('by each renewal is logged once', async () => {
     const locks = start();
     const lock = await locks.acquire('goods:300', { maxHoldMs: 10_000 });
