@@ -162,6 +162,13 @@ class GoodsGateway {
   buy(@MessageBody() goods: Goods): string {
     return goods.id;
   }
+
+  // Nest passes the socket and the payload, because no parameter has a decorator.
+  @SubscribeMessage('sell')
+  @Locked('goods:<goods.id>')
+  sell(_socket: unknown, goods: Goods): string {
+    return goods.id;
+  }
 }
 
 @Catch(LockKeyError)
@@ -257,12 +264,12 @@ it('http.status of LOCK_KEY is for clients only', async () => {
   expect((await app.call('/custom')).status).toBe(500);
 });
 
-it('names the property of a message of a gateway', async () => {
+it.each(['buy', 'sell'])('names the property of a message of a gateway: %s', async (event) => {
   const app = await startApp({ providers: [GoodsGateway] });
   const socket = io(app.url, { transports: ['websocket'], reconnection: false });
   await once(socket as never, 'connect');
   const exception = once(socket as never, 'exception');
-  socket.emit('buy', { id: ['1', '2'] });
+  socket.emit(event, { id: ['1', '2'] });
   const message = "The payload's property 'id' is an array; expected one value.";
   expect(await exception).toEqual([{ status: 'error', code: 'LOCK_KEY', message }]);
   expect(app.logged).toEqual([]);

@@ -1,4 +1,4 @@
-import { Injectable, Module } from '@nestjs/common';
+import { forwardRef, Injectable, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { LockClosedError, RedisLockModule, WhileLeader } from 'nestjs-redis-lock';
@@ -129,6 +129,20 @@ describe('a method that cannot lead', () => {
     await expect(module.init()).rejects.toThrow(
       '@WhileLeader of Factored.run: its module has no access to LockService; import RedisLockModule ' +
         'in that module, or make it global.',
+    );
+  });
+
+  it('is refused at start if its module imports only modules that export each other', async () => {
+    @Module({ imports: [forwardRef(() => TwoModule)], exports: [forwardRef(() => TwoModule)] })
+    class OneModule {}
+    @Module({ imports: [forwardRef(() => OneModule)], exports: [forwardRef(() => OneModule)] })
+    class TwoModule {}
+    @Module({ imports: [OneModule], providers: [{ provide: 'factored', useFactory: () => new Factored() }] })
+    class JobsModule {}
+    const locks = RedisLockTestingModule.forRoot({ isGlobal: false });
+    const module = await Test.createTestingModule({ imports: [locks, JobsModule] }).compile();
+    await expect(module.init()).rejects.toThrow(
+      '@WhileLeader of Factored.run: its module has no access to LockService',
     );
   });
 
