@@ -91,6 +91,13 @@ class OrdersController {
     });
   }
 
+  // Nest passes the payload and the context, because no parameter has a decorator.
+  @MessagePattern('undecorated')
+  @Locked('goods:<order.id>')
+  undecorated(order: Order): number {
+    return order.id;
+  }
+
   @EventPattern('sold')
   @Locked('goods:<order.id>')
   sold(@Payload() order: Order): Promise<number | undefined> {
@@ -167,6 +174,12 @@ describe('a message handler over TCP in a hybrid application', () => {
     const error = await send('buy').catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ message: 'goods:1 is locked by others.', retryAfterMs: 1_000 });
     await holder.release();
+  });
+
+  it.each(['buy', 'undecorated'])('names the property of a payload that cannot form a key: %s', async (pattern) => {
+    const error: unknown = await lastValueFrom(client.send(pattern, { id: ['1', '2'] })).catch((thrown) => thrown);
+    const message = "The payload's property 'id' is an array; expected one value.";
+    expect(error).toMatchObject({ code: 'LOCK_KEY', message });
   });
 
   it('holds the lock until its Observable completes', async () => {
