@@ -40,7 +40,7 @@ export function costs({ scenarios, machine, date }) {
   return [
     table(['', 'this library', '`SET NX` by hand'], rows),
     `Medians on ${processor}, ${cores} cores, Node ${node}, Redis ${redis} on the same machine, ${date}. By hand: ` +
-      '`SET NX`, a script that deletes its own value, and polling every 5 ms, without a library. ' +
+      "`SET NX`, a script that deletes the key if it has the caller's value, and polling every 5 ms, without a library. " +
       '[Other libraries](#other-libraries) has more of these measurements.',
   ].join('\n\n');
 }
@@ -63,8 +63,8 @@ export function headline({ scenarios, machine, date }) {
   const { processor, cores } = machine;
   return [
     table(['', 'this library', 'fastest other library'], rows),
-    `Medians of \`npm run bench\` on ${processor}, ${cores} cores, ${date}. [Performance](docs/performance.md) has all ` +
-      'scenarios.',
+    `Medians of \`npm run bench\` on ${processor}, ${cores} cores, ${date}. [Performance](docs/performance.md) has more ` +
+      'measurements.',
   ].join('\n\n');
 }
 
@@ -73,7 +73,7 @@ export function section({ scenarios }) {
   return [
     libraries(scenarios),
     'Each figure is the median of several rounds. The polling libraries poll every 5 ms here. With their default ' +
-      `settings they wait longer. ${reached(scenarios)} [All results](${RESULTS}/results.md) have the targets, p99, ` +
+      `settings, most pause longer between requests. ${reached(scenarios)} [All results](${RESULTS}/results.md) have the targets, p99, ` +
       'other modes, clients and versions, and the method. Compare figures of one run only.',
     `![The same figures as a bar chart](${RESULTS}/chart.svg)`,
   ].join('\n\n');

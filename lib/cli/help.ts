@@ -109,7 +109,7 @@ Redraws the table once a second until Ctrl-C. If the output is not a terminal, i
     details: `
 The holder's signal aborts, and the next in the queue gets the lock. The work of the holder may still be running: stop
 that process first if you can. Shows the holder and asks for a confirmation, unless --yes is given. Ends only the hold
-that it found.
+that it found, but all holds of a shared lock or of permits.
 
 Examples:
   nestjs-redis-lock release goods:300

@@ -241,8 +241,8 @@ export class LockUnavailableError extends LockError {
    */
   readonly permanent: boolean;
   /**
-   * The error code with which the server refused the request: `NOPERM`, `READONLY`, `OOM`. Undefined if it sent no
-   * reply, and for a quorum, whose servers may refuse for different reasons.
+   * The error code with which the server refused the request: `NOPERM`, `READONLY`, `OOM`. `NOAUTH` stands for all
+   * login errors. Undefined if it sent no reply, and for a quorum, whose servers may refuse for different reasons.
    */
   readonly refusal: string | undefined;
   /**

@@ -45,8 +45,8 @@ export interface LockOptions {
   readonly renew?: boolean | undefined;
 
   /**
-   * Stops the renewal this long after the grant, in milliseconds, so that hung work cannot keep the lock. The lock is
-   * then lost.
+   * Stops the renewal so that the lock is lost this long after the grant, in milliseconds. So hung work cannot keep the
+   * lock.
    *
    * @default Infinity
    * @minimum 1
