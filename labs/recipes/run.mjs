@@ -59,7 +59,7 @@ const RECIPES = [
   },
   {
     name: 'transactions',
-    page: '[Transactions](../transactions.md#detecting-locks-inside-a-transaction), the lines of the table',
+    page: '[Transactions](../transactions.md#detecting-locks-inside-a-transaction), the rows of the table',
     packages: ['sequelize', 'cls-hooked', 'drizzle-orm', 'mongoose', '@mikro-orm/postgresql'],
     needs: 'postgres',
   },

@@ -18,7 +18,7 @@ export class StockService {
     private readonly locks: LockService,
   ) {}
 
-  @Locked('goods:<id>') // above: begins before the transaction, and ends after it
+  @Locked('goods:<id>') // above: the lock covers the whole transaction
   @Transactional()
   async sell(id: number): Promise<void> {
     const goods = await this.host.tx.findOneByOrFail(Goods, { id });
