@@ -17,9 +17,15 @@ export default defineConfig({
   // The README of the sample shop.
   ignoreDeadLinks: 'localhostLinks',
   markdown: {
+    // The default themes have comments with little contrast.
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-default' },
     anchor: { slugify: slugOf },
     toc: { slugify: slugOf },
-    config: (md) => md.use(repositoryLinks),
+    config: (md) => {
+      md.use(repositoryLinks);
+      // Vue removes a line break between two elements, so that their words would touch.
+      md.renderer.rules.softbreak = () => ' ';
+    },
   },
   vite: {
     // The charts of the benchmark and of the simulation are outside of docs/.

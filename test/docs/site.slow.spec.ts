@@ -169,6 +169,25 @@ describe('the site in a browser', () => {
   );
 
   it(
+    'keeps a space where a line ends between two elements',
+    onBrowser(async () => {
+      const viewer = await view('/troubleshooting.html');
+      expect((await viewer.texts('.vp-doc li')).join()).toContain("reason: 'process-busy'. This process");
+    }),
+  );
+
+  it.each(['guarantees', 'fencing', 'topologies', 'transactions', 'performance', 'live-state'])(
+    'shows pictures on a phone in a size that can be read: %s',
+    (page) =>
+      onBrowser(async () => {
+        const viewer = await view(`/${page}.html`);
+        await viewer.page.setViewport(PHONE);
+        expect(await viewer.read(`document.querySelector('.vp-doc img').width`)).toBeGreaterThan(700);
+        expect(await viewer.read('document.documentElement.scrollWidth')).toBe(PHONE.width);
+      })(),
+  );
+
+  it(
     'fits a phone: no page scrolls sideways, and the menu has all pages',
     onBrowser(async () => {
       const viewer = await view('/');
