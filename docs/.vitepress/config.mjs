@@ -4,7 +4,7 @@ import { defineConfig } from 'vitepress';
 import { sidebar } from './navigation.mjs';
 import { docs, repositoryLinks, repositoryUrl, root } from './repository.mjs';
 import { renderForSearch } from './search.mjs';
-import { slugOf } from './slug.mjs';
+import { headingAnchors, slugOf } from './slug.mjs';
 
 export default defineConfig({
   title: 'nestjs-redis-lock',
@@ -19,10 +19,12 @@ export default defineConfig({
   markdown: {
     // The default themes have comments with little contrast.
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-default' },
+    // Otherwise, a name such as `replicas: { min: 1 }` loses its braces at the end of a cell.
+    attrs: { disable: true },
     anchor: { slugify: slugOf },
     toc: { slugify: slugOf },
     config: (md) => {
-      md.use(repositoryLinks);
+      md.use(repositoryLinks).use(headingAnchors);
       // Vue removes a line break between two elements, so that their words would touch.
       md.renderer.rules.softbreak = () => ' ';
     },

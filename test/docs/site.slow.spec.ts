@@ -176,6 +176,14 @@ describe('the site in a browser', () => {
     }),
   );
 
+  it(
+    'keeps braces at the end of a cell',
+    onBrowser(async () => {
+      const viewer = await view('/repository/chaos-results.html');
+      expect(await viewer.texts('.vp-doc td')).toContain('Sentinel failover, replicas: { min: 1 }');
+    }),
+  );
+
   it.each(['guarantees', 'fencing', 'topologies', 'transactions', 'performance', 'live-state'])(
     'shows pictures on a phone in a size that can be read: %s',
     (page) =>
