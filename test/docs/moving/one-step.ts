@@ -20,7 +20,7 @@ export class AccountService {
     RedisLockModule.forRoot({
       redis: process.env['REDIS_URL'],
       key: (resource) => `mutex:${resource}`, // the format of redis-semaphore
-      waitMs: 20_000, // as long as the old code tried
+      waitMs: 10_000, // as long as the old code tried
     }),
   ],
   providers: [AccountService],
