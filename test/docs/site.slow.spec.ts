@@ -171,8 +171,8 @@ describe('the site in a browser', () => {
   it(
     'keeps a space where a line ends between two elements',
     onBrowser(async () => {
-      const viewer = await view('/troubleshooting.html');
-      expect((await viewer.texts('.vp-doc li')).join()).toContain("reason: 'process-busy'. This process");
+      const viewer = await view('/errors.html');
+      expect((await viewer.texts('.vp-doc li')).join()).toContain('RPC and WebSocket: { "status"');
     }),
   );
 
