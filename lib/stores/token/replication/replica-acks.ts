@@ -240,5 +240,5 @@ function failAll(requests: readonly ExtendRequest[], error: LockUnavailableError
 }
 
 function noConnection(): LockUnavailableError {
-  return acquireFailed(new Error('there is no connection on which to wait for replicas'));
+  return acquireFailed(new Error('the connection that waits for replicas is closed'));
 }

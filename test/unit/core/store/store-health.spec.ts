@@ -10,6 +10,7 @@ beforeEach(async () => {
   warnings = [];
   infos = [];
   clock = new ManualClock();
+  // At the time 0, the sum and the difference of two times would be the same.
   await clock.advance(1_000);
 });
 
