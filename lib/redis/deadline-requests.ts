@@ -1,7 +1,7 @@
 import { afterPromiseJobs, type Clock } from '../core/time/clock.js';
 import type { AcquireRequest } from '../core/store/lock-store.js';
 import type { RedisConnection } from './redis-connection.js';
-import type { Outcome } from './redis-script.js';
+import type { Outcome } from '../core/store/pending-reply.js';
 
 /** The reply of a script that checks its deadline in server time. */
 export interface DeadlineReply {
@@ -29,8 +29,12 @@ export const PAST_DEADLINE = -1;
 /** Stands for the reply to a request that was not sent. */
 export const NOT_SENT: DeadlineReply = { status: PAST_DEADLINE, value: 0, now: 0 };
 
-/** Runs the script of an acquire request with this deadline, in µs of server time. */
-type RunScript = (deadline: string, outcome: Outcome<DeadlineReply>) => void;
+/** Runs the script of an acquire request. */
+export interface DeadlineScript {
+  readonly request: AcquireRequest;
+  /** @param deadline in µs of server time. */
+  run(deadline: string, outcome: Outcome<DeadlineReply>): void;
+}
 
 /** Sends acquire requests with a deadline in server time, so that a delayed request does nothing. */
 export class DeadlineRequests {
@@ -45,18 +49,14 @@ export class DeadlineRequests {
    * Runs the script, at once if server time is known. The reply is `NOT_SENT` for a request that was cancelled or that
    * is past its deadline.
    */
-  sendWithDeadline(request: AcquireRequest, runScript: RunScript, outcome: Outcome<DeadlineReply>): void {
-    const deadline = this.connection.microsAt(request.expiresAt);
-    if (deadline === undefined) void this.sendLater(request, runScript, outcome);
-    else this.sendNow(request, deadline, runScript, outcome);
+  sendWithDeadline(script: DeadlineScript, outcome: Outcome<DeadlineReply>): void {
+    const deadline = this.connection.microsAt(script.request.expiresAt);
+    if (deadline === undefined) void this.sendLater(script, outcome);
+    else this.sendNow(script, deadline, outcome);
   }
 
-  private async sendLater(
-    request: AcquireRequest,
-    runScript: RunScript,
-    outcome: Outcome<DeadlineReply>,
-  ): Promise<void> {
-    const { owner, expiresAt } = request;
+  private async sendLater(script: DeadlineScript, outcome: Outcome<DeadlineReply>): Promise<void> {
+    const { owner, expiresAt } = script.request;
     this.pending.add(owner);
     try {
       await this.connection.synchronise(expiresAt);
@@ -67,27 +67,42 @@ export class DeadlineRequests {
     const wanted = this.pending.take(owner);
     const deadline = this.connection.microsAt(expiresAt);
     if (!wanted || deadline === undefined) return outcome.onReply(NOT_SENT);
-    return this.sendNow(request, deadline, runScript, outcome);
+    return this.sendNow(script, deadline, outcome);
   }
 
-  private sendNow(
-    request: AcquireRequest,
-    deadline: number,
-    runScript: RunScript,
-    { onReply, onFailed }: Outcome<DeadlineReply>,
-    isRepeated = false,
-  ): void {
+  private sendNow(script: DeadlineScript, deadline: number, outcome: Outcome<DeadlineReply>, isRepeated = false): void {
     const sentAt = this.clock.now();
-    if (sentAt >= request.expiresAt) return afterPromiseJobs(() => onReply(NOT_SENT));
-    const onTimedReply = (reply: DeadlineReply): void => {
-      this.connection.observeTime(reply.now, sentAt);
-      if (reply.status !== PAST_DEADLINE || isRepeated) return onReply(reply);
-      // The server's clock may have been set forward. The reply has corrected it, so the request is sent once more.
-      const corrected = this.connection.microsAt(request.expiresAt);
-      if (corrected === undefined) return onReply(reply);
-      this.sendNow(request, corrected, runScript, { onReply, onFailed }, true);
-    };
-    runScript(String(deadline), { onReply: onTimedReply, onFailed });
+    if (sentAt >= script.request.expiresAt) return afterPromiseJobs(() => outcome.onReply(NOT_SENT));
+    script.run(String(deadline), new TimedRequest(this, script, outcome, sentAt, isRepeated));
+  }
+
+  /** Called with the reply to a request. @internal */
+  onReply({ script, outcome, sentAt, isRepeated }: TimedRequest, reply: DeadlineReply): void {
+    this.connection.observeTime(reply.now, sentAt);
+    if (reply.status !== PAST_DEADLINE || isRepeated) return outcome.onReply(reply);
+    // The server's clock may have been set forward. The reply has corrected it, so the request is sent once more.
+    const corrected = this.connection.microsAt(script.request.expiresAt);
+    if (corrected === undefined) return outcome.onReply(reply);
+    this.sendNow(script, corrected, outcome, true);
+  }
+}
+
+/** A request whose reply shows the server's time. */
+class TimedRequest implements Outcome<DeadlineReply> {
+  constructor(
+    private readonly requests: DeadlineRequests,
+    readonly script: DeadlineScript,
+    readonly outcome: Outcome<DeadlineReply>,
+    readonly sentAt: number,
+    readonly isRepeated: boolean,
+  ) {}
+
+  onReply(reply: DeadlineReply): void {
+    this.requests.onReply(this, reply);
+  }
+
+  onFailed(error: unknown): void {
+    this.outcome.onFailed(error);
   }
 }
 

@@ -1,17 +1,11 @@
 import { createHash } from 'node:crypto';
+import type { Outcome } from '../core/store/pending-reply.js';
 import type { ScriptClient } from './client-port.js';
 import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
 
 /** A script as `tools/embed-lua.mjs` writes it to a `scripts.ts`. */
 export interface EmbeddedScript {
   readonly lua: string;
-}
-
-/** What is done with the reply to a request, or with its error. Neither is called before the sender has returned. */
-export interface Outcome<Reply> {
-  onReply(this: void, reply: Reply): void;
-  /** Also called with what `onReply` throws. */
-  onFailed(this: void, error: unknown): void;
 }
 
 /** The connection on which a script runs. */
@@ -44,7 +38,7 @@ export class RedisScript<Reply> {
     return promiseOf((outcome) => this.runThen(connection, keys, args, outcome));
   }
 
-  /** Runs the script, and calls the outcome with its decoded reply or an error. */
+  /** Runs the script, and calls the outcome with its decoded reply or an error: also with what `onReply` throws. */
   // Every lock goes through here, and each promise costs it.
   runThen(
     connection: ScriptConnection,
@@ -52,19 +46,11 @@ export class RedisScript<Reply> {
     args: readonly string[],
     outcome: Outcome<Reply>,
   ): void {
-    const { onFailed } = outcome;
-    const onReply = (reply: unknown): void => {
-      try {
-        outcome.onReply(this.decode(reply));
-      } catch (error) {
-        // A server or a proxy may send what no script returns.
-        onFailed(error);
-      }
-    };
-    if (!this.isKnownTo(connection)) return void this.runWhole(connection, keys, args).then(onReply, onFailed);
-    void connection.client
-      .run('evalsha', this.digest, keys, args)
-      .then(onReply, (error: unknown) => this.runAgain(error, connection, keys, args).then(onReply, onFailed));
+    if (!this.isKnownTo(connection)) return this.report(this.runWhole(connection, keys, args), outcome);
+    void connection.client.run('evalsha', this.digest, keys, args).then(
+      (reply) => this.onReply(reply, outcome),
+      (error: unknown) => this.report(this.runAgain(error, connection, keys, args), outcome),
+    );
   }
 
   /** Runs the script once for each call, in one packet. Returns a reply or an error for each. Does not reject. */
@@ -77,6 +63,22 @@ export class RedisScript<Reply> {
       // The first script of a connection is sent as a whole, and the server knows it from then on.
       Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError))),
     );
+  }
+
+  private report(pending: Promise<unknown>, outcome: Outcome<Reply>): void {
+    void pending.then(
+      (reply) => this.onReply(reply, outcome),
+      (error: unknown) => outcome.onFailed(error),
+    );
+  }
+
+  private onReply(reply: unknown, outcome: Outcome<Reply>): void {
+    try {
+      outcome.onReply(this.decode(reply));
+    } catch (error) {
+      // A server or a proxy may send what no script returns.
+      outcome.onFailed(error);
+    }
   }
 
   private isKnownTo({ evalOnly, sentScripts }: ScriptConnection): boolean {

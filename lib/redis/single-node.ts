@@ -4,9 +4,9 @@ import { scanKeys, type ScanRequest, type ScanTimes, scanWithoutPrefix } from '.
 import { Pinger } from './pinger.js';
 import type { ServerClient } from './client-port.js';
 import { RedisConnection } from './redis-connection.js';
-import type { Outcome, RedisScript } from './redis-script.js';
+import type { RedisScript } from './redis-script.js';
 import { serverNameOf } from './server-address.js';
-import type { Call, RedisNode, SendRequest, Topology, TopologyPing } from './topology.js';
+import type { Call, NodeRequest, RedisNode, Topology, TopologyPing } from './topology.js';
 
 /** The topology of one server: every key is there. */
 export class SingleNode implements Topology, RedisNode {
@@ -33,8 +33,8 @@ export class SingleNode implements Topology, RedisNode {
     return send(this);
   }
 
-  request<T>(_key: string, send: SendRequest<T>, outcome: Outcome<T>): void {
-    send(this, outcome);
+  request<T>(_key: string, request: NodeRequest<T>): void {
+    request.send(this, request);
   }
 
   runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {

@@ -3,8 +3,9 @@ import { deadlineOf, handoffLeaseAfterExpiry, type StoreGrant } from '../lease/l
 import { instanceOf } from '../store/instance-id.js';
 import type { AcquireReply, Granted, GrantedTokens, Handoff, Held, LockMode } from '../store/lock-store.js';
 import { secondsOf } from '../store/incident-log.js';
-import { whenReplied } from '../store/pending-reply.js';
+import { type Outcome, whenReplied } from '../store/pending-reply.js';
 import type { Clock, Timer } from '../time/clock.js';
+import type { LimitedRequest } from '../time/timeout-pool.js';
 import { heldUntil, type LastReply, notDelivered, type NotYet, otherPermits, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { type Lane, MOST_IN_FLIGHT } from './admission.js';
@@ -73,7 +74,7 @@ interface Requested {
  * Acquires some keys for one owner. Its request may be repeated, but never before the previous request has its outcome.
  * Each request has one outcome: a reply, a failure or a timeout.
  */
-export class Attempt {
+export class Attempt implements Outcome<AcquireReply>, LimitedRequest {
   /** When the last request was sent. A lease counts from before its request is sent. */
   sentAt = 0;
   /** The lease of the last request. */
@@ -251,7 +252,8 @@ export class Attempt {
     return Math.min(LONGEST_REPEAT_MS, QUEUED_REPEAT_MS * Math.max(1, ahead / MANY_AHEAD));
   }
 
-  private onReply(reply: AcquireReply): void {
+  /** Called with the reply to the request. */
+  onReply(reply: AcquireReply): void {
     // A late reply also shows that the server works.
     if (reply.status !== 'expired') this.deps.health.onReply(this.keys[0]);
     if (!this.isPending) return this.listener.onLateReply(this, reply);
@@ -261,7 +263,8 @@ export class Attempt {
     this.listener.onAcquireReply(this, reply);
   }
 
-  private onError(error: unknown): void {
+  /** Called if the request failed. */
+  onFailed(error: unknown): void {
     if (!this.isPending) return this.listener.onLateReply(this);
     this.ignoreReply();
     this.deps.health.onFailed('acquire', this.keys[0], error);
@@ -270,7 +273,8 @@ export class Attempt {
     this.listener.onFailure(this, known);
   }
 
-  private onTimeout(): void {
+  /** See {@link LimitedRequest}. */
+  onTimeout(): void {
     this.endRequest();
     const why = `no reply within ${this.deps.requestTimeoutMs} ms`;
     this.deps.health.onNoReply(this.keys[0], why);
@@ -286,12 +290,8 @@ export class Attempt {
     const handoffMs = handoffLeaseAfterExpiry(leaseMs);
     const reply = store.acquire({ keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
     // Starts after the request, because a store that gives up at `expiresAt` by itself must do so first.
-    this.timer = limitRequest(keys[0], () => this.onTimeout(), this.sentAt);
-    whenReplied(
-      reply,
-      (value) => this.onReply(value),
-      (error) => this.onError(error),
-    );
+    this.timer = limitRequest(keys[0], this, this.sentAt);
+    whenReplied(reply, this);
   }
 
   /** Without an outcome, the attempt would block its key permanently. */

@@ -49,7 +49,7 @@ export class HolderProbe {
     const { clock, health, requestTimeoutMs } = this;
     const sentAt = clock.now();
     const onTimeout = (): void => health.onNoReply(key, `no reply within ${requestTimeoutMs} ms`, sentAt);
-    const timer = this.limitRequest(key, onTimeout, sentAt);
+    const timer = this.limitRequest(key, { onTimeout }, sentAt);
     const onReply = (): void => {
       timer.cancel();
       health.onReply(key);

@@ -58,6 +58,7 @@ export interface Renewal {
 export type GrantState = 'held' | 'lost' | 'ended';
 
 const NO_HOLDS: readonly GrantHold[] = [];
+const NO_GRANTS = Object.freeze<Grant[]>([]) as Grant[];
 
 /**
  * A key that the store granted to this module instance. Nested holds share one grant, which ends with the last of them.
@@ -335,7 +336,7 @@ export interface OwnershipDeps {
  */
 export class Ownership {
   /** The grants that have not ended. Nearly always one. */
-  readonly grants: Grant[] = [];
+  grants: Grant[] = NO_GRANTS;
   /** The last renewal, while its reply is expected. */
   renewal: Renewal | undefined = undefined;
   /** When the watchdog looks at the ownership next. Undefined while it is not watched. */
@@ -402,7 +403,9 @@ export class Ownership {
     const grant = new Grant(resource, this.token, options, now, lease, this);
     grant.call = call;
     this.newest = grant;
-    this.grants.push(grant);
+    // The first `push` would reserve memory for 16 more.
+    if (this.grants.length === 0) this.grants = [grant];
+    else this.grants.push(grant);
     grant.ready = this.deps.watch(grant);
     return grant;
   }

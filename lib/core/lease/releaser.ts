@@ -1,9 +1,10 @@
 import { handoffLease } from './lease.js';
 import { Pauses } from '../time/pauses.js';
-import type { TimeoutPool } from '../time/timeout-pool.js';
+import type { Timer } from '../time/clock.js';
+import type { LimitedRequest, TimeoutPool } from '../time/timeout-pool.js';
 import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
-import { whenReplied } from '../store/pending-reply.js';
+import { type Outcome, whenReplied } from '../store/pending-reply.js';
 import type { StoreHealth } from '../store/store-health.js';
 
 /** A lock to release. */
@@ -33,8 +34,8 @@ export class Releaser {
   private drained: (() => void) | undefined;
   /** The pauses before repetitions. */
   private readonly pauses: Pauses;
-  /** Functions that begin to repeat the releases without a reply in time. */
-  private readonly late = new Set<() => void>();
+  /** The releases without a reply in time. */
+  private readonly late = new Set<SentRelease>();
   /** How many releases of each key have to arrive before a later request can be sure of their effect. */
   private readonly underWay = new Map<string, number>();
   private disconnectedAt = -Infinity;
@@ -65,37 +66,42 @@ export class Releaser {
     const leaseOverAt = now + this.requestTimeoutMs + release.leaseMs + this.lockDelayMs;
     const reply = this.send(release);
     this.unanswered += 1;
-    const released = new Promise<boolean>((resolve, reject) => {
-      let startRepeating: (() => void) | undefined;
-      const onTimeout = (): void => {
-        const error = this.noReply(release);
-        ignoreRejectionOf(released);
-        reject(error);
-        startRepeating = () => void this.repeat(release, leaseOverAt, error);
-        // The client may have dropped the request with its connection. Otherwise, the reply is late.
-        if (this.disconnectedAt >= now) startRepeating();
-        else this.late.add(startRepeating);
-      };
-      const timer = this.clock.limitRequest(release.key, onTimeout, now);
-      const isRepeated = (): boolean => startRepeating !== undefined && !this.late.delete(startRepeating);
-      const onReply = (wasHeld: boolean): void => {
-        timer.cancel();
-        if (isRepeated()) return;
-        this.answered();
-        if (wasHeld) this.health?.onServed('release', release.key);
-        resolve(wasHeld);
-      };
-      const onError = (error: unknown): void => {
-        timer.cancel();
-        if (isRepeated()) return;
-        this.health?.onFailed('release', release.key, error);
-        ignoreRejectionOf(released);
-        reject(error);
-        void this.repeat(release, leaseOverAt, error);
-      };
-      whenReplied(reply, onReply, onError);
-    });
-    return released;
+    const sent = new SentRelease(this, release, now, leaseOverAt);
+    sent.timer = this.clock.limitRequest(release.key, sent, now);
+    whenReplied(reply, sent);
+    return sent.released;
+  }
+
+  /** Called with the reply to a release. @internal */
+  onReply(sent: SentRelease, wasHeld: boolean): void {
+    sent.timer?.cancel();
+    if (this.isRepeated(sent)) return;
+    this.answered();
+    if (wasHeld) this.health?.onServed('release', sent.release.key);
+    sent.resolve(wasHeld);
+  }
+
+  /** Called if a release failed. @internal */
+  onFailed(sent: SentRelease, error: unknown): void {
+    sent.timer?.cancel();
+    if (this.isRepeated(sent)) return;
+    this.health?.onFailed('release', sent.release.key, error);
+    sent.fail(error);
+    void this.repeat(sent.release, sent.leaseOverAt, error);
+  }
+
+  /** Called if a release has had no reply for too long. @internal */
+  onTimeout(sent: SentRelease): void {
+    const { release, sentAt, leaseOverAt } = sent;
+    sent.fail(this.noReply(release));
+    // The client may have dropped the request with its connection. Otherwise, the reply is late.
+    if (this.disconnectedAt >= sentAt) void this.repeat(release, leaseOverAt, sent.error);
+    else this.late.add(sent);
+  }
+
+  /** Returns whether a release is repeated, because it got no reply in time. */
+  private isRepeated(sent: SentRelease): boolean {
+    return sent.error !== undefined && !this.late.delete(sent);
   }
 
   /**
@@ -125,7 +131,7 @@ export class Releaser {
     this.disconnectedAt = this.clock.now();
     const late = [...this.late];
     this.late.clear();
-    for (const startRepeating of late) startRepeating();
+    for (const { release, leaseOverAt, error } of late) void this.repeat(release, leaseOverAt, error);
   }
 
   /** Repeats the failed releases now, because their locks stay closed until a release arrives. */
@@ -198,6 +204,48 @@ export class Releaser {
     const elapsedMs = this.requestTimeoutMs;
     const message = `The release of ${resource} got no reply within ${this.requestTimeoutMs} ms.`;
     return new LockUnavailableError(message, { resource, elapsedMs });
+  }
+}
+
+/** A release whose reply is expected. */
+class SentRelease implements Outcome<boolean>, LimitedRequest {
+  readonly released: Promise<boolean>;
+  resolve!: (wasHeld: boolean) => void;
+  private reject!: (error: unknown) => void;
+  timer: Timer | undefined = undefined;
+  /** Why the caller's promise was rejected. */
+  error: unknown = undefined;
+
+  constructor(
+    private readonly releaser: Releaser,
+    readonly release: Release,
+    readonly sentAt: number,
+    /** The local moment from which the lock is free, even if no release arrives. */
+    readonly leaseOverAt: number,
+  ) {
+    this.released = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
+
+  onReply(wasHeld: boolean): void {
+    this.releaser.onReply(this, wasHeld);
+  }
+
+  onFailed(error: unknown): void {
+    this.releaser.onFailed(this, error);
+  }
+
+  onTimeout(): void {
+    this.releaser.onTimeout(this);
+  }
+
+  /** Rejects the caller's promise. */
+  fail(error: unknown): void {
+    this.error = error;
+    ignoreRejectionOf(this.released);
+    this.reject(error);
   }
 }
 

@@ -1,16 +1,24 @@
 import { afterPromiseJobs } from '../time/clock.js';
 
 /**
+ * Receives the reply to a request or its error: once, and never before the sender has returned. The layers that a
+ * request passes are such objects, because closures keep several times as much memory until the reply.
+ */
+export interface Outcome<Reply> {
+  onReply(reply: Reply): void;
+  onFailed(error: unknown): void;
+}
+
+/**
  * A reply that is still expected. It can be awaited. {@link whenReplied} makes no promise for it, because every lock
  * has two replies, and each would cost two promises.
  *
- * It has one outcome and one listener.
+ * It has one {@link Outcome}.
  */
 export class PendingReply<Reply> implements PromiseLike<Reply> {
-  private onReply: ((reply: Reply) => void) | undefined = undefined;
-  private onError: ((error: unknown) => void) | undefined = undefined;
+  private outcome: Outcome<Reply> | undefined = undefined;
   private promise: Promise<Reply> | undefined = undefined;
-  /** Reports the outcome. Set if the outcome was known before anyone listened. */
+  /** Reports the reply or the error. Set if one was known before anyone listened. */
   private report: (() => void) | undefined = undefined;
 
   // oxlint-disable-next-line unicorn/no-thenable -- A store that wraps another one awaits its replies.
@@ -18,24 +26,23 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
     onReply?: ((reply: Reply) => Result | PromiseLike<Result>) | null,
     onError?: ((error: unknown) => Other | PromiseLike<Other>) | null,
   ): Promise<Result | Other> {
-    this.promise ??= new Promise<Reply>((resolve, reject) => this.listen(resolve, reject));
+    this.promise ??= new Promise<Reply>((resolve, reject) => this.listen({ onReply: resolve, onFailed: reject }));
     return this.promise.then(onReply, onError);
   }
 
-  /** Calls one of the two with the outcome, never before this method has returned. */
-  listen(onReply: (reply: Reply) => void, onError: (error: unknown) => void): void {
-    this.onReply = onReply;
-    this.onError = onError;
+  /** Calls the outcome, never before this method has returned. */
+  listen(outcome: Outcome<Reply>): void {
+    this.outcome = outcome;
     if (this.report !== undefined) afterPromiseJobs(this.report);
   }
 
-  /** Calls the listener immediately. So call this only where no code of the listener is running. */
+  /** Calls the outcome immediately. So call this only where no code of the listener is running. */
   resolve(reply: Reply): void {
-    const { onReply } = this;
-    if (onReply === undefined) this.report = () => this.resolve(reply);
+    const { outcome } = this;
+    if (outcome === undefined) this.report = () => this.resolve(reply);
     else {
       try {
-        onReply(reply);
+        outcome.onReply(reply);
       } catch (error) {
         throwLater(error);
       }
@@ -44,11 +51,11 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
 
   /** See {@link resolve}. */
   reject(error: unknown): void {
-    const { onError } = this;
-    if (onError === undefined) this.report = () => this.reject(error);
+    const { outcome } = this;
+    if (outcome === undefined) this.report = () => this.reject(error);
     else {
       try {
-        onError(error);
+        outcome.onFailed(error);
       } catch (cause) {
         throwLater(cause);
       }
@@ -56,14 +63,14 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
   }
 }
 
-/** Calls one of the two with the outcome of a request, in another tick or in a promise job. */
-export function whenReplied<Reply>(
-  reply: PromiseLike<Reply>,
-  onReply: (reply: Reply) => void,
-  onError: (error: unknown) => void,
-): void {
-  if (reply instanceof PendingReply) (reply as PendingReply<Reply>).listen(onReply, onError);
-  else void reply.then(onReply, onError);
+/** Calls the outcome of a request, in another tick or in a promise job. */
+export function whenReplied<Reply>(pending: PromiseLike<Reply>, outcome: Outcome<Reply>): void {
+  if (pending instanceof PendingReply) (pending as PendingReply<Reply>).listen(outcome);
+  else
+    void pending.then(
+      (reply) => outcome.onReply(reply),
+      (error: unknown) => outcome.onFailed(error),
+    );
 }
 
 /** Throws a listener's error later, so that other listeners of the same reply get their outcomes. */

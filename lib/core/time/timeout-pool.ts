@@ -1,12 +1,18 @@
 import { runOutside } from '../context/async-context.js';
 import { type Clock, type Timer, withTimeout } from './clock.js';
 
+/** A request that may have no reply in time. */
+export interface LimitedRequest {
+  /** Called when it has had no reply for too long. */
+  onTimeout(): void;
+}
+
 /**
- * Calls `task` when a request for a key has had no reply for too long.
+ * Limits how long a request for a key may have no reply.
  *
  * @param sentAt when the request was sent, which is now.
  */
-export type LimitRequest = (key: string, task: () => void, sentAt: number) => Timer;
+export type LimitRequest = (key: string, request: LimitedRequest, sentAt: number) => Timer;
 
 /** Returns the result of `reply` if it settles in time, otherwise what `late` returns or throws. */
 export type InTime = <T>(reply: Promise<T>, late: () => T) => Promise<T>;
@@ -88,14 +94,16 @@ export class TimeoutPool implements Clock {
     return this.clock.schedule(delayMs, task, background);
   }
 
-  /** Calls `task` when a request for a key has had no reply for `pooledMs`, and its server was silent for as long. */
-  readonly limitRequest: LimitRequest = (key, task, sentAt) =>
-    this.closed ? this.clock.schedule(this.pooledMs, task, true) : this.add(key, task, sentAt);
+  /** Limits a request to `pooledMs` without a reply, in which its server was silent, too. */
+  readonly limitRequest: LimitRequest = (key, request, sentAt) =>
+    this.closed ? this.clock.schedule(this.pooledMs, () => request.onTimeout(), true) : this.add(key, request, sentAt);
 
   /** Like {@link withTimeout}, after `pooledMs`, whatever else the server has sent. */
   readonly inTime: InTime = (reply, late) =>
-    withTimeout(this.clock, this.pooledMs, reply, late, (task) =>
-      this.closed ? this.clock.schedule(this.pooledMs, task, true) : this.add(undefined, task, this.clock.now()),
+    withTimeout(this.clock, this.pooledMs, reply, late, (onTimeout) =>
+      this.closed
+        ? this.clock.schedule(this.pooledMs, onTimeout, true)
+        : this.add(undefined, { onTimeout }, this.clock.now()),
     );
 
   /** Removes a timeout. Does nothing if it has expired or was removed. */
@@ -116,9 +124,9 @@ export class TimeoutPool implements Clock {
     for (let timeout = this.oldest; timeout !== undefined; timeout = this.oldest) this.expire(timeout);
   }
 
-  private add(key: string | undefined, task: () => void, now: number): PooledTimeout {
+  private add(key: string | undefined, request: LimitedRequest, now: number): PooledTimeout {
     if (this.timer === undefined) this.start(now);
-    const timeout = new PooledTimeout(this, this.attendedUntil(now) + this.pooledMs, task, key, now);
+    const timeout = new PooledTimeout(this, this.attendedUntil(now) + this.pooledMs, request, key, now);
     timeout.older = this.youngest;
     if (this.youngest === undefined) this.oldest = timeout;
     else this.youngest.younger = timeout;
@@ -184,7 +192,7 @@ export class TimeoutPool implements Clock {
 
   private expire(timeout: PooledTimeout): void {
     this.remove(timeout);
-    timeout.task();
+    timeout.request.onTimeout();
   }
 }
 
@@ -195,7 +203,7 @@ class PooledTimeout implements Timer {
   constructor(
     private readonly pool: TimeoutPool,
     readonly at: number,
-    readonly task: () => void,
+    readonly request: LimitedRequest,
     readonly key: string | undefined,
     readonly sentAt: number,
   ) {}

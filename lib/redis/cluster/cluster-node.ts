@@ -93,7 +93,7 @@ export class ClusterNode implements RedisNode {
   /** Called with each request. Reports the node as silent if it does not reply in time. */
   onSent(): void {
     this.unansweredCount += 1;
-    this.startSilenceTimer();
+    this.silenceTimer ??= this.startSilenceTimer();
   }
 
   /** Called with the reply to each request, and with its failure. */
@@ -112,19 +112,18 @@ export class ClusterNode implements RedisNode {
   }
 
   // A stopped node keeps its connection open, so its silence is the only sign that requests should go elsewhere.
-  private startSilenceTimer(): void {
+  private startSilenceTimer(): Timer {
     const { clock, requestTimeoutMs, listener } = this.deps;
-    if (this.silenceTimer !== undefined) return;
     const { received } = this.connection;
     const checkSilence = (): void => {
       this.silenceTimer = undefined;
       if (this.connection.received === received) listener.onNodeSilent(this);
-      if (this.unansweredCount > 0) this.startSilenceTimer();
+      if (this.unansweredCount > 0) this.silenceTimer ??= this.startSilenceTimer();
     };
     // The event loop runs timers before it reads sockets.
     const checkLater = (): void => {
       this.silenceTimer = clock.schedule(0, checkSilence, true);
     };
-    this.silenceTimer = clock.schedule(requestTimeoutMs, checkLater, true);
+    return clock.schedule(requestTimeoutMs, checkLater, true);
   }
 }

@@ -5,7 +5,8 @@ import type { ClusterClient } from '../client-port.js';
 import type { ChannelListener, ChannelSource, ChannelSources } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
 import type { RedisConnection } from '../redis-connection.js';
-import { type Outcome, promiseOf, type RedisScript } from '../redis-script.js';
+import type { Outcome } from '../../core/store/pending-reply.js';
+import { promiseOf, type RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
@@ -14,7 +15,7 @@ import { Pinger } from '../pinger.js';
 import { scanCluster } from './cluster-scan.js';
 import { SlotMap } from './slot-map.js';
 import { slotOfTag } from './hash-slot.js';
-import type { Call, RedisNode, SendRequest, Topology, TopologyPing } from '../topology.js';
+import type { Call, NodeRequest, RedisNode, Topology, TopologyPing } from '../topology.js';
 
 /** The pause between two attempts at a request that the cluster cannot serve just now. */
 const PAUSE_MS = 25;
@@ -48,29 +49,17 @@ export class ClusterTopology implements Topology, ChannelSources {
   }
 
   /** Follows redirections. Repeats what the cluster cannot serve just now, within `requestTimeoutMs`. */
-  request<T>(key: string, send: SendRequest<T>, outcome: Outcome<T>): void {
+  request<T>(key: string, request: NodeRequest<T>): void {
     const slot = this.slotOf(key);
-    const giveUpAt = this.clock.now() + this.requestTimeoutMs;
     const node = this.slotMap.nodeOf(slot);
-    const onFailed = (error: unknown): void => {
-      node?.onReplied();
-      const request = { slot, giveUpAt, send: (other: RedisNode) => promiseOf<T>((each) => send(other, each)) };
-      this.repeat(request, node, error, outcome);
-    };
-    if (node === undefined) return onFailed(notConnected(slot));
+    const giveUpAt = this.clock.now() + this.requestTimeoutMs;
+    const sent = new RequestAtNode(this, request, slot, node, giveUpAt);
+    if (node === undefined) return sent.onFailed(notConnected(slot));
     node.onSent();
-    const onReply = (reply: T): void => {
-      node.onReplied();
-      try {
-        outcome.onReply(reply);
-      } catch (error) {
-        outcome.onFailed(error);
-      }
-    };
     try {
-      send(node, { onReply, onFailed });
+      request.send(node, sent);
     } catch (error) {
-      onFailed(error);
+      sent.onFailed(error);
     }
   }
 
@@ -175,8 +164,12 @@ export class ClusterTopology implements Topology, ChannelSources {
     }
   }
 
-  private repeat<T>(request: SlotRequest<T>, node: RedisNode | undefined, failure: unknown, outcome: Outcome<T>): void {
-    void this.sendAgain(request, node, failure).then(outcome.onReply).catch(outcome.onFailed);
+  /** Sends a request again, because it failed at a node. @internal */
+  repeat<T>({ request, slot, node, giveUpAt }: RequestAtNode<T>, failure: unknown): void {
+    const send = (other: RedisNode): Promise<T> => promiseOf<T>((outcome) => request.send(other, outcome));
+    void this.sendAgain({ slot, giveUpAt, send }, node, failure)
+      .then((reply) => request.onReply(reply))
+      .catch((error: unknown) => request.onFailed(error));
   }
 
   /** Repeats a request that failed at a node, or for which no node could be found. */
@@ -229,6 +222,31 @@ export class ClusterTopology implements Topology, ChannelSources {
 
   private pause(): Promise<void> {
     return new Promise((resolve) => this.clock.schedule(PAUSE_MS, resolve));
+  }
+}
+
+/** A request that was sent to a node, or for which no node was found. */
+class RequestAtNode<T> implements Outcome<T> {
+  constructor(
+    private readonly topology: ClusterTopology,
+    readonly request: NodeRequest<T>,
+    readonly slot: number,
+    readonly node: ClusterNode | undefined,
+    readonly giveUpAt: number,
+  ) {}
+
+  onReply(reply: T): void {
+    this.node?.onReplied();
+    try {
+      this.request.onReply(reply);
+    } catch (error) {
+      this.request.onFailed(error);
+    }
+  }
+
+  onFailed(error: unknown): void {
+    this.node?.onReplied();
+    this.topology.repeat(this, error);
   }
 }
 

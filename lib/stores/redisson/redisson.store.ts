@@ -15,7 +15,8 @@ import type {
   StoreListener,
   StorePing,
 } from '../../core/store/lock-store.js';
-import { type DeadlineReply, PAST_DEADLINE } from '../../redis/deadline-requests.js';
+import { whenReplied } from '../../core/store/pending-reply.js';
+import { type DeadlineReply, type DeadlineScript, PAST_DEADLINE } from '../../redis/deadline-requests.js';
 import { toRemainingMs } from '../../redis/decode.js';
 import { type ScanTimes, withinTime } from '../../redis/key-scan.js';
 import { acquireFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
@@ -126,11 +127,11 @@ class RedissonStore implements LockStore {
     let messageId: number | undefined;
     const send = (server: RedisNode): Promise<DeadlineReply> =>
       promiseOf((outcome) => {
-        const run = (deadline: string, { onReply, onFailed }: typeof outcome): void => {
+        const run: DeadlineScript['run'] = (deadline, timed) => {
           messageId = this.pubsub?.messageIdOf(key);
-          void this.run(request, server, deadline).then(onReply, onFailed);
+          whenReplied(this.run(request, server, deadline), timed);
         };
-        server.deadlineRequests.sendWithDeadline(request, run, outcome);
+        server.deadlineRequests.sendWithDeadline({ request, run }, outcome);
       });
     const { status, value } = await this.topology.sendToNode(key, send).catch((error: unknown) => {
       throw acquireFailed(error);

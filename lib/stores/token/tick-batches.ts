@@ -45,9 +45,11 @@ export interface BatchSender<Request, Reply> {
   sendTogether(requests: readonly Request[]): RepliesTogether<Reply> | undefined;
 }
 
+const NONE = Object.freeze<never[]>([]) as never[];
+
 /** Requests for one script call. */
 class Batch<Request extends OwnedRequest, Reply> {
-  private readonly entries: Entry<Request, Reply>[] = [];
+  private entries: Entry<Request, Reply>[] = NONE;
   /** What the owners that were cancelled after the call was sent get, if their requests have to be sent again. */
   private cancelled: Map<string, Reply> | undefined = undefined;
   private isSent = false;
@@ -64,7 +66,9 @@ class Batch<Request extends OwnedRequest, Reply> {
 
   add(request: Request): PendingReply<Reply> {
     const entry = new Entry<Request, Reply>(request);
-    this.entries.push(entry);
+    // In a cluster, most batches have one entry. The first `push` would reserve memory for 16 more.
+    if (this.entries.length === 0) this.entries = [entry];
+    else this.entries.push(entry);
     return entry;
   }
 
@@ -152,17 +156,13 @@ class Collector<Request extends OwnedRequest, Reply> {
   /** Returns a batch for the request. */
   batchFor(request: Request): Batch<Request, Reply> {
     const group = this.sender.groupOf(request);
-    const batches = this.byGroup.get(group) ?? [];
-    const end = Math.max(0, batches.length - MOST_LOOKED_AT);
-    for (let i = batches.length - 1; i >= end; i -= 1) {
-      if (batches[i].fits(request)) return batches[i];
-      // Requests for one key arrive in the order in which they were made.
-      if (batches[i].names(request.keys[0])) break;
-    }
+    const batches = this.byGroup.get(group);
+    const fitting = batches && fittingOf(batches, request);
+    if (fitting !== undefined) return fitting;
     const batch = new Batch(this.sender, this.onOver);
     this.batches.push(batch);
-    batches.push(batch);
-    this.byGroup.set(group, batches);
+    if (batches === undefined) this.byGroup.set(group, [batch]);
+    else batches.push(batch);
     return batch;
   }
 
@@ -174,6 +174,20 @@ class Collector<Request extends OwnedRequest, Reply> {
     this.byGroup.clear();
     return batches;
   }
+}
+
+/** Returns the last batch to which a request can be added. */
+function fittingOf<Request extends OwnedRequest, Reply>(
+  batches: readonly Batch<Request, Reply>[],
+  request: Request,
+): Batch<Request, Reply> | undefined {
+  const end = Math.max(0, batches.length - MOST_LOOKED_AT);
+  for (let i = batches.length - 1; i >= end; i -= 1) {
+    if (batches[i].fits(request)) return batches[i];
+    // Requests for one key arrive in the order in which they were made.
+    if (batches[i].names(request.keys[0])) return undefined;
+  }
+  return undefined;
 }
 
 /**

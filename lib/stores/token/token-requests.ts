@@ -9,12 +9,13 @@ import type {
   ReleaseRequest,
 } from '../../core/store/lock-store.js';
 import { afterPromiseJobs, type Clock } from '../../core/time/clock.js';
-import type { DeadlineReply } from '../../redis/deadline-requests.js';
+import type { DeadlineReply, DeadlineScript } from '../../redis/deadline-requests.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { redirectionIn } from '../../redis/redirection.js';
 import { acquireFailed, isErrorReply, refusesEverything, releaseFailed, toError } from '../../redis/redis-errors.js';
-import { type Outcome, wholeMs } from '../../redis/redis-script.js';
-import type { RedisNode, SendRequest } from '../../redis/topology.js';
+import type { Outcome } from '../../core/store/pending-reply.js';
+import { wholeMs } from '../../redis/redis-script.js';
+import type { NodeRequest, RedisNode } from '../../redis/topology.js';
 import { OwnersOfSeveral } from './owners-of-several.js';
 import { encodeEntry } from './queue-entry.js';
 import { type QueuedOwners, RecentNames } from './queued-owners.js';
@@ -161,35 +162,17 @@ export class TokenRequests {
   }
 
   private acquireAlone(entry: Entry<AcquireRequest, AcquireReply>, hasOthers: boolean): void {
-    const { request } = entry;
-    let from: RedisConnection | undefined;
-    const send: SendRequest<DeadlineReply> = (node, outcome) => {
-      from = node.connection;
-      // Each of many hash tags has a call of its own. The calls to a node leave together.
-      if (hasOthers) from.cork();
-      node.deadlineRequests.sendWithDeadline(
-        request,
-        (deadline, timed) => this.runAcquire(request, node, deadline, timed),
-        outcome,
-      );
-    };
-    const onFailed = (error: unknown): void => entry.reject(acquireFailed(error));
-    const onReply = (reply: DeadlineReply): void => entry.resolve(this.decode(request, reply, from));
-    this.topology.request(request.keys[0], send, { onReply, onFailed });
+    this.topology.request(entry.request.keys[0], new AcquireAlone(this, entry, hasOthers));
   }
 
-  private runAcquire(
-    request: AcquireRequest,
-    node: RedisNode,
-    deadline: string,
-    outcome: Outcome<DeadlineReply>,
-  ): void {
+  /** Runs the script of an acquire request at a node. @internal */
+  runAcquire(request: AcquireRequest, node: RedisNode, deadline: string, outcome: Outcome<DeadlineReply>): void {
     if (request.keys.length > 1) return this.runAcquireMany(request, node, deadline, outcome);
     const { leaseMs, tokens, handoffMs } = request;
     const [key] = request.keys;
     const joins = this.joinQueue([request], node) ? '1' : '0';
-    const args = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
-    args.push(...this.topology.handoffArgs(key));
+    const own = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
+    const args = own.concat(this.topology.handoffArgs(key));
     acquireScript.runThen(node.connection, this.topology.keysOf(key), args, outcome);
   }
 
@@ -258,19 +241,15 @@ export class TokenRequests {
   }
 
   private releaseAlone(entry: Entry<ReleaseRequest, boolean>, hasOthers: boolean): void {
-    const { request } = entry;
-    const send: SendRequest<ReleaseReply> = ({ connection, failsFast }, outcome) => {
-      // In the client's queue, releases would pile up during an outage. The releaser repeats them instead.
-      if (!failsFast) return afterPromiseJobs(() => outcome.onFailed(noConnection()));
-      if (hasOthers) connection.cork();
-      const { keys, closedForMs, tokens, handoffMs } = request;
-      const args = [this.entryOf(request), String(closedForMs), String(tokens), wholeMs(handoffMs)];
-      args.push(...this.topology.handoffArgs(keys[0]));
-      releaseScript.runThen(connection, this.topology.keysOf(keys[0]), args, outcome);
-    };
-    const onFailed = (error: unknown): void => entry.reject(releaseFailed(error));
-    const onReply = (reply: ReleaseReply): void => entry.resolve(this.onReleased(request, reply));
-    this.topology.request(request.keys[0], send, { onReply, onFailed });
+    this.topology.request(entry.request.keys[0], new ReleaseAlone(this, entry, hasOthers));
+  }
+
+  /** Runs the script of a release. @internal */
+  runRelease(request: ReleaseRequest, connection: RedisConnection, outcome: Outcome<ReleaseReply>): void {
+    const { keys, closedForMs, tokens, handoffMs } = request;
+    const own = [this.entryOf(request), String(closedForMs), String(tokens), wholeMs(handoffMs)];
+    const args = own.concat(this.topology.handoffArgs(keys[0]));
+    releaseScript.runThen(connection, this.topology.keysOf(keys[0]), args, outcome);
   }
 
   private async runReleaseBatch(requests: readonly ReleaseRequest[], { connection, failsFast }: RedisNode) {
@@ -283,7 +262,8 @@ export class TokenRequests {
     return eachOf(requests, replies, releaseFailed, (request, reply) => this.onReleased(request, reply));
   }
 
-  private onReleased(request: ReleaseRequest, { wasHeld, repeat }: ReleaseReply): boolean {
+  /** Called with the reply to a release. @internal */
+  onReleased(request: ReleaseRequest, { wasHeld, repeat }: ReleaseReply): boolean {
     this.queued.delete(request.owner);
     if (repeat) this.repeat(request);
     return wasHeld;
@@ -325,7 +305,8 @@ export class TokenRequests {
     );
   }
 
-  private decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
+  /** Decodes the reply to an acquire request. @internal */
+  decode(request: AcquireRequest, reply: DeadlineReply, from?: RedisConnection): AcquireReply {
     if (reply.more === true) this.repeat(furtherHandoffs(request));
     const decoded = decodeAcquireReply(request, reply, from);
     if (decoded.status === 'granted') this.onGranted(request);
@@ -376,6 +357,64 @@ export class TokenRequests {
 
   private entryOf(request: LockOwnership): string {
     return encodeEntry(request, this.topology.secret);
+  }
+}
+
+/** An acquire request with a script call of its own. */
+class AcquireAlone implements NodeRequest<DeadlineReply>, DeadlineScript {
+  private node: RedisNode | undefined = undefined;
+
+  constructor(
+    private readonly requests: TokenRequests,
+    private readonly entry: Entry<AcquireRequest, AcquireReply>,
+    private readonly hasOthers: boolean,
+  ) {}
+
+  get request(): AcquireRequest {
+    return this.entry.request;
+  }
+
+  send(node: RedisNode, outcome: Outcome<DeadlineReply>): void {
+    this.node = node;
+    // Each of many hash tags has a call of its own. The calls to a node leave together.
+    if (this.hasOthers) node.connection.cork();
+    node.deadlineRequests.sendWithDeadline(this, outcome);
+  }
+
+  run(deadline: string, outcome: Outcome<DeadlineReply>): void {
+    this.requests.runAcquire(this.request, this.node as RedisNode, deadline, outcome);
+  }
+
+  onReply(reply: DeadlineReply): void {
+    this.entry.resolve(this.requests.decode(this.request, reply, this.node?.connection));
+  }
+
+  onFailed(error: unknown): void {
+    this.entry.reject(acquireFailed(error));
+  }
+}
+
+/** A release with a script call of its own. */
+class ReleaseAlone implements NodeRequest<ReleaseReply> {
+  constructor(
+    private readonly requests: TokenRequests,
+    private readonly entry: Entry<ReleaseRequest, boolean>,
+    private readonly hasOthers: boolean,
+  ) {}
+
+  send({ connection, failsFast }: RedisNode, outcome: Outcome<ReleaseReply>): void {
+    // In the client's queue, releases would pile up during an outage. The releaser repeats them instead.
+    if (!failsFast) return afterPromiseJobs(() => outcome.onFailed(noConnection()));
+    if (this.hasOthers) connection.cork();
+    this.requests.runRelease(this.entry.request, connection, outcome);
+  }
+
+  onReply(reply: ReleaseReply): void {
+    this.entry.resolve(this.requests.onReleased(this.entry.request, reply));
+  }
+
+  onFailed(error: unknown): void {
+    this.entry.reject(releaseFailed(error));
   }
 }
 

@@ -1,9 +1,11 @@
+import { helperKey } from '../../core/keys/resource-key.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
+import type { Outcome } from '../../core/store/pending-reply.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { isCrossSlot } from '../../redis/redis-errors.js';
 import { ChannelSource } from '../../redis/pubsub/channel-source.js';
-import type { RedisNode, SendRequest, Topology } from '../../redis/topology.js';
+import type { NodeRequest, RedisNode, Topology } from '../../redis/topology.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { StoreContext } from '../store-context.js';
 import {
@@ -15,7 +17,6 @@ import {
 } from './handoff/handoff-channels.js';
 import { newSecret } from './queue-entry.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
-import type { Outcome } from '../../redis/redis-script.js';
 import { keysOf, type LockKeys, type ScriptNames } from './token-scripts.js';
 
 /** The topology of the token store. */
@@ -85,13 +86,14 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
     });
   }
 
-  override request<T>(_key: string, send: SendRequest<T>, { onReply, onFailed }: Outcome<T>): void {
-    const { slotted } = this;
-    const onRefused = (error: unknown): void => {
-      if (!slotted && this.learnsSlots(error)) send(this, { onReply, onFailed });
-      else onFailed(error);
-    };
-    send(this, { onReply, onFailed: onRefused });
+  override request<T>(_key: string, request: NodeRequest<T>): void {
+    request.send(this, this.slotted ? request : new UnslottedRequest(this, request));
+  }
+
+  /** Called if a request with keys of several slots failed. @internal */
+  onFailed<T>(request: NodeRequest<T>, error: unknown): void {
+    if (this.learnsSlots(error)) request.send(this, request);
+    else request.onFailed(error);
   }
 
   /**
@@ -112,6 +114,22 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
     const { instanceId } = listener;
     const handoffs: HandoffChannels = new HandoffChannels(instanceId, this, sources, ONE_CHANNEL, this.context, events);
     return { handoffs, stop: this.connection.listen(listener, source) };
+  }
+}
+
+/** A request that was sent while it was not known whether the server refuses keys of several slots. */
+class UnslottedRequest<T> implements Outcome<T> {
+  constructor(
+    private readonly server: TokenSingleNode,
+    private readonly request: NodeRequest<T>,
+  ) {}
+
+  onReply(reply: T): void {
+    this.request.onReply(reply);
+  }
+
+  onFailed(error: unknown): void {
+    this.server.onFailed(this.request, error);
   }
 }
 
@@ -151,6 +169,5 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
 function keysInSlot(key: string, prefix: string, fences: FenceKeys): LockKeys {
   // A key without braces is its own hash tag, including the client's prefix.
   const tagged = prefix === '' || key.includes('{') ? key : `{${prefix}${key}}`;
-  const [, fence, queue] = keysOf(tagged, fences.of(prefix + key));
-  return [key, fence, queue];
+  return [key, fences.of(prefix + key), helperKey(tagged, 'queue')];
 }

@@ -51,7 +51,8 @@ export class Process implements AcquireDeps {
     },
     acquire: (request) => this.sendAcquire(request),
   };
-  readonly limitRequest: LimitRequest = (_key, task) => this.clock.schedule(REQUEST_TIMEOUT_MS, task);
+  readonly limitRequest: LimitRequest = (_key, request) =>
+    this.clock.schedule(REQUEST_TIMEOUT_MS, () => request.onTimeout());
   lines: Lines = new Lines(this);
 
   readonly instanceId: string;

@@ -13,18 +13,17 @@ const FAULT = `
   process.on('uncaughtException', ({ message }) => console.log('then thrown: ' + message));
   const fail = () => { throw new Error('a fault'); };
   const reply = new PendingReply();
-  whenReplied(reply, fail, fail);
+  whenReplied(reply, { onReply: fail, onFailed: fail });
   reply.resolve('granted');
   process.stdout.write('reported, ');
 `;
 
 function listened(reply: PromiseLike<string>): string[] {
   const log: string[] = [];
-  whenReplied(
-    reply,
-    (value) => log.push(value),
-    (error) => log.push(String(error)),
-  );
+  whenReplied(reply, {
+    onReply: (value) => void log.push(value),
+    onFailed: (error) => void log.push(String(error)),
+  });
   return log;
 }
 

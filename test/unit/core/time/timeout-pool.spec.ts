@@ -12,7 +12,7 @@ describe('TimeoutPool', () => {
     const inner = new RecordingClock();
     const clock = new TimeoutPool(inner, 1_000, listener);
     const fired: string[] = [];
-    const limit = (task: () => void): Timer => clock.limitRequest('goods:1', task, inner.now());
+    const limit = (onTimeout: () => void): Timer => clock.limitRequest('goods:1', { onTimeout }, inner.now());
     const start = (name: string): Timer => limit(() => fired.push(name));
     return { inner, clock, fired, limit, start };
   }

@@ -238,7 +238,7 @@ describe('TickBatches', () => {
     const { batches } = setUp();
     const log: unknown[] = [];
     const note = (outcome: unknown): void => void log.push(outcome);
-    whenReplied(batches.acquire({ owner: 'a' }), note, note);
+    whenReplied(batches.acquire({ owner: 'a' }), { onReply: note, onFailed: note });
     expect(batches.cancel('a', 'cancelled')).toBe(true);
     expect(log).toEqual([]);
     await tickEnds();

@@ -26,9 +26,9 @@ function requestsTo(
   parts: Partial<TokenTopology> = {},
 ) {
   const left = [...replies];
-  const request: TokenTopology['request'] = (_key, _send, { onReply }) => {
+  const request: TokenTopology['request'] = (_key, sent) => {
     const reply = left.shift();
-    if (reply !== undefined) onReply(reply as never);
+    if (reply !== undefined) sent.onReply(reply as never);
   };
   const sendToNode = () => new Promise(() => undefined);
   const topology = { scriptGroupOf: () => '', cancelPending: () => false, request, sendToNode, ...parts };
@@ -87,12 +87,12 @@ describe('requests that are sent while other code of the instance runs', () => {
   const logged = (reply: PromiseLike<unknown>): unknown[] => {
     const log: unknown[] = [];
     const note = (outcome: unknown): void => void log.push(outcome);
-    whenReplied(reply, note, note);
+    whenReplied(reply, { onReply: note, onFailed: note });
     return log;
   };
 
   it('fail later if there is no connection', async () => {
-    const request: TokenTopology['request'] = (_key, send, outcome) => send({ failsFast: false } as RedisNode, outcome);
+    const request: TokenTopology['request'] = (_key, sent) => sent.send({ failsFast: false } as RedisNode, sent);
     const requests = requestsTo([], {}, { request });
     const log = logged(requests.release({ ...release, closedForMs: 5 }));
     requests.flush();
@@ -107,7 +107,7 @@ describe('requests that are sent while other code of the instance runs', () => {
     const onReply = (reply: DeadlineReply): void => void log.push(reply);
     const requests = new DeadlineRequests(connection, { now: () => 10 } as SystemClock, new PendingRequests());
     const acquire = { ...release, leaseMs: 5, queue: false, expiresAt: 5 };
-    requests.sendWithDeadline(acquire, fail, { onReply, onFailed: fail });
+    requests.sendWithDeadline({ request: acquire, run: fail }, { onReply, onFailed: fail });
     expect(log).toEqual([]);
     await new Promise(setImmediate);
     expect(log).toEqual([NOT_SENT]);
