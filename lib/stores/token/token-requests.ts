@@ -88,10 +88,8 @@ export class TokenRequests {
     const acquires: BatchSender<AcquireRequest, AcquireReply> = {
       groupOf,
       fits: (one, other) =>
-        one.leaseMs === other.leaseMs &&
-        one.queue === other.queue &&
-        one.handoffMs === other.handoffMs &&
-        one.mode === other.mode,
+        // The engine derives `handoffMs` from `leaseMs`.
+        one.leaseMs === other.leaseMs && one.queue === other.queue && one.mode === other.mode,
       sendAlone: (entry, hasOthers) => this.acquireAlone(entry, hasOthers),
       sendTogether: (requests) =>
         this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
