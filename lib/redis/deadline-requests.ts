@@ -1,7 +1,7 @@
 import { afterPromiseJobs, type Clock } from '../core/time/clock.js';
 import type { AcquireRequest } from '../core/store/lock-store.js';
 import type { RedisConnection } from './redis-connection.js';
-import type { Outcome } from '../core/store/pending-reply.js';
+import type { ReplyListener } from '../core/store/pending-reply.js';
 
 /** The reply of a script that checks its deadline in server time. */
 export interface DeadlineReply {
@@ -33,7 +33,7 @@ export const NOT_SENT: DeadlineReply = { status: PAST_DEADLINE, value: 0, now: 0
 export interface DeadlineScript {
   readonly request: AcquireRequest;
   /** @param deadline in µs of server time. */
-  run(deadline: string, outcome: Outcome<DeadlineReply>): void;
+  run(deadline: string, listener: ReplyListener<DeadlineReply>): void;
 }
 
 /** Sends acquire requests with a deadline in server time, so that a delayed request does nothing. */
@@ -49,50 +49,55 @@ export class DeadlineRequests {
    * Runs the script, at once if server time is known. The reply is `NOT_SENT` for a request that was cancelled or that
    * is past its deadline.
    */
-  sendWithDeadline(script: DeadlineScript, outcome: Outcome<DeadlineReply>): void {
+  sendWithDeadline(script: DeadlineScript, listener: ReplyListener<DeadlineReply>): void {
     const deadline = this.connection.microsAt(script.request.expiresAt);
-    if (deadline === undefined) void this.sendLater(script, outcome);
-    else this.sendNow(script, deadline, outcome);
+    if (deadline === undefined) void this.sendLater(script, listener);
+    else this.sendNow(script, deadline, listener);
   }
 
-  private async sendLater(script: DeadlineScript, outcome: Outcome<DeadlineReply>): Promise<void> {
+  private async sendLater(script: DeadlineScript, listener: ReplyListener<DeadlineReply>): Promise<void> {
     const { owner, expiresAt } = script.request;
     this.pending.add(owner);
     try {
       await this.connection.synchronise(expiresAt);
     } catch (error) {
       this.pending.take(owner);
-      return outcome.onFailed(error);
+      return listener.onFailed(error);
     }
     const wanted = this.pending.take(owner);
     const deadline = this.connection.microsAt(expiresAt);
-    if (!wanted || deadline === undefined) return outcome.onReply(NOT_SENT);
-    return this.sendNow(script, deadline, outcome);
+    if (!wanted || deadline === undefined) return listener.onReply(NOT_SENT);
+    return this.sendNow(script, deadline, listener);
   }
 
-  private sendNow(script: DeadlineScript, deadline: number, outcome: Outcome<DeadlineReply>, isRepeated = false): void {
+  private sendNow(
+    script: DeadlineScript,
+    deadline: number,
+    listener: ReplyListener<DeadlineReply>,
+    isRepeated = false,
+  ): void {
     const sentAt = this.clock.now();
-    if (sentAt >= script.request.expiresAt) return afterPromiseJobs(() => outcome.onReply(NOT_SENT));
-    script.run(String(deadline), new TimedRequest(this, script, outcome, sentAt, isRepeated));
+    if (sentAt >= script.request.expiresAt) return afterPromiseJobs(() => listener.onReply(NOT_SENT));
+    script.run(String(deadline), new TimedRequest(this, script, listener, sentAt, isRepeated));
   }
 
   /** Called with the reply to a request. @internal */
-  onReply({ script, outcome, sentAt, isRepeated }: TimedRequest, reply: DeadlineReply): void {
+  onReply({ script, listener, sentAt, isRepeated }: TimedRequest, reply: DeadlineReply): void {
     this.connection.observeTime(reply.now, sentAt);
-    if (reply.status !== PAST_DEADLINE || isRepeated) return outcome.onReply(reply);
+    if (reply.status !== PAST_DEADLINE || isRepeated) return listener.onReply(reply);
     // The server's clock may have been set forward. The reply has corrected it, so the request is sent once more.
     const corrected = this.connection.microsAt(script.request.expiresAt);
-    if (corrected === undefined) return outcome.onReply(reply);
-    this.sendNow(script, corrected, outcome, true);
+    if (corrected === undefined) return listener.onReply(reply);
+    this.sendNow(script, corrected, listener, true);
   }
 }
 
 /** A request whose reply shows the server's time. */
-class TimedRequest implements Outcome<DeadlineReply> {
+class TimedRequest implements ReplyListener<DeadlineReply> {
   constructor(
     private readonly requests: DeadlineRequests,
     readonly script: DeadlineScript,
-    readonly outcome: Outcome<DeadlineReply>,
+    readonly listener: ReplyListener<DeadlineReply>,
     readonly sentAt: number,
     readonly isRepeated: boolean,
   ) {}
@@ -102,7 +107,7 @@ class TimedRequest implements Outcome<DeadlineReply> {
   }
 
   onFailed(error: unknown): void {
-    this.outcome.onFailed(error);
+    this.listener.onFailed(error);
   }
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Outcome } from '../core/store/pending-reply.js';
+import type { ReplyListener } from '../core/store/pending-reply.js';
 import type { ScriptClient } from './client-port.js';
 import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
 
@@ -35,21 +35,21 @@ export class RedisScript<Reply> {
 
   /** Runs the script and returns its decoded reply. */
   run(connection: ScriptConnection, keys: readonly string[], args: readonly string[]): Promise<Reply> {
-    return promiseOf((outcome) => this.runThen(connection, keys, args, outcome));
+    return promiseOf((listener) => this.runThen(connection, keys, args, listener));
   }
 
-  /** Runs the script, and calls the outcome with its decoded reply or an error: also with what `onReply` throws. */
+  /** Runs the script. Calls the listener with the decoded reply or an error. What `onReply` throws is such an error. */
   // Every lock goes through here, and each promise costs it.
   runThen(
     connection: ScriptConnection,
     keys: readonly string[],
     args: readonly string[],
-    outcome: Outcome<Reply>,
+    listener: ReplyListener<Reply>,
   ): void {
-    if (!this.isKnownTo(connection)) return this.report(this.runWhole(connection, keys, args), outcome);
+    if (!this.isKnownTo(connection)) return this.report(this.runWhole(connection, keys, args), listener);
     void connection.client.run('evalsha', this.digest, keys, args).then(
-      (reply) => this.onReply(reply, outcome),
-      (error: unknown) => this.report(this.runAgain(error, connection, keys, args), outcome),
+      (reply) => this.onReply(reply, listener),
+      (error: unknown) => this.report(this.runAgain(error, connection, keys, args), listener),
     );
   }
 
@@ -65,19 +65,19 @@ export class RedisScript<Reply> {
     );
   }
 
-  private report(pending: Promise<unknown>, outcome: Outcome<Reply>): void {
+  private report(pending: Promise<unknown>, listener: ReplyListener<Reply>): void {
     void pending.then(
-      (reply) => this.onReply(reply, outcome),
-      (error: unknown) => outcome.onFailed(error),
+      (reply) => this.onReply(reply, listener),
+      (error: unknown) => listener.onFailed(error),
     );
   }
 
-  private onReply(reply: unknown, outcome: Outcome<Reply>): void {
+  private onReply(reply: unknown, listener: ReplyListener<Reply>): void {
     try {
-      outcome.onReply(this.decode(reply));
+      listener.onReply(this.decode(reply));
     } catch (error) {
       // A server or a proxy may send what no script returns.
-      outcome.onFailed(error);
+      listener.onFailed(error);
     }
   }
 
@@ -108,7 +108,7 @@ export class RedisScript<Reply> {
 }
 
 /** Returns a promise of the reply to a request. */
-export function promiseOf<Reply>(send: (outcome: Outcome<Reply>) => void): Promise<Reply> {
+export function promiseOf<Reply>(send: (listener: ReplyListener<Reply>) => void): Promise<Reply> {
   return new Promise((onReply, onFailed) => send({ onReply, onFailed }));
 }
 

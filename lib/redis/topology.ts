@@ -3,7 +3,7 @@ import type { ServerPing } from '../core/store/store-ping.js';
 import type { DeadlineRequests } from './deadline-requests.js';
 import type { ScanRequest } from './key-scan.js';
 import type { RedisConnection } from './redis-connection.js';
-import type { Outcome } from '../core/store/pending-reply.js';
+import type { ReplyListener } from '../core/store/pending-reply.js';
 import type { RedisScript } from './redis-script.js';
 
 /** One Redis server and what is known of it. Each node has its own clock and its own script cache. */
@@ -14,10 +14,10 @@ export interface RedisNode {
   readonly failsFast: boolean;
 }
 
-/** A request to the node that has a key, and its outcome. */
-export interface NodeRequest<T> extends Outcome<T> {
-  /** Sends the request to a node. `outcome` then calls this object, or sends the request to another node. */
-  send(node: RedisNode, outcome: Outcome<T>): void;
+/** A request to the node that has a key. It listens to its own reply. */
+export interface NodeRequest<T> extends ReplyListener<T> {
+  /** Sends the request to a node. The listener then calls this object, or sends the request to another node. */
+  send(node: RedisNode, listener: ReplyListener<T>): void;
 }
 
 /** The keys and arguments of one script run, for the lock with this key. */
@@ -45,7 +45,7 @@ export interface Topology {
   connections(): Iterable<ServerConnection>;
   /** Calls `send` with the node that has the key. In a cluster it may be called again with another node. */
   sendToNode<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T>;
-  /** Does what `sendToNode` does, and calls the outcome. Every lock goes through here: it makes no promise. */
+  /** Like `sendToNode`. Calls the request with the reply or an error. Every lock goes through here: no promise. */
   request<T>(key: string, request: NodeRequest<T>): void;
   /** Runs a script once for each lock. Returns a reply or an error for each. Does not reject. */
   runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]>;

@@ -3,7 +3,7 @@ import { deadlineOf, handoffLeaseAfterExpiry, type StoreGrant } from '../lease/l
 import { instanceOf } from '../store/instance-id.js';
 import type { AcquireReply, Granted, GrantedTokens, Handoff, Held, LockMode } from '../store/lock-store.js';
 import { secondsOf } from '../store/incident-log.js';
-import { type Outcome, whenReplied } from '../store/pending-reply.js';
+import { type ReplyListener, whenReplied } from '../store/pending-reply.js';
 import type { Clock, Timer } from '../time/clock.js';
 import type { LimitedRequest } from '../time/timeout-pool.js';
 import { heldUntil, type LastReply, notDelivered, type NotYet, otherPermits, unavailable } from './acquire-errors.js';
@@ -74,7 +74,7 @@ interface Requested {
  * Acquires some keys for one owner. Its request may be repeated, but never before the previous request has its outcome.
  * Each request has one outcome: a reply, a failure or a timeout.
  */
-export class Attempt implements Outcome<AcquireReply>, LimitedRequest {
+export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
   /** When the last request was sent. A lease counts from before its request is sent. */
   sentAt = 0;
   /** The lease of the last request. */
@@ -252,7 +252,7 @@ export class Attempt implements Outcome<AcquireReply>, LimitedRequest {
     return Math.min(LONGEST_REPEAT_MS, QUEUED_REPEAT_MS * Math.max(1, ahead / MANY_AHEAD));
   }
 
-  /** Called with the reply to the request. */
+  /** Called with the reply to a request, even a late one. */
   onReply(reply: AcquireReply): void {
     // A late reply also shows that the server works.
     if (reply.status !== 'expired') this.deps.health.onReply(this.keys[0]);
@@ -263,7 +263,7 @@ export class Attempt implements Outcome<AcquireReply>, LimitedRequest {
     this.listener.onAcquireReply(this, reply);
   }
 
-  /** Called if the request failed. */
+  /** Called if a request failed, even late. */
   onFailed(error: unknown): void {
     if (!this.isPending) return this.listener.onLateReply(this);
     this.ignoreReply();

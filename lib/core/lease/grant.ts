@@ -58,7 +58,6 @@ export interface Renewal {
 export type GrantState = 'held' | 'lost' | 'ended';
 
 const NO_HOLDS: readonly GrantHold[] = [];
-const NO_GRANTS = Object.freeze<Grant[]>([]) as Grant[];
 
 /**
  * A key that the store granted to this module instance. Nested holds share one grant, which ends with the last of them.
@@ -336,7 +335,7 @@ export interface OwnershipDeps {
  */
 export class Ownership {
   /** The grants that have not ended. Nearly always one. */
-  grants: Grant[] = NO_GRANTS;
+  grants: Grant[] = [];
   /** The last renewal, while its reply is expected. */
   renewal: Renewal | undefined = undefined;
   /** When the watchdog looks at the ownership next. Undefined while it is not watched. */

@@ -4,7 +4,7 @@ import type { Timer } from '../time/clock.js';
 import type { LimitedRequest, TimeoutPool } from '../time/timeout-pool.js';
 import { LockUnavailableError } from '../errors.js';
 import type { LockMode, LockStore } from '../store/lock-store.js';
-import { type Outcome, whenReplied } from '../store/pending-reply.js';
+import { type ReplyListener, whenReplied } from '../store/pending-reply.js';
 import type { StoreHealth } from '../store/store-health.js';
 
 /** A lock to release. */
@@ -34,7 +34,7 @@ export class Releaser {
   private drained: (() => void) | undefined;
   /** The pauses before repetitions. */
   private readonly pauses: Pauses;
-  /** The releases without a reply in time. */
+  /** The releases that got no reply in time and are not repeated yet. */
   private readonly late = new Set<SentRelease>();
   /** How many releases of each key have to arrive before a later request can be sure of their effect. */
   private readonly underWay = new Map<string, number>();
@@ -68,7 +68,12 @@ export class Releaser {
     this.unanswered += 1;
     const sent = new SentRelease(this, release, now, leaseOverAt);
     sent.timer = this.clock.limitRequest(release.key, sent, now);
-    whenReplied(reply, sent);
+    try {
+      whenReplied(reply, sent);
+    } catch (error) {
+      // A store must return a promise. The line must end its ownership if it does not.
+      this.onFailed(sent, error);
+    }
     return sent.released;
   }
 
@@ -99,7 +104,7 @@ export class Releaser {
     else this.late.add(sent);
   }
 
-  /** Returns whether a release is repeated, because it got no reply in time. */
+  /** Returns whether a late release is being repeated. If it is not, nothing begins to repeat it from now on. */
   private isRepeated(sent: SentRelease): boolean {
     return sent.error !== undefined && !this.late.delete(sent);
   }
@@ -208,12 +213,12 @@ export class Releaser {
 }
 
 /** A release whose reply is expected. */
-class SentRelease implements Outcome<boolean>, LimitedRequest {
+class SentRelease implements ReplyListener<boolean>, LimitedRequest {
   readonly released: Promise<boolean>;
   resolve!: (wasHeld: boolean) => void;
   private reject!: (error: unknown) => void;
   timer: Timer | undefined = undefined;
-  /** Why the caller's promise was rejected. */
+  /** The last failure. Undefined before the first. */
   error: unknown = undefined;
 
   constructor(

@@ -1,10 +1,11 @@
 import { afterPromiseJobs } from '../time/clock.js';
 
 /**
- * Receives the reply to a request or its error: once, and never before the sender has returned. The layers that a
- * request passes are such objects, because closures keep several times as much memory until the reply.
+ * Receives the reply to a request or its error, never before the sender has returned. If `onReply` throws, some senders
+ * also call `onFailed` with that error. The layers that a request passes are such objects, because closures keep
+ * several times as much memory until the reply.
  */
-export interface Outcome<Reply> {
+export interface ReplyListener<Reply> {
   onReply(reply: Reply): void;
   onFailed(error: unknown): void;
 }
@@ -13,12 +14,12 @@ export interface Outcome<Reply> {
  * A reply that is still expected. It can be awaited. {@link whenReplied} makes no promise for it, because every lock
  * has two replies, and each would cost two promises.
  *
- * It has one {@link Outcome}.
+ * It has one outcome and one listener.
  */
 export class PendingReply<Reply> implements PromiseLike<Reply> {
-  private outcome: Outcome<Reply> | undefined = undefined;
+  private listener: ReplyListener<Reply> | undefined = undefined;
   private promise: Promise<Reply> | undefined = undefined;
-  /** Reports the reply or the error. Set if one was known before anyone listened. */
+  /** Reports the outcome. Set if the outcome was known before anyone listened. */
   private report: (() => void) | undefined = undefined;
 
   // oxlint-disable-next-line unicorn/no-thenable -- A store that wraps another one awaits its replies.
@@ -30,19 +31,19 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
     return this.promise.then(onReply, onError);
   }
 
-  /** Calls the outcome, never before this method has returned. */
-  listen(outcome: Outcome<Reply>): void {
-    this.outcome = outcome;
+  /** Calls the listener with the outcome, never before this method has returned. */
+  listen(listener: ReplyListener<Reply>): void {
+    this.listener = listener;
     if (this.report !== undefined) afterPromiseJobs(this.report);
   }
 
-  /** Calls the outcome immediately. So call this only where no code of the listener is running. */
+  /** Calls the listener immediately. So call this only where no code of the listener is running. */
   resolve(reply: Reply): void {
-    const { outcome } = this;
-    if (outcome === undefined) this.report = () => this.resolve(reply);
+    const { listener } = this;
+    if (listener === undefined) this.report = () => this.resolve(reply);
     else {
       try {
-        outcome.onReply(reply);
+        listener.onReply(reply);
       } catch (error) {
         throwLater(error);
       }
@@ -51,11 +52,11 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
 
   /** See {@link resolve}. */
   reject(error: unknown): void {
-    const { outcome } = this;
-    if (outcome === undefined) this.report = () => this.reject(error);
+    const { listener } = this;
+    if (listener === undefined) this.report = () => this.reject(error);
     else {
       try {
-        outcome.onFailed(error);
+        listener.onFailed(error);
       } catch (cause) {
         throwLater(cause);
       }
@@ -63,13 +64,13 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
   }
 }
 
-/** Calls the outcome of a request, in another tick or in a promise job. */
-export function whenReplied<Reply>(pending: PromiseLike<Reply>, outcome: Outcome<Reply>): void {
-  if (pending instanceof PendingReply) (pending as PendingReply<Reply>).listen(outcome);
+/** Calls the listener with the outcome of a request, in another tick or in a promise job. */
+export function whenReplied<Reply>(pending: PromiseLike<Reply>, listener: ReplyListener<Reply>): void {
+  if (pending instanceof PendingReply) (pending as PendingReply<Reply>).listen(listener);
   else
     void pending.then(
-      (reply) => outcome.onReply(reply),
-      (error: unknown) => outcome.onFailed(error),
+      (reply) => listener.onReply(reply),
+      (error: unknown) => listener.onFailed(error),
     );
 }
 

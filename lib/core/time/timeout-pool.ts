@@ -3,12 +3,12 @@ import { type Clock, type Timer, withTimeout } from './clock.js';
 
 /** A request that may have no reply in time. */
 export interface LimitedRequest {
-  /** Called when it has had no reply for too long. */
+  /** Called when the request has had no reply for too long. */
   onTimeout(): void;
 }
 
 /**
- * Limits how long a request for a key may have no reply.
+ * Calls `onTimeout` when a request for a key has had no reply for too long.
  *
  * @param sentAt when the request was sent, which is now.
  */
@@ -94,7 +94,7 @@ export class TimeoutPool implements Clock {
     return this.clock.schedule(delayMs, task, background);
   }
 
-  /** Limits a request to `pooledMs` without a reply, in which its server was silent, too. */
+  /** Calls `onTimeout` when a request has had no reply for `pooledMs`, and its server was silent for as long. */
   readonly limitRequest: LimitRequest = (key, request, sentAt) =>
     this.closed ? this.clock.schedule(this.pooledMs, () => request.onTimeout(), true) : this.add(key, request, sentAt);
 

@@ -5,7 +5,7 @@ import type { ClusterClient } from '../client-port.js';
 import type { ChannelListener, ChannelSource, ChannelSources } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
 import type { RedisConnection } from '../redis-connection.js';
-import type { Outcome } from '../../core/store/pending-reply.js';
+import type { ReplyListener } from '../../core/store/pending-reply.js';
 import { promiseOf, type RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
@@ -166,7 +166,7 @@ export class ClusterTopology implements Topology, ChannelSources {
 
   /** Sends a request again, because it failed at a node. @internal */
   repeat<T>({ request, slot, node, giveUpAt }: RequestAtNode<T>, failure: unknown): void {
-    const send = (other: RedisNode): Promise<T> => promiseOf<T>((outcome) => request.send(other, outcome));
+    const send = (other: RedisNode): Promise<T> => promiseOf<T>((listener) => request.send(other, listener));
     void this.sendAgain({ slot, giveUpAt, send }, node, failure)
       .then((reply) => request.onReply(reply))
       .catch((error: unknown) => request.onFailed(error));
@@ -226,7 +226,7 @@ export class ClusterTopology implements Topology, ChannelSources {
 }
 
 /** A request that was sent to a node, or for which no node was found. */
-class RequestAtNode<T> implements Outcome<T> {
+class RequestAtNode<T> implements ReplyListener<T> {
   constructor(
     private readonly topology: ClusterTopology,
     readonly request: NodeRequest<T>,

@@ -126,12 +126,12 @@ class RedissonStore implements LockStore {
     const [key] = keys;
     let messageId: number | undefined;
     const send = (server: RedisNode): Promise<DeadlineReply> =>
-      promiseOf((outcome) => {
+      promiseOf((listener) => {
         const run: DeadlineScript['run'] = (deadline, timed) => {
           messageId = this.pubsub?.messageIdOf(key);
           whenReplied(this.run(request, server, deadline), timed);
         };
-        server.deadlineRequests.sendWithDeadline({ request, run }, outcome);
+        server.deadlineRequests.sendWithDeadline({ request, run }, listener);
       });
     const { status, value } = await this.topology.sendToNode(key, send).catch((error: unknown) => {
       throw acquireFailed(error);

@@ -45,11 +45,9 @@ export interface BatchSender<Request, Reply> {
   sendTogether(requests: readonly Request[]): RepliesTogether<Reply> | undefined;
 }
 
-const NONE = Object.freeze<never[]>([]) as never[];
-
 /** Requests for one script call. */
 class Batch<Request extends OwnedRequest, Reply> {
-  private entries: Entry<Request, Reply>[] = NONE;
+  private entries: Entry<Request, Reply>[] = [];
   /** What the owners that were cancelled after the call was sent get, if their requests have to be sent again. */
   private cancelled: Map<string, Reply> | undefined = undefined;
   private isSent = false;
@@ -176,7 +174,7 @@ class Collector<Request extends OwnedRequest, Reply> {
   }
 }
 
-/** Returns the last batch to which a request can be added. */
+/** Returns the last batch to which a request can be added. Undefined if another batch has to begin. */
 function fittingOf<Request extends OwnedRequest, Reply>(
   batches: readonly Batch<Request, Reply>[],
   request: Request,

@@ -13,7 +13,7 @@ import type { DeadlineReply, DeadlineScript } from '../../redis/deadline-request
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { redirectionIn } from '../../redis/redirection.js';
 import { acquireFailed, isErrorReply, refusesEverything, releaseFailed, toError } from '../../redis/redis-errors.js';
-import type { Outcome } from '../../core/store/pending-reply.js';
+import type { ReplyListener } from '../../core/store/pending-reply.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import type { NodeRequest, RedisNode } from '../../redis/topology.js';
 import { OwnersOfSeveral } from './owners-of-several.js';
@@ -88,8 +88,10 @@ export class TokenRequests {
     const acquires: BatchSender<AcquireRequest, AcquireReply> = {
       groupOf,
       fits: (one, other) =>
-        // The engine derives `handoffMs` from `leaseMs`.
-        one.leaseMs === other.leaseMs && one.queue === other.queue && one.mode === other.mode,
+        one.leaseMs === other.leaseMs &&
+        one.queue === other.queue &&
+        one.handoffMs === other.handoffMs &&
+        one.mode === other.mode,
       sendAlone: (entry, hasOthers) => this.acquireAlone(entry, hasOthers),
       sendTogether: (requests) =>
         this.sendTogether(requests, (node) => this.runAcquireBatch(requests, node), acquireFailed),
@@ -164,24 +166,24 @@ export class TokenRequests {
   }
 
   /** Runs the script of an acquire request at a node. @internal */
-  runAcquire(request: AcquireRequest, node: RedisNode, deadline: string, outcome: Outcome<DeadlineReply>): void {
-    if (request.keys.length > 1) return this.runAcquireMany(request, node, deadline, outcome);
+  runAcquire(request: AcquireRequest, node: RedisNode, deadline: string, listener: ReplyListener<DeadlineReply>): void {
+    if (request.keys.length > 1) return this.runAcquireMany(request, node, deadline, listener);
     const { leaseMs, tokens, handoffMs } = request;
     const [key] = request.keys;
     const joins = this.joinQueue([request], node) ? '1' : '0';
     const own = [this.entryOf(request), wholeMs(leaseMs), deadline, String(tokens), joins, wholeMs(handoffMs)];
     const args = own.concat(this.topology.handoffArgs(key));
-    acquireScript.runThen(node.connection, this.topology.keysOf(key), args, outcome);
+    acquireScript.runThen(node.connection, this.topology.keysOf(key), args, listener);
   }
 
   private runAcquireMany(
     request: AcquireRequest,
     { connection }: RedisNode,
     deadline: string,
-    outcome: Outcome<DeadlineReply>,
+    listener: ReplyListener<DeadlineReply>,
   ): void {
     const args = [this.entryOf(request), wholeMs(request.leaseMs), deadline];
-    acquireManyScript.runThen(connection, keysOfAll(request.keys, this.topology), args, outcome);
+    acquireManyScript.runThen(connection, keysOfAll(request.keys, this.topology), args, listener);
   }
 
   /**
@@ -243,11 +245,11 @@ export class TokenRequests {
   }
 
   /** Runs the script of a release. @internal */
-  runRelease(request: ReleaseRequest, connection: RedisConnection, outcome: Outcome<ReleaseReply>): void {
+  runRelease(request: ReleaseRequest, connection: RedisConnection, listener: ReplyListener<ReleaseReply>): void {
     const { keys, closedForMs, tokens, handoffMs } = request;
     const own = [this.entryOf(request), String(closedForMs), String(tokens), wholeMs(handoffMs)];
     const args = own.concat(this.topology.handoffArgs(keys[0]));
-    releaseScript.runThen(connection, this.topology.keysOf(keys[0]), args, outcome);
+    releaseScript.runThen(connection, this.topology.keysOf(keys[0]), args, listener);
   }
 
   private async runReleaseBatch(requests: readonly ReleaseRequest[], { connection, failsFast }: RedisNode) {
@@ -372,15 +374,15 @@ class AcquireAlone implements NodeRequest<DeadlineReply>, DeadlineScript {
     return this.entry.request;
   }
 
-  send(node: RedisNode, outcome: Outcome<DeadlineReply>): void {
+  send(node: RedisNode, listener: ReplyListener<DeadlineReply>): void {
     this.node = node;
     // Each of many hash tags has a call of its own. The calls to a node leave together.
     if (this.hasOthers) node.connection.cork();
-    node.deadlineRequests.sendWithDeadline(this, outcome);
+    node.deadlineRequests.sendWithDeadline(this, listener);
   }
 
-  run(deadline: string, outcome: Outcome<DeadlineReply>): void {
-    this.requests.runAcquire(this.request, this.node as RedisNode, deadline, outcome);
+  run(deadline: string, listener: ReplyListener<DeadlineReply>): void {
+    this.requests.runAcquire(this.request, this.node as RedisNode, deadline, listener);
   }
 
   onReply(reply: DeadlineReply): void {
@@ -400,11 +402,11 @@ class ReleaseAlone implements NodeRequest<ReleaseReply> {
     private readonly hasOthers: boolean,
   ) {}
 
-  send({ connection, failsFast }: RedisNode, outcome: Outcome<ReleaseReply>): void {
+  send({ connection, failsFast }: RedisNode, listener: ReplyListener<ReleaseReply>): void {
     // In the client's queue, releases would pile up during an outage. The releaser repeats them instead.
-    if (!failsFast) return afterPromiseJobs(() => outcome.onFailed(noConnection()));
+    if (!failsFast) return afterPromiseJobs(() => listener.onFailed(noConnection()));
     if (this.hasOthers) connection.cork();
-    this.requests.runRelease(this.entry.request, connection, outcome);
+    this.requests.runRelease(this.entry.request, connection, listener);
   }
 
   onReply(reply: ReleaseReply): void {

@@ -1,6 +1,6 @@
 import { helperKey } from '../../core/keys/resource-key.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
-import type { Outcome } from '../../core/store/pending-reply.js';
+import type { ReplyListener } from '../../core/store/pending-reply.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { isCrossSlot } from '../../redis/redis-errors.js';
@@ -90,17 +90,11 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
     request.send(this, this.slotted ? request : new UnslottedRequest(this, request));
   }
 
-  /** Called if a request with keys of several slots failed. @internal */
-  onFailed<T>(request: NodeRequest<T>, error: unknown): void {
-    if (this.learnsSlots(error)) request.send(this, request);
-    else request.onFailed(error);
-  }
-
   /**
    * Returns whether an error shows that the server refuses keys of several slots. Every request that was sent before
-   * that was known is then sent again, with keys of one slot.
+   * that was known is then sent again, with keys of one slot. @internal
    */
-  private learnsSlots(error: unknown): boolean {
+  learnsSlots(error: unknown): boolean {
     if (!isCrossSlot(error)) return false;
     this.slotted = true;
     return true;
@@ -118,7 +112,7 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
 }
 
 /** A request that was sent while it was not known whether the server refuses keys of several slots. */
-class UnslottedRequest<T> implements Outcome<T> {
+class UnslottedRequest<T> implements ReplyListener<T> {
   constructor(
     private readonly server: TokenSingleNode,
     private readonly request: NodeRequest<T>,
@@ -129,7 +123,9 @@ class UnslottedRequest<T> implements Outcome<T> {
   }
 
   onFailed(error: unknown): void {
-    this.server.onFailed(this.request, error);
+    const { server, request } = this;
+    if (server.learnsSlots(error)) request.send(server, request);
+    else request.onFailed(error);
   }
 }
 
