@@ -261,21 +261,6 @@ describe('the end of a scope', () => {
     store.deliver('release');
   });
 
-  it('waits for the replies if one of its uses waits for its release', async () => {
-    const { clock, locks, store } = faultyLocks();
-    store.hold('release');
-    const sell = async (): Promise<string> => {
-      await locks.using('goods:300', { awaitRelease: false }, () => undefined);
-      return locks.using('goods:301', () => 'sold');
-    };
-    const result = outcome(locks.scope(sell));
-    await clock.advance(10);
-    expect(result).toEqual({});
-    store.deliver('release');
-    await clock.advance(10);
-    expect(result).toEqual({ value: 'sold' });
-  });
-
   it('hides neither a result nor an error if the release fails', async () => {
     const { locks, store } = faultyLocks();
     store.fail('release', new LockUnavailableError('down'));

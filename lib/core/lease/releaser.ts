@@ -68,12 +68,7 @@ export class Releaser {
     this.unanswered += 1;
     const sent = new SentRelease(this, release, now, leaseOverAt);
     sent.timer = this.clock.limitRequest(release.key, sent, now);
-    try {
-      whenReplied(reply, sent);
-    } catch (error) {
-      // A store must return a promise. The line must end its ownership if it does not.
-      this.onFailed(sent, error);
-    }
+    whenReplied(reply, sent);
     return sent.released;
   }
 

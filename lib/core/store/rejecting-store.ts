@@ -11,8 +11,8 @@ import type {
 } from './lock-store.js';
 
 /**
- * Forwards all requests to a store, where they must reject and not throw. A request that throws there rejects here, so
- * that callers have one kind of failure to handle.
+ * Forwards all requests to a store, where they must return a promise. A request that returns none, or throws, rejects
+ * here, so that callers have one kind of failure to handle.
  */
 export class RejectingStore implements LockStore {
   readonly serverOf: LockStore['serverOf'];
@@ -39,7 +39,7 @@ export class RejectingStore implements LockStore {
 
   acquire(request: AcquireRequest): PromiseLike<AcquireReply> {
     try {
-      return this.inner.acquire(request);
+      return promised(this.inner.acquire(request));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -47,7 +47,7 @@ export class RejectingStore implements LockStore {
 
   release(request: ReleaseRequest): PromiseLike<boolean> {
     try {
-      return this.inner.release(request);
+      return promised(this.inner.release(request));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -55,7 +55,7 @@ export class RejectingStore implements LockStore {
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     try {
-      return this.inner.extend(requests);
+      return promised(this.inner.extend(requests));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -63,7 +63,7 @@ export class RejectingStore implements LockStore {
 
   inspect(key: string): Promise<LockState | null> {
     try {
-      return this.inner.inspect(key);
+      return promised(this.inner.inspect(key));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -72,4 +72,10 @@ export class RejectingStore implements LockStore {
   close(): Promise<void> {
     return this.inner.close();
   }
+}
+
+/** @throws TypeError if a store has returned no promise. */
+function promised<Reply extends PromiseLike<unknown>>(reply: Reply): Reply {
+  if (typeof (reply as Partial<Reply> | undefined)?.then === 'function') return reply;
+  throw new TypeError('A request to a store must return a promise.');
 }
