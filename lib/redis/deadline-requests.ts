@@ -51,20 +51,19 @@ export class DeadlineRequests {
    */
   sendWithDeadline(script: DeadlineScript, listener: ReplyListener<DeadlineReply>): void {
     const deadline = this.connection.microsAt(script.request.expiresAt);
-    if (deadline === undefined) void this.sendLater(script, listener);
+    if (deadline === undefined) this.sendLater(script, listener).catch((error: unknown) => listener.onFailed(error));
     else this.sendNow(script, deadline, listener);
   }
 
   private async sendLater(script: DeadlineScript, listener: ReplyListener<DeadlineReply>): Promise<void> {
     const { owner, expiresAt } = script.request;
     this.pending.add(owner);
+    let wanted = false;
     try {
       await this.connection.synchronise(expiresAt);
-    } catch (error) {
-      this.pending.take(owner);
-      return listener.onFailed(error);
+    } finally {
+      wanted = this.pending.take(owner);
     }
-    const wanted = this.pending.take(owner);
     const deadline = this.connection.microsAt(expiresAt);
     if (!wanted || deadline === undefined) return listener.onReply(NOT_SENT);
     return this.sendNow(script, deadline, listener);

@@ -113,6 +113,17 @@ describe('requests that are sent while other code of the instance runs', () => {
     expect(log).toEqual([NOT_SENT]);
   });
 
+  it('fail if the client throws once the time of the server is known', async () => {
+    let time: number | undefined;
+    const synchronise = async (): Promise<void> => void (time = 1);
+    const connection = { microsAt: () => time, synchronise } as unknown as RedisConnection;
+    const requests = new DeadlineRequests(connection, { now: () => 0 } as SystemClock, new PendingRequests());
+    const request = { ...release, leaseMs: 5, queue: false, expiresAt: 5 };
+    const run = (): never => fail(new Error('the client throws'));
+    const failed = new Promise((onFailed) => requests.sendWithDeadline({ request, run }, { onReply: fail, onFailed }));
+    expect(await failed).toEqual(new Error('the client throws'));
+  });
+
   it('go apart if they are of two instances', () => {
     const sent: string[] = [];
     const request: TokenTopology['request'] = (key) => void sent.push(key);
