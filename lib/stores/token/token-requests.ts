@@ -215,10 +215,9 @@ export class TokenRequests {
   /** Returns true if the server refused a script call of several requests. They are then sent alone. */
   private isRefusedTogether(error: unknown, key: string): boolean {
     if (!isErrorReply(error) || refusesEverything(error)) return false;
-    // The next requests go to the node that a slot has moved to.
-    if (redirectionIn(error)?.kind !== 'moved') {
-      this.refused.add(this.topology.scriptGroupOf(key), this.clock.now(), ALONE_MS);
-    }
+    // The topology sends the call to the node that has the slot now.
+    if (redirectionIn(error)?.kind === 'moved') return false;
+    this.refused.add(this.topology.scriptGroupOf(key), this.clock.now(), ALONE_MS);
     return true;
   }
 

@@ -40,7 +40,7 @@ describe('the requests of one tick in a cluster', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('are sent one by one to the node that their slot has moved to', async () => {
+  it('are sent to the node that their slot has moved to', async () => {
     const locks = here.instance();
     const first = await Promise.all(RESOURCES.map((resource) => locks.acquire(resource)));
     const to = await here.cluster.otherThan(here.key);

@@ -1,8 +1,10 @@
 import { expect, it } from '@jest/globals';
+import type { Lock, LockService } from 'nestjs-redis-lock';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import { costOf } from '../../support/command-counts.js';
 import { RedisCluster } from '../../support/redis/cluster.js';
+import { uniquePrefix } from '../../support/shared-redis.js';
 
 /** Stands still from some moment on, so that no batch gets old. */
 class Stoppable extends SystemClock {
@@ -19,28 +21,52 @@ class Stoppable extends SystemClock {
 
 const RESOURCES = Array.from({ length: 100 }, (_, i) => `goods:${i}`);
 
-it('the locks of one tick cost few commands in a cluster if they are in one slot (scenario 2c)', async () => {
+/** Calls `use` with an instance in a cluster, once its clock stands still. */
+async function onStoppedClock(
+  use: (locks: LockService, cluster: RedisCluster, prefix: string) => Promise<void>,
+): Promise<void> {
   const cluster = await RedisCluster.start({ replicas: false });
-  const options = { redis: { nodes: [...cluster.nodes] }, ttlMs: 3_600_000, shutdownGraceMs: 0 };
+  const prefix = uniquePrefix();
+  const options = { redis: { nodes: [...cluster.nodes] }, prefix, ttlMs: 3_600_000, shutdownGraceMs: 0 };
   const clock = new Stoppable();
   const internals = { clock, requestTimeoutMs: 3_600_000 };
   const runtime = LockRuntime.start({ ...options, checks: { server: 'off' } }, 'counted', internals);
   try {
     runtime.connect();
-    const wave = async (): Promise<void> => {
-      const held = await Promise.all(RESOURCES.map((resource) => runtime.service.acquire(resource)));
-      await Promise.all(held.map((lock) => lock.release()));
-    };
     // Its client connects to the node, and the scripts are loaded.
-    await wave();
+    await releaseAll(await acquireAll(runtime.service));
     clock.stop();
-    const admins = cluster.masters.map((master) => master.admin);
-    const cost = await costOf(async () => {
-      for (let i = 0; i < 5; i += 1) await wave();
-    }, admins);
-    expect(cost).toEqual({ commands: 20, calls: 580 });
+    await use(runtime.service, cluster, prefix);
   } finally {
     await runtime.close();
     await cluster.close();
   }
-});
+}
+
+const acquireAll = (locks: LockService): Promise<Lock[]> =>
+  Promise.all(RESOURCES.map((resource) => locks.acquire(resource)));
+
+const releaseAll = (held: readonly Lock[]): Promise<boolean[]> => Promise.all(held.map((lock) => lock.release()));
+
+it('the locks of one tick cost few commands in a cluster if they are in one slot (scenario 2c)', () =>
+  onStoppedClock(async (locks, cluster) => {
+    const admins = cluster.masters.map((master) => master.admin);
+    const cost = await costOf(async () => {
+      for (let i = 0; i < 5; i += 1) await releaseAll(await acquireAll(locks));
+    }, admins);
+    expect(cost).toEqual({ commands: 20, calls: 580 });
+  }));
+
+it('requests of one tick are redirected together if their slot has moved', () =>
+  onStoppedClock(async (locks, cluster, prefix) => {
+    const held = await acquireAll(locks);
+    const key = `{${prefix}goods}:1`;
+    const { admin } = await cluster.ownerOf(key);
+    await cluster.migrate(key, await cluster.otherThan(key));
+    await admin.config('RESETSTAT');
+    expect(await releaseAll(held)).toEqual(held.map(() => true));
+    const [, rejected = '0'] = /cmdstat_evalsha:.*rejected_calls=(\d+)/.exec(await admin.info('commandstats')) ?? [];
+    // 100 releases are two script calls.
+    expect(Number(rejected)).toBeLessThanOrEqual(2);
+    await releaseAll(await acquireAll(locks));
+  }));
