@@ -202,13 +202,13 @@ export interface ExtendRequest extends LockOwnership {
  */
 export type ExtendReply = 'renewed' | 'lost' | 'unknown' | 'unreplicated';
 
-/** A grant to an owner in the queue. */
+/** A grant to an owner in the queue, or a notice that such an owner has to repeat its acquire request. */
 export interface Handoff extends LockOwnership, GrantedTokens {
   /** The lease that the owner starts with, in milliseconds. */
   readonly leaseMs: number;
   /**
-   * A moment on the engine's clock that is not later than the grant. Undefined if the store does not know one. The
-   * owner then has to repeat its acquire request to learn whether it holds the lock.
+   * A moment on the engine's clock that is not later than the grant. Undefined if nothing was granted, or if the store
+   * does not know one. The owner then has to repeat its acquire request to learn whether it holds the lock.
    */
   readonly grantedAt: number | undefined;
 }
@@ -220,7 +220,10 @@ export type KeyFilter = (key: string) => boolean;
 export interface StoreListener {
   /** The first part of all owners of this listener. The store reports only handoffs to these owners. */
   readonly instanceId: string;
-  /** An owner in the queue was granted a lock. The store may report it late, twice or never. */
+  /**
+   * An owner in the queue was granted a lock, or has to repeat its request. The store may report it late, twice or
+   * never.
+   */
   onHandoff(handoff: Handoff): void;
   /** A key may be free, so that a retry can succeed. The store may report it late, twice or never. */
   onReleased(key: string): void;

@@ -234,6 +234,9 @@ export class TokenStore implements LockStore {
     const queued = this.queued.get(owner);
     // A message without proof neither grants nor releases anything: waiters repeat their request.
     if (grant === undefined) return queued && listener.onReleased(queued.keys[0]);
+    // An owner that was granted nothing repeats its request.
+    if (grant.grantedAt === undefined)
+      return queued && listener.onHandoff({ ...grant, ...queued, grantedAt: undefined });
     const grantedAt = from.localLowerBound(grant.grantedAt);
     if (queued !== undefined) this.handoffs?.onGranted(owner, queued.keys[0]);
     const ownership = queued ?? this.formerOwnership(owner, grant, grantedAt);

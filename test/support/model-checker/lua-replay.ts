@@ -201,7 +201,8 @@ class Case {
       fence: String(last),
       messages: handoffs.map(({ owner, mode, granted, tokenAge, tokens, leaseMs }) => {
         const token = granted ? last - tokenAge : 0;
-        const grant = { token, tokens, grantedAt: Number(granted), leaseMs: leaseMs * SCALE, mode, key: this.keys[0] };
+        const grantedAt = granted ? 1 : undefined;
+        const grant = { token, tokens, grantedAt, leaseMs: leaseMs * SCALE, mode, key: this.keys[0] };
         return describe(this.nameOf(owner), grant);
       }),
       // An instance gets one message for all its shares.
@@ -305,7 +306,7 @@ function wasPrompted({ prompted }: SampleEntry): boolean {
 function describe(owner: string, grant: HandoffMessage['grant']): string {
   if (grant === undefined) return `${owner}: not proved`;
   const { token, tokens, grantedAt, leaseMs, mode, key } = grant;
-  return `${owner} ${token} ${tokens} ${grantedAt > 0 ? 'granted' : 'not granted'} ${leaseMs} ${mode} ${key}`;
+  return `${owner} ${token} ${tokens} ${grantedAt === undefined ? 'not granted' : 'granted'} ${leaseMs} ${mode} ${key}`;
 }
 
 /** Flat in RESP2, nested in RESP3. */

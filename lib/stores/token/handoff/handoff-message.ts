@@ -13,8 +13,8 @@ export interface HandoffMessage {
 export interface HandoffGrant {
   readonly token: number;
   readonly tokens: number;
-  /** Server time in µs. 0: the lock was not granted, and the instance repeats its request. */
-  readonly grantedAt: number;
+  /** Server time in µs. Undefined if the lock was not granted, and the instance has to repeat its request. */
+  readonly grantedAt: number | undefined;
   readonly leaseMs: number;
   readonly mode: LockMode;
   /** The key as the script got it, with the client's prefix. */
@@ -39,7 +39,7 @@ export function decodeHandoff(message: string, secret: string): HandoffMessage |
   const grant = {
     token: Number(token),
     tokens: Number(tokens),
-    grantedAt: Number(grantedAt),
+    grantedAt: Number(grantedAt) || undefined,
     leaseMs: Number(leaseMs),
     mode: decodeMode(mode),
     key,

@@ -57,7 +57,11 @@ export class ReplicatedStore implements LockStore {
   listen(listener: StoreListener): () => void {
     this.listener = listener;
     const overrides: Partial<StoreListener> = {
-      onHandoff: (handoff) => void this.onHandoff(handoff),
+      onHandoff: (handoff) => {
+        // Without a moment the owner acquires again, and that request is confirmed.
+        if (handoff.grantedAt === undefined) listener.onHandoff(handoff);
+        else void this.onHandoff(handoff);
+      },
       onDisconnected: (concerns) => {
         this.acks.reconnect();
         listener.onDisconnected(concerns);

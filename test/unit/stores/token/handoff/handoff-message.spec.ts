@@ -26,6 +26,11 @@ describe('decodeHandoff', () => {
     expect(decodeHandoff(message, SECRET)?.grant).toMatchObject({ mode: decoded, key: 'a key\nof another system' });
   });
 
+  it('returns no moment of a grant if the waiter only has to repeat its request', () => {
+    const message = messageOf(`12 0 1 0 1000  ${KEY}`);
+    expect(decodeHandoff(message, SECRET)?.grant).toEqual({ ...GRANT, token: 0, tokens: 1, grantedAt: undefined });
+  });
+
   it('returns no grant for another secret', () => {
     expect(decodeHandoff(MESSAGE, 'k3y_of-another')).toEqual({ attempt: '12', grant: undefined });
   });
