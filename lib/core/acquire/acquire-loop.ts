@@ -28,7 +28,7 @@ export interface LoopUser {
    * `0` rejects all, because retrying cannot help. The loop continues until it is stopped.
    */
   onReply(reply: LastReply, limit: number): void;
-  /** Called if the next attempt has to wait for a reply that is overdue. */
+  /** Called if the next attempt has to wait for the reply to one that was given up. */
   onBlocked(): void;
   /** Called if the loop has stopped and no reply is outstanding. */
   onIdle(loop: AcquireLoop): void;
@@ -41,7 +41,7 @@ export type AcquireLoopState =
   | { readonly kind: 'idle' }
   /** Others come first, or the last attempt was given up. The next attempt starts when the timer fires. */
   | { readonly kind: 'pausing'; readonly timer: Timer }
-  /** The next attempt starts after the outstanding reply, which is overdue. The reply counts as lost at `until`. */
+  /** The next attempt starts after the outstanding reply. No caller waits for that reply beyond `until`. */
   | { readonly kind: 'blocked'; readonly until: number }
   | { readonly kind: 'requesting'; readonly attempt: Attempt }
   /** Too many requests of this process have no reply. The request is sent when it is its turn. */

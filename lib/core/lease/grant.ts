@@ -60,7 +60,7 @@ export type GrantState = 'held' | 'lost' | 'ended';
 const NO_HOLDS: readonly GrantHold[] = [];
 
 /**
- * A key that the store granted to this module instance. Nested holds share one grant, which ends with the last of them.
+ * One caller's part of an {@link Ownership}. Nested holds share one grant, which ends with the last of them.
  *
  * The local `deadline` is always earlier than the expiry in Redis. It counts from before the request was sent and is
  * shortened by the drift of the clocks.

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers';
 /** Calls a function when the promise jobs that are queued by now have run. A test cannot fake it later. */
 export const afterPromiseJobs = queueMicrotask;
 
-/** Calls a function when the current code and its promise jobs have run. A test cannot fake it later. */
+/** Calls a function when the current code has run. A promise job calls it after all other promise jobs of the tick. */
 export const atNextTick: (task: () => void) => void = process.nextTick.bind(process);
 
 /** A timer that was started by {@link Clock.schedule}. */

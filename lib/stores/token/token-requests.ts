@@ -340,8 +340,8 @@ export class TokenRequests {
   }
 
   /**
-   * Returns whether a release may share a script call with others. A handoff may not: a call hands off only a limited
-   * number of locks.
+   * Returns whether a release may share a script call with others. Behind an exclusive owner that may have waited in a
+   * queue others probably wait, and a handoff takes the server longer than a release.
    */
   private maySendTogether({ mode, owner, closedForMs }: ReleaseRequest): boolean {
     return closedForMs === 0 && (mode !== 'exclusive' || !this.queued.mayWait(owner));
