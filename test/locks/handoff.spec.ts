@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type Lock, LockClosedError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY, queuedLocks as queued } from '../support/locks.js';
+import { RecordingClock } from '../support/recording-clock.js';
 
 describe('a handoff', () => {
   it('grants the lock as soon as it is received, without another request', async () => {
@@ -192,6 +193,14 @@ describe('minHoldMs and maxHoldMs', () => {
     (waiting.value as Lock).assertHeld();
   });
 
+  it('keep no process alive until the end of minHoldMs', async () => {
+    const clock = new RecordingClock();
+    const { locks } = faultyLocks({}, undefined, undefined, clock);
+    await locks.using('goods:300', { minHoldMs: 86_400_000 }, () => undefined);
+    const untilThen = clock.scheduled.filter(({ delayMs }) => delayMs > 86_000_000);
+    expect(untilThen.map(({ background }) => background)).toEqual([true]);
+  });
+
   it('count maxHoldMs from the handoff', async () => {
     const { clock, stranger, lock } = await queued({ maxHoldMs: 5_000, ttlMs: 1_000 });
     await clock.advance(20_000);
@@ -244,6 +253,33 @@ describe('a handoff before the acquire reply', () => {
     expect(store.acquires).toHaveLength(3);
     await (third.value as Lock).release();
     expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('does not end the wait for a request that was given up later', async () => {
+    const { clock, locks, store, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    store.hold('acquire');
+    const first = outcome(locks.acquire('goods:300'));
+    await clock.advance(0);
+    await stranger.leave(KEY);
+    await clock.advance(0);
+    await first.value?.release();
+    store.delay('acquire');
+    const abort = new AbortController();
+    outcome(locks.acquire('goods:300', { signal: abort.signal }));
+    await clock.advance(0);
+    abort.abort();
+    const third = outcome(locks.acquire('goods:300'));
+    await clock.advance(0);
+    expect(store.acquires).toHaveLength(2);
+    // The late reply to the request of the first caller.
+    store.deliver('acquire');
+    await clock.advance(0);
+    expect(store.acquires).toHaveLength(2);
+    store.arrive('acquire');
+    await clock.advance(0);
+    (third.value as Lock).assertHeld();
+    expect(store.acquires).toHaveLength(3);
   });
 
   it('has its late grant released, even if another attempt waits for a late reply', async () => {

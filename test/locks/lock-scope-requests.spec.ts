@@ -54,6 +54,15 @@ describe('parallel requests of a scope', () => {
     expect(got[1]?.fencingToken).toBe(got[0]?.fencingToken);
   });
 
+  it('of a list that the scope does not keep yet are one request', async () => {
+    const { locks, store } = faultyLocks();
+    await locks.scope(async () => {
+      await locks.using('shop:1', () => undefined);
+      await locks.using(['goods:300', 'goods:301'], () => undefined);
+    });
+    expect(store.acquires.map(({ keys }) => keys)).toEqual([['{lock_shop}:1'], [KEY, '{lock_goods}:301']]);
+  });
+
   it('return nested holds to callers that do not wait, beside a list', async () => {
     const { locks } = faultyLocks();
     const [both, one] = await locks.scope(() =>

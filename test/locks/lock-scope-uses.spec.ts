@@ -1,5 +1,6 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { type LockOptions, LockReentryError, LockTimeoutError, type MultiLock } from 'nestjs-redis-lock';
+import type { AcquireReply } from 'nestjs-redis-lock/store';
 import { type Deferred, deferred, outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 
@@ -287,6 +288,43 @@ describe('a request in a scope that waits for another use', () => {
     expect(scope.error).toMatchObject({ code: 'LOCK_LOST' });
     expect(clock.pending).toBe(0);
   });
+
+  it('requests the lock if it finds the lease over when it comes next', async () => {
+    const { clock, locks, store, stranger } = faultyLocks({ ttlMs: 3_000, onLost: 'ignore' });
+    await stranger.take('{lock_goods}:301');
+    const abort = new AbortController();
+    const second = await locks.scope(async () => {
+      await locks.using('goods:300', () => undefined);
+      const list = outcome(locks.using(['goods:300', 'goods:301'], { signal: abort.signal }, () => undefined));
+      const next = outcome(locks.using('goods:300', { waitMs: Infinity }, () => 'served'));
+      await clock.advance(10);
+      expect(next).toEqual({});
+      // The event loop is blocked for longer than the lease. Then the list is given up before any timer fires.
+      clock.jump(3_000);
+      abort.abort(new Error('gone'));
+      await clock.advance(10);
+      expect(list.error).toMatchObject({ message: 'gone' });
+      return next;
+    });
+    expect(second.value).toBe('served');
+    expect(store.acquires.filter(({ keys }) => keys.includes(KEY))).toHaveLength(2);
+  });
+
+  it('comes before a later one, even if that began to wait for the use first', () =>
+    inScope(async ({ clock, locks, store, use, running, began, finish }) => {
+      const reply = deferred<AcquireReply>();
+      jest.spyOn(store, 'acquire').mockReturnValueOnce(reply.promise);
+      use('first', { mode: 'shared' });
+      await locks.scope(async () => {
+        use('granted');
+        use('last');
+        await clock.advance(0);
+        expect(running).toEqual(['granted']);
+        for (const name of ['granted', 'first', 'last']) await finish(name);
+      });
+      expect(began).toEqual(['granted', 'first', 'last']);
+      reply.resolve({ status: 'expired' });
+    }));
 
   it('goes on like any other caller if the scope ends meanwhile', async () => {
     const { clock, locks, store } = faultyLocks();

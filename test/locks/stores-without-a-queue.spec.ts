@@ -102,6 +102,17 @@ describe('a store without a queue', () => {
     expect(waiting.value?.key).toBe(KEY);
   });
 
+  it('is requested at once after onReleased, even if no reply has named another holder', async () => {
+    const { clock, locks, store } = unqueuedLocks();
+    jest.spyOn(store, 'acquire').mockResolvedValueOnce({ status: 'expired' });
+    const waiting = outcome(locks.acquire('goods:300'));
+    await clock.advance(0);
+    expect(waiting).toEqual({});
+    store.reportReleased(KEY);
+    await clock.advance(0);
+    expect(waiting.value?.key).toBe(KEY);
+  });
+
   it('leaves the key to others for at most half of the time that a caller still waits', async () => {
     const { clock, locks, store } = faultyLocks({ passing: { maxLocalPasses: 0 } });
     store.less.queue = false;
