@@ -13,6 +13,7 @@ import {
 } from 'nestjs-redis-lock';
 import { Leadership } from '../../lib/core/leader/leadership.js';
 import { deferred, outcome } from '../support/async.js';
+import { loseAllOf } from '../support/inside.js';
 import { faultyLocks } from '../support/locks.js';
 
 const KEY = '{lock_report}';
@@ -383,6 +384,26 @@ describe('a leadership that is closed', () => {
     expect(clock.pending).toBe(0);
   });
 
+  it('waits for its release if work that a callback has left behind closes it', async () => {
+    const { clock, locks, store } = faultyLocks();
+    const failed = deferred();
+    let closed: ReturnType<typeof outcome<string>> | undefined;
+    const { leadership } = candidate(locks, 'one', [], {
+      onElected: () => {
+        void failed.promise.then(() => (closed = outcome(leadership.close().then(() => 'closed'))));
+        throw new Error('no report');
+      },
+    });
+    store.hold('release');
+    await clock.advance(0);
+    failed.resolve();
+    await clock.advance(0);
+    expect(closed).toEqual({});
+    store.deliver('release');
+    await clock.advance(0);
+    expect(closed).toEqual({ value: 'closed' });
+  });
+
   it('does not wait for a callback that closes it', async () => {
     const { clock, locks } = faultyLocks();
     const steps: string[] = [];
@@ -494,6 +515,37 @@ describe('a candidate whose lock ends before its term begins', () => {
     });
     await clock.advance(10);
     expect(signals).toHaveLength(2);
+    await leadership.close();
+    expect(await locks.inspect('report')).toBeNull();
+  });
+
+  it.each<[how: string, endsAt: number, end: (all: ReturnType<typeof faultyLocks>) => void]>([
+    ['the lock is lost before its second hold', 1, ({ locks }) => loseAllOf(locks)],
+    ['the lock is lost with its second hold', 2, ({ locks }) => loseAllOf(locks)],
+    ['the process stalls for longer than the lease', 1, ({ clock }) => clock.jump(30_000)],
+  ])('campaigns again without a warning if %s', async (_how, endsAt, end) => {
+    const all = faultyLocks();
+    const { clock, locks } = all;
+    const warnings: string[] = [];
+    let acquired = 0;
+    const leadership = new Leadership({
+      resource: 'report',
+      signal: undefined,
+      clock,
+      warn: (message) => warnings.push(message),
+      onCallbackError: () => undefined,
+      acquire: async () => {
+        const lock = await locks.acquire('report');
+        acquired += 1;
+        if (acquired === endsAt) end(all);
+        return lock;
+      },
+    });
+    await clock.advance(0);
+    expect(leadership.isLeader).toBe(false);
+    await clock.advance(1_000);
+    expect(leadership.isLeader).toBe(true);
+    expect(warnings).toEqual([]);
     await leadership.close();
     expect(await locks.inspect('report')).toBeNull();
   });
