@@ -1,22 +1,39 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { describePlace, LeakedHandles } from '../../lib/core/hold/leaked-handles.js';
 import { faultyLocks, KEY, queuedLocks } from '../support/locks.js';
 
-const { FinalizationRegistry: original } = globalThis;
+const { FinalizationRegistry, WeakRef } = globalThis;
 
-/** Counts handles, and collects none. `leaked-handles.slow.spec.ts` has a collector. */
+/** Counts handles, and collects them when a test says so. `leaked-handles.slow.spec.ts` has a collector. */
 class CountedHandles {
   static registered = 0;
-  static readonly tokens = new Set<unknown>();
+  static readonly tokens = new Map<unknown, (hold: unknown) => void>();
+
+  /** Collects all handles that are registered. */
+  static collect(): void {
+    const all = [...this.tokens];
+    this.tokens.clear();
+    for (const [hold, onCollected] of all) onCollected(hold);
+  }
+
+  constructor(private readonly onCollected: (hold: unknown) => void) {}
 
   register(_handle: unknown, _hold: unknown, token: unknown): void {
     CountedHandles.registered += 1;
-    CountedHandles.tokens.add(token);
+    CountedHandles.tokens.set(token, this.onCollected);
   }
 
   unregister(token: unknown): boolean {
     return CountedHandles.tokens.delete(token);
+  }
+}
+
+/** A reference to a handle that was collected. */
+class EmptyRef {
+  deref(): undefined {
+    return undefined;
   }
 }
 
@@ -31,7 +48,8 @@ describe('the search for handles that nobody releases', () => {
   });
 
   afterEach(() => {
-    Object.assign(globalThis, { FinalizationRegistry: original });
+    Object.assign(globalThis, { FinalizationRegistry, WeakRef });
+    jest.restoreAllMocks();
   });
 
   it('never registers a handle that is released before its first renewal', async () => {
@@ -94,6 +112,8 @@ describe('the search for handles that nobody releases', () => {
 
   it.each(['before', 'after'])('reports a loss to a handle whose signal was read %s that', async (moment) => {
     const { clock, locks } = faultyLocks({ ttlMs: 30_000 });
+    // So only a handle that is kept receives the loss.
+    Object.assign(globalThis, { WeakRef: EmptyRef });
     const lock = await locks.acquire('goods:300');
     const early = moment === 'before' ? lock.signal : undefined;
     await clock.advance(11_000);
@@ -105,6 +125,29 @@ describe('the search for handles that nobody releases', () => {
     expect(() => lock.assertHeld()).toThrow('The lock on goods:300 was lost');
     expect(await lock.release()).toBe(false);
     expect(counts()).toEqual([1, 0]);
+  });
+
+  it('logs ten that were collected in a minute, says so, and releases the locks of all', async () => {
+    const lines: string[] = [];
+    jest.spyOn(Logger.prototype, 'warn').mockImplementation((line: string) => void lines.push(line));
+    const { clock, locks } = faultyLocks({ ttlMs: 30_000, warnHeldMs: false });
+    await locks.acquire('goods:300', { label: 'request 7' });
+    for (let id = 301; id <= 312; id += 1) await locks.acquire(`goods:${id}`);
+    await clock.advance(11_000);
+    CountedHandles.collect();
+    await clock.advance(0);
+    expect(locks.local().holds).toEqual([]);
+    const how = 'was collected by the garbage collector without release(), and the lock is released now, after 11.0 s';
+    expect(lines).toHaveLength(10);
+    expect(lines[0]).toContain(`The handle of the lock on goods:300 (request 7) ${how}: acquired at `);
+    expect(lines[1]).toContain(`The handle of the lock on goods:301 ${how}: acquired at `);
+    const ends = ' No more are logged in this minute.';
+    expect(lines.filter((line) => line.endsWith(ends))).toEqual([lines[9]]);
+    await locks.acquire('goods:300');
+    await clock.advance(60_000);
+    CountedHandles.collect();
+    expect(lines).toHaveLength(11);
+    expect(lines[10]).not.toContain(ends);
   });
 });
 
