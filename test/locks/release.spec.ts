@@ -1,4 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import { LockTimeoutError, type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
@@ -24,6 +25,10 @@ const WAYS: readonly [string, Work][] = [
     },
   ],
 ];
+
+afterEach(() => {
+  jest.restoreAllMocks();
+});
 
 describe.each(WAYS)('the result of %s', (_name, work) => {
   it('waits for the reply to the release', async () => {
@@ -178,6 +183,23 @@ describe('a failed release', () => {
     await new Promise((resolve) => setImmediate(resolve));
     process.off('unhandledRejection', note);
     expect(unhandled).toEqual([]);
+  });
+
+  it('is logged if Redis refused it, and so is the first release that Redis accepts', async () => {
+    const logged: string[] = [];
+    for (const level of ['warn', 'log'] as const)
+      jest.spyOn(Logger.prototype, level).mockImplementation((line: string) => void logged.push(line));
+    const { clock, locks, store } = faultyLocks();
+    const refusal = new LockUnavailableError('NOPERM', { refusal: 'NOPERM', permanent: true });
+    store.fail('release', refusal);
+    await locks.using('goods:300', () => undefined);
+    await clock.advance(4_200);
+    store.fail('release');
+    await locks.using('goods:300', () => undefined);
+    expect(logged).toEqual([
+      `Redis refuses requests to release locks, first for ${KEY}: NOPERM`,
+      'Redis accepts requests to release locks again after 4.2 s: 1 request was refused (NOPERM).',
+    ]);
   });
 
   it('rejects for the caller of release()', async () => {

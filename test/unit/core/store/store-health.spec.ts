@@ -160,6 +160,15 @@ describe('the end of an outage', () => {
     expect(infos).toEqual(['Redis can be reached again after 4.2 s: a']);
   });
 
+  it('is logged once for each server, however often one replies during the outage of another', async () => {
+    for (const server of ['a', 'b']) health.onUnreachable(new Error('refused'), server);
+    await clock.advance(1_000);
+    for (let i = 0; i < 3; i++) health.onReachable('a');
+    expect(infos).toEqual(['Redis can be reached again after 1.0 s: a']);
+    health.onReachable('b');
+    expect(infos.slice(1)).toEqual(['Redis can be reached again after 1.0 s: b']);
+  });
+
   it('is not awaited from a server that was not tried for 10 min', async () => {
     health.onUnreachable(new Error('refused'), 'a');
     await clock.advance(MINUTES_10);
