@@ -112,6 +112,23 @@ describe('a lock whose renewal arrives while the event loop is blocked', () => {
     expect(store.releases).toHaveLength(1);
   });
 
+  it('is lost at the end of work that fails if no reply arrives, and the error names both', async () => {
+    const { clock, locks, stranger, store } = faultyLocks();
+    await stranger.take(KEY);
+    store.hold('extend');
+    const using = outcome(
+      locks.using('goods:300', () => {
+        clock.jump(19_000);
+        throw new Error('sold out');
+      }),
+    );
+    await clock.advance(0);
+    await stranger.leave(KEY);
+    await clock.advance(1);
+    expect(using.error).toBeInstanceOf(LockLostError);
+    expect(using.error).toMatchObject({ cause: { message: 'sold out' } });
+  });
+
   it('is lost if the renewed lease is over, too', async () => {
     const { clock, store, held } = await handedOff();
     clock.jump(30_000);

@@ -1,5 +1,11 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { type LockOptions, type LockService, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import {
+  type LockOptions,
+  LockReplicationError,
+  type LockService,
+  LockTimeoutError,
+  LockUnavailableError,
+} from 'nestjs-redis-lock';
 import { deferred, outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 import { keptBy } from '../support/inside.js';
@@ -392,6 +398,16 @@ describe('an outage', () => {
     await all.clock.advance(100);
     expect(waiting.error).toBeInstanceOf(LockTimeoutError);
     expect(waiting.error).toMatchObject({ elapsedMs: 2_000 });
+  });
+
+  it('is not what too few replicas are, for which a caller waits as for other holders', async () => {
+    const { clock, locks, store } = start();
+    store.fail('acquire', new LockReplicationError('0 of 1 replicas acknowledged the lock'));
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: 5_000 }));
+    await clock.advance(4_900);
+    expect(waiting).toEqual({});
+    await clock.advance(200);
+    expect(waiting.error).toBeInstanceOf(LockReplicationError);
   });
 
   it('does not end a leadership campaign', async () => {
