@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockConfigError } from 'nestjs-redis-lock';
 import {
   checkOptions,
+  copyOptions,
   milliseconds,
   millisecondsFrom,
   oneOf,
@@ -22,6 +23,14 @@ const rules: OptionRules<Options> = {
 };
 
 const check = (given: unknown) => () => checkOptions('client()', given as Options, rules);
+
+describe('copyOptions', () => {
+  it('refuses an option that a copy by assignment would lose', () => {
+    const given = JSON.parse('{ "__proto__": { "ttlMs": 5000 } }') as object;
+    const refusal = 'RedisLockModule.forRoot(): there is no option __proto__.';
+    expect(() => copyOptions('RedisLockModule.forRoot()', given)).toThrow(new LockConfigError(refusal));
+  });
+});
 
 describe('checkOptions', () => {
   it.each<[given: unknown, message: string]>([
