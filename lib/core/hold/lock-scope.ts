@@ -336,13 +336,12 @@ export class ScopeHold implements Hold, LockScope {
   }
 
   /** Releases all locks that the scope keeps, except those that another caller still holds. */
-  async release(): Promise<boolean> {
+  async release(): Promise<void> {
     const locks = [...this.kept.values()];
     // Work that outlives the scope finds no lock in it.
     this.kept.clear();
     this.byKey.clear();
-    const results = await Promise.allSettled(locks.map((lock) => lock.endKept()));
-    return results.every((result) => result.status === 'fulfilled' && result.value);
+    await Promise.allSettled(locks.map((lock) => lock.endKept()));
   }
 
   private onLoss(error: LockLostError): void {

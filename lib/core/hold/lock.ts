@@ -48,8 +48,8 @@ export interface Hold {
   abort(reason: unknown): void;
   /** Returns a lock of that engine and key that has not ended. Without a key, the first lock of that engine. */
   find(leases: HoldLeases, key?: string): Lock | undefined;
-  /** Releases all locks. Returns false if one was lost. */
-  release(): Promise<boolean>;
+  /** Releases all locks. Resolves when the store has replied to the releases. */
+  release(): Promise<unknown>;
 }
 
 /**
