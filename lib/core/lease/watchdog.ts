@@ -148,11 +148,9 @@ export class Watchdog {
     return grant.whyOver;
   }
 
-  /** Stops watching all grants. */
+  /** Cancels its timer. All grants must have ended. */
   close(): void {
     this.timer?.cancel();
-    this.buckets.clear();
-    this.watched = 0;
   }
 
   /** Renews an ownership before this tick ends, in batches with all others of this tick. */
