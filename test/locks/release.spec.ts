@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { LockTimeoutError, type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { ScopeHold } from '../../lib/core/hold/lock-scope.js';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 import { ownerOf } from '../support/inside.js';
@@ -139,6 +140,22 @@ describe('with awaitRelease: false', () => {
     await clock.advance(0);
     expect(result).toEqual({ value: 'sold' });
   });
+});
+
+it("the scope of a handler that does not wait for its own release waits for its work's locks", async () => {
+  const { clock, locks, store } = faultyLocks();
+  const scope = new ScopeHold();
+  const own = await locks.acquire('goods:300');
+  scope.keepAll(own, { awaitRelease: false });
+  await scope.run(() => locks.using('goods:301', () => undefined));
+  await own.release();
+  store.hold('release');
+  const ended = outcome(scope.end().then(() => 'ended'));
+  await clock.advance(10);
+  expect(ended).toEqual({});
+  store.deliver('release');
+  await clock.advance(0);
+  expect(ended).toEqual({ value: 'ended' });
 });
 
 describe('a failed release', () => {
