@@ -200,7 +200,7 @@ describe('work that blocks the event loop for less than two thirds of ttlMs', ()
     await clock.advance(1);
     end.resolve();
     await clock.advance(0);
-    expect(next).toEqual({ value: undefined });
+    expect(next).toStrictEqual({ value: undefined });
   });
 });
 

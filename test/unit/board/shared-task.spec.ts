@@ -26,7 +26,7 @@ describe('a shared task', () => {
     expect(task.isFresh).toBe(true);
     const second = outcome(task.next(5_000));
     await clock.advance(699);
-    expect(second).toEqual({});
+    expect(second).toStrictEqual({});
     await clock.advance(1);
     expect(second).toHaveProperty('value');
     expect(runs).toEqual([0, 1_000]);
