@@ -1,9 +1,9 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import type { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { catchError, type Observable, throwError } from 'rxjs';
-import { LockError } from '../core/errors.js';
+import { isOfOwnClass } from '../core/errors.js';
 import { ErrorResponses, retryAfterOf } from './error-responses.js';
-import { toHttpException } from './lock-http-exception.js';
+import { LockHttpException } from './lock-http-exception.js';
 import { LockedInterceptor } from './locked.interceptor.js';
 
 /**
@@ -24,16 +24,22 @@ export class ApplicationInterceptor extends LockedInterceptor {
     return response.pipe(catchError((error: unknown) => throwError(() => this.toHttp(error, context))));
   }
 
+  /**
+   * Returns what the filters get for an error. Mistakes in the program and errors from outside this library stay as
+   * they are. They are a 500, and filters that report errors should report them.
+   */
   private toHttp(error: unknown, context: ExecutionContext): unknown {
     const responses = ErrorResponses.of(this.config);
-    const exception = toHttpException(error, responses);
-    if (exception === error || !(error instanceof LockError)) return exception;
+    // A program's own subclass stays as it is, because its filters may look for it.
+    if (!responses.handles(error) || !isOfOwnClass(error)) return error;
+    const response = responses.responseTo(error);
+    if (response.status === 500) return error;
     const { httpAdapter } = this.adapterHost;
-    const retryAfter = retryAfterOf(responses.responseTo(error));
+    const retryAfter = retryAfterOf(response);
     const reply = context.switchToHttp().getResponse<unknown>();
     if (retryAfter !== undefined && !httpAdapter.isHeadersSent(reply)) {
       httpAdapter.setHeader(reply, 'Retry-After', retryAfter);
     }
-    return exception;
+    return new LockHttpException(error, response);
   }
 }

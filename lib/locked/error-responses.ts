@@ -1,11 +1,11 @@
 import { STATUS_CODES } from 'node:http';
-import type { LoggerService } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import type { ApplicationConfig } from '@nestjs/core';
 import { shared } from '../core/context/copies.js';
 import {
   LockClosedError,
   LockConfigError,
-  type LockError,
+  LockError,
   type LockErrorCode,
   LockKeyError,
   type LockKeyInput,
@@ -58,15 +58,6 @@ const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
 
 const known = shared('error-responses', () => new WeakMap<object, ErrorResponses>());
 
-/** Logs an error that the program is to blame for. The engine has logged a lost lock, but not the error of the work. */
-export function logUnexpected(logger: LoggerService, error: LockError, { logged }: LockErrorResponse): void {
-  if (!logged) return;
-  const unlogged = error instanceof LockLostError ? error.cause : error;
-  // The lock was lost because a shutdown stopped waiting for it.
-  if (unlogged === undefined || unlogged instanceof LockClosedError) return;
-  logger.error(messageOf(unlogged), unlogged instanceof Error ? unlogged.stack : undefined);
-}
-
 /** What the callers of one application get for lock errors, whichever of its module instances throws them. */
 export class ErrorResponses {
   private readonly options: { -readonly [K in keyof HttpOptions]: HttpOptions[K] } = {};
@@ -103,6 +94,18 @@ export class ErrorResponses {
     this.options.status = { ...this.options.status, ...status };
   }
 
+  /** Returns whether callers get these responses for an error. If not, the application's own filters handle it. */
+  handles(error: unknown): error is LockError {
+    return error instanceof LockError && this.filter;
+  }
+
+  /** Returns what a caller gets for an error, and logs the error if the program is to blame. */
+  logAndRespondTo(error: LockError): LockErrorResponse {
+    const response = this.responseTo(error);
+    if (response.logged) logUnexpected(error);
+    return response;
+  }
+
   /** Returns what a caller gets for an error. */
   responseTo(error: LockError): LockErrorResponse {
     const { status: statuses, retryAfterMs = HTTP.retryAfterMs.default } = this.options;
@@ -121,6 +124,14 @@ export class ErrorResponses {
       byClient: kind === CLIENT,
     };
   }
+}
+
+/** Logs an error that the program is to blame for. The engine has logged a lost lock, but not the error of the work. */
+function logUnexpected(error: LockError): void {
+  const unlogged = error instanceof LockLostError ? error.cause : error;
+  // The lock was lost because a shutdown stopped waiting for it.
+  if (unlogged === undefined || unlogged instanceof LockClosedError) return;
+  new Logger('RedisLockModule').error(messageOf(unlogged), unlogged instanceof Error ? unlogged.stack : undefined);
 }
 
 /** Returns the body of an HTTP response. */

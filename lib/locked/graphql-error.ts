@@ -1,8 +1,7 @@
-import { Logger } from '@nestjs/common';
 import { shared } from '../core/context/copies.js';
-import { LockError } from '../core/errors.js';
+import type { LockError } from '../core/errors.js';
 import { functionOf } from './locked-method.js';
-import { ErrorResponses, type LockErrorResponse, logUnexpected, retryAfterOf } from './error-responses.js';
+import { type ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
 
 /** HTTP headers as Apollo takes them from an error. Mercurius sends them as JSON. */
 class HeaderMap extends Map<string, string> {
@@ -53,8 +52,5 @@ export function isFieldResolver(prototype: object, propertyKey: string | symbol)
  * this code cannot see whether filters follow.
  */
 export function toFieldError(error: unknown, responses: ErrorResponses): unknown {
-  if (!(error instanceof LockError) || !responses.filter) return error;
-  const response = responses.responseTo(error);
-  logUnexpected(new Logger('RedisLockModule'), error, response);
-  return toGraphqlError(error, response);
+  return responses.handles(error) ? toGraphqlError(error, responses.logAndRespondTo(error)) : error;
 }

@@ -3,7 +3,7 @@ import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { shared, sharedClass } from '../core/context/copies.js';
 import { LockError } from '../core/errors.js';
-import { bodyOf, ErrorResponses, type LockErrorResponse, logUnexpected, retryAfterOf } from './error-responses.js';
+import { bodyOf, ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
 import { isGraphqlError, toGraphqlError } from './graphql-error.js';
 
 /**
@@ -19,8 +19,6 @@ import { isGraphqlError, toGraphqlError } from './graphql-error.js';
 @Catch(LockError)
 @sharedClass('LockExceptionFilter')
 export class LockExceptionFilter implements ExceptionFilter<LockError> {
-  private readonly logger = new Logger('RedisLockModule');
-
   constructor(
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
     @Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig,
@@ -30,10 +28,9 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     // A field resolver has converted and logged the error.
     if (isGraphqlError(error)) return error;
     const type = host.getType<string>();
-    const response = ErrorResponses.of(this.application).responseTo(error);
-    logUnexpected(this.logger, error, response);
+    const response = ErrorResponses.of(this.application).logAndRespondTo(error);
     // The sender of an event gets no reply.
-    if (type === 'rpc' && response.byClient) this.logger.warn(error.message);
+    if (type === 'rpc' && response.byClient) new Logger('RedisLockModule').warn(error.message);
     if (type === 'http') return this.replyHttp(error, response, host);
     if (type === 'rpc') return throwError(() => payloadOf(error, response));
     if (type === 'ws') return replyWebSocket(payloadOf(error, response), host);

@@ -3,15 +3,13 @@ import {
   type ExecutionContext,
   Inject,
   Injectable,
-  Logger,
   type NestInterceptor,
   Optional,
 } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { Observable, tap } from 'rxjs';
 import { sharedClass } from '../core/context/copies.js';
-import { LockError } from '../core/errors.js';
-import { ErrorResponses, logUnexpected } from './error-responses.js';
+import { ErrorResponses } from './error-responses.js';
 import { HandlerScope, scopeOfContext } from './handler-scope.js';
 import { markUnseen } from './lock-exception.filter.js';
 import { type DecoratedMethod, decoratedMethodOf } from './locked-method.js';
@@ -28,8 +26,6 @@ import { respondWithEvents, sendEventsOf } from './sse-response.js';
 @Injectable()
 @sharedClass('LockedInterceptor')
 export class LockedInterceptor implements NestInterceptor {
-  private readonly logger = new Logger('RedisLockModule');
-
   constructor(@Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
@@ -56,18 +52,15 @@ export class LockedInterceptor implements NestInterceptor {
   /** Returns what a client may know about an error after its response has begun. No filter sees such an error. */
   private toPublic(error: unknown): unknown {
     const responses = ErrorResponses.of(this.application);
-    if (!(error instanceof LockError) || !responses.filter) return error;
-    const response = responses.responseTo(error);
-    logUnexpected(this.logger, error, response);
-    return new Error(response.message, { cause: error });
+    return responses.handles(error) ? new Error(responses.logAndRespondTo(error).message, { cause: error }) : error;
   }
 
   /** Marks an error for the filter of the handler's class, if no global filter of the application sees it. */
   private onError(error: unknown, context: ExecutionContext): void {
-    if (!(error instanceof LockError) || this.application === undefined) return;
+    if (this.application === undefined || !ErrorResponses.of(this.application).handles(error)) return;
     // Nest has no global filters for gateways. Elsewhere they run if the global interceptors run.
-    const unseen = context.getType() === 'ws' || !this.application.getGlobalInterceptors().includes(this);
-    if (unseen && ErrorResponses.of(this.application).filter) markUnseen(error);
+    const isSeen = context.getType() !== 'ws' && this.application.getGlobalInterceptors().includes(this);
+    if (!isSeen) markUnseen(error);
   }
 }
 
