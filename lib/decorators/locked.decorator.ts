@@ -6,24 +6,17 @@ import { currentLockIndexes } from './current-lock.decorator.js';
 import { describeMethod, methodBelow, refuseStatic } from './describe-method.js';
 import { getLockServiceToken } from './inject-lock-service.decorator.js';
 import { wrapMethod } from '../locked/locked-call.js';
-import {
-  decoratedMethodOf,
-  type LabelOf,
-  type LockedMethod,
-  lockedMethods,
-  type Method,
-  type OnBusy,
-  type OnUnavailable,
-  type When,
-} from '../locked/locked-method.js';
+import { decoratedMethodOf, type LockedMethod, lockedMethods, type Method } from '../locked/locked-method.js';
 import { serviceProperty } from '../locked/bound-service.js';
 import { serveHandler } from '../locked/wrapped-handler.js';
 import type { RenderResource } from '../core/keys/key-template.js';
 import { isList, readList } from '../core/keys/read-list.js';
+import { modeOf } from '../core/store/lock-mode.js';
 import { refuseStandardDecorator } from './standard-decorators.js';
 import { bindTemplate } from './parameters/bind-template.js';
 import type { LockOptions } from '../options/lock.options.js';
-import { checkAt, OPTIONS } from '../options/option-table.js';
+import { checkAt } from '../options/option-table.js';
+import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { checkMode } from '../options/resolve-options.js';
 
 /**
@@ -159,17 +152,19 @@ export function Locked<A extends readonly unknown[] = never[]>(
     // A wrapper between the two decorators may have no metadata, but the class has the registration.
     if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
-    const { name, onBusy, onUnavailable, when, labelOf, ...lockOptions } = checkedOptions(where, options);
+    const place = `@Locked of ${where}`;
+    const known = checkMode(checkAt('@Locked', options as LockedOptions, place), place);
+    const { name = DEFAULT_INSTANCE, onBusy, onUnavailable, when, label, mode, permits, ...lockOptions } = known;
     const method: LockedMethod = {
       name: where,
       key: propertyKey,
       service: serviceProperty(name),
       token: getLockServiceToken(name),
-      options: lockOptions,
+      options: { ...lockOptions, mode: modeOf({ mode, permits }) },
       onBusy,
       onUnavailable,
       when,
-      label: labelOf,
+      label,
       family: typeof resource === 'string' ? familyOfTemplate(resource) : undefined,
       returnsObservable: returnsObservable(target, propertyKey),
       lockIndexes: currentLockIndexes(target, propertyKey),
@@ -205,22 +200,6 @@ function resourceFunction(
   const templates = readList(resource, () => `${where}: the list of @Locked`);
   const renders = templates.map((template) => bind(template as string));
   return (_instance, args) => renders.flatMap((render) => render(args));
-}
-
-/** The options with their defaults. */
-interface CheckedOptions extends LockOptions {
-  readonly name: string;
-  readonly onBusy?: OnBusy;
-  readonly onUnavailable?: OnUnavailable;
-  readonly when?: When;
-  readonly labelOf?: LabelOf;
-}
-
-function checkedOptions<A extends readonly unknown[]>(where: string, options: LockedOptions<A>): CheckedOptions {
-  const place = `@Locked of ${where}`;
-  const { label, ...known } = checkMode(checkAt('@Locked', options, place), place);
-  const labels = typeof label === 'function' ? { labelOf: label } : { label };
-  return { name: OPTIONS.name.default, ...known, ...labels } as CheckedOptions;
 }
 
 export function returnsObservable(target: object, propertyKey: string | symbol): boolean {

@@ -1,7 +1,7 @@
 import type { ModulesContainer } from '@nestjs/core';
 import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
-import { kindOf, modeOf, modesOf } from '../core/store/lock-mode.js';
+import { kindOf, modesOf } from '../core/store/lock-mode.js';
 import { isSameService, type LockService } from '../lock.service.js';
 import type { CheckLevel, CheckOptions } from '../options/redis-lock.options.js';
 import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
@@ -40,7 +40,7 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
   for (const [found, provider, isController] of lockedMethodsIn(modules)) {
     const { method } = found;
     if (!isSameService(service, boundService(provider, method))) continue;
-    const mode = modeOf(method.options);
+    const { mode } = method.options;
     if (!modesOf(capabilities).includes(kindOf(mode))) {
       unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
     }

@@ -11,7 +11,7 @@ import { runWork, workChannel } from '../core/events/tracing.js';
 import type { LockService } from '../lock.service.js';
 import type { CallDefaults } from '../options/family-defaults.js';
 import { OPTIONS } from '../options/option-table.js';
-import { type ResolvedLockOptions, resolveLockOptions } from '../options/resolve-options.js';
+import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
 import { isBackgroundWork } from './background-work.js';
 import { withClientInput } from './client-input.js';
 import { ErrorResponses } from './error-responses.js';
@@ -173,7 +173,8 @@ class LockedCall {
   private async acquire(callerSignal: AbortSignal | undefined): Promise<Held> {
     const resource = this.resource();
     this.defaults = this.service.defaultsOf(resource, this.method.family);
-    this.options = resolveLockOptions(this.method.options, this.defaults.lock);
+    this.options = { ...this.defaults.lock, ...this.method.options };
+    checkHoldTimes(this.options);
     const { name: method, family } = this.method;
     const label = this.label();
     const either = eitherOf(callerSignal, this.options.signal);
@@ -217,7 +218,7 @@ class LockedCall {
 
   private label(): string | undefined {
     const { label } = this.method;
-    if (typeof label !== 'function') return this.options.label;
+    if (typeof label !== 'function') return label;
     const given: unknown = Reflect.apply(label, this.instance, this.args);
     dropPromise(given);
     if (given !== undefined) checkValue(this.method.name, 'the result of the label function', given, OPTIONS.label);

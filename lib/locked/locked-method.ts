@@ -1,7 +1,7 @@
 import type { InjectionToken } from '@nestjs/common';
 import type { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import type { OnLost } from '../core/hold/run-under.js';
-import type { LockOptions } from '../options/lock.options.js';
+import type { ResolvedLockOptions } from '../options/resolve-options.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
@@ -14,8 +14,8 @@ export type OnUnavailable = 'throw' | 'skip' | ((error: LockUnavailableError, ..
 /** Returns whether a call with these arguments takes the lock. */
 export type When = (...args: never[]) => boolean;
 
-/** Returns the label of a call with these arguments. */
-export type LabelOf = (...args: never[]) => string | undefined;
+/** The label of all calls, or a function that returns the label of a call with these arguments. */
+export type LabelOf = string | ((...args: never[]) => string | undefined);
 
 /** A method that is decorated with `@Locked`. */
 export interface LockedMethod {
@@ -27,14 +27,14 @@ export interface LockedMethod {
   readonly service: symbol;
   /** The injection token of that lock service. */
   readonly token: InjectionToken;
-  readonly options: LockOptions;
+  /** The options of its lock that were given, after the checks. */
+  readonly options: Partial<ResolvedLockOptions> & Pick<ResolvedLockOptions, 'mode'>;
   /** Undefined: that of the resource's family. */
   readonly onBusy: OnBusy | undefined;
   /** Undefined: that of the resource's family. */
   readonly onUnavailable: OnUnavailable | undefined;
   /** Undefined: every call takes the lock. */
   readonly when: When | undefined;
-  /** Returns the label of a call, if the method has a function for it. */
   readonly label: LabelOf | undefined;
   /** The family of its resources, if it is not their first segment. */
   readonly family: string | undefined;
