@@ -1,24 +1,29 @@
 import { LockConfigError } from '../core/errors.js';
 import { formatName, formatValue, shortened } from '../core/format-value.js';
 import type { Method } from '../locked/locked-method.js';
+import { refuseStandardDecorator } from './standard-decorators.js';
 
 /**
- * Returns the method below a decorator.
+ * Returns the method below a decorator, and its name for messages.
  *
  * @param purpose what the decorator cannot do with a generator: `hold a lock for`.
- * @throws LockConfigError if the decorator is above something else, or above a generator.
+ * @throws LockConfigError if the decorator is above something else, or above a generator, or was called as a standard
+ * decorator.
  */
 export function methodBelow(
   decorator: string,
-  where: string,
+  target: object,
+  propertyKey: string | symbol,
   descriptor: PropertyDescriptor | undefined,
   purpose: string,
-): Method {
+): { readonly where: string; readonly original: Method } {
+  refuseStandardDecorator(decorator, propertyKey);
+  const where = describeMethod(target, propertyKey);
   const method: unknown = descriptor?.value;
   if (typeof method !== 'function') throw new LockConfigError(`${where}: ${decorator} can only be above a method.`);
   if (/Generator/.test(method.constructor.name))
     throw new LockConfigError(`${where}: ${decorator} cannot ${purpose} a generator.`);
-  return method as Method;
+  return { where, original: method as Method };
 }
 
 /** @throws LockConfigError if the target of a method decorator is the class, not its prototype. */

@@ -1,5 +1,7 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
 import { LockService } from '../lock.service.js';
+import { serviceProperty } from '../locked/bound-service.js';
+import type { InjectedService } from '../locked/locked-method.js';
 import { checkInstanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 
@@ -27,4 +29,11 @@ export function getLockServiceToken(
  */
 export function InjectLockService(name: string = DEFAULT_INSTANCE): PropertyDecorator & ParameterDecorator {
   return Inject(getLockServiceToken(name));
+}
+
+/** Makes Nest inject the lock service of a module instance into the class of a decorated method. */
+export function injectServiceInto(target: object, name: string): InjectedService {
+  const [token, service] = [getLockServiceToken(name), serviceProperty(name)];
+  Inject(token)(target, service);
+  return { token, service };
 }

@@ -3,8 +3,7 @@ import { checkScopeOptions, type LockScope as RunningScope, type LockScopeOption
 import { decoratedMethodOf, type ScopedMethod } from '../locked/locked-method.js';
 import { wrapScoped } from '../locked/scoped-call.js';
 import { serveHandler } from '../locked/wrapped-handler.js';
-import { describeMethod, methodBelow } from './describe-method.js';
-import { refuseStandardDecorator } from './standard-decorators.js';
+import { methodBelow } from './describe-method.js';
 import { returnsObservable } from './locked.decorator.js';
 
 /**
@@ -40,9 +39,7 @@ export type LockScope = RunningScope;
  */
 export function LockScope(options: LockScopeOptions = {}): MethodDecorator {
   return (target, propertyKey, descriptor) => {
-    refuseStandardDecorator('@LockScope', propertyKey);
-    const where = describeMethod(target, propertyKey);
-    const original = methodBelow('@LockScope', where, descriptor, 'keep locks for');
+    const { where, original } = methodBelow('@LockScope', target, propertyKey, descriptor, 'keep locks for');
     if (decoratedMethodOf(original)?.scoped !== undefined)
       throw new LockConfigError(`${where}: there is a second @LockScope; one is enough.`);
     const { onLost } = checkScopeOptions(options, `@LockScope of ${where}`);

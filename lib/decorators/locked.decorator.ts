@@ -1,18 +1,15 @@
-import { Inject } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { familyOfTemplate } from '../core/events/call.js';
 import { LockConfigError, type LockTimeoutError, type LockUnavailableError } from '../core/errors.js';
 import { currentLockIndexes } from './current-lock.decorator.js';
-import { describeMethod, methodBelow, refuseStatic } from './describe-method.js';
-import { getLockServiceToken } from './inject-lock-service.decorator.js';
+import { methodBelow, refuseStatic } from './describe-method.js';
+import { injectServiceInto } from './inject-lock-service.decorator.js';
 import { wrapMethod } from '../locked/locked-call.js';
 import { decoratedMethodOf, type LockedMethod, lockedMethods, type Method } from '../locked/locked-method.js';
-import { serviceProperty } from '../locked/bound-service.js';
 import { serveHandler } from '../locked/wrapped-handler.js';
 import type { RenderResource } from '../core/keys/key-template.js';
 import { isList, readList } from '../core/keys/read-list.js';
 import { modeOf } from '../core/store/lock-mode.js';
-import { refuseStandardDecorator } from './standard-decorators.js';
 import { bindTemplate } from './parameters/bind-template.js';
 import type { LockOptions } from '../options/lock.options.js';
 import { checkAt } from '../options/option-table.js';
@@ -145,9 +142,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
   options: LockedOptions<A> = {},
 ): LockedDecorator<A> {
   const decorate = (target: object, propertyKey: string | symbol, descriptor?: PropertyDescriptor): void => {
-    refuseStandardDecorator('@Locked', propertyKey);
-    const where = describeMethod(target, propertyKey);
-    const original = methodBelow('@Locked', where, descriptor, 'hold a lock for');
+    const { where, original } = methodBelow('@Locked', target, propertyKey, descriptor, 'hold a lock for');
     refuseStatic('@Locked', where, target);
     // A wrapper between the two decorators may have no metadata, but the class has the registration.
     if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
@@ -158,8 +153,6 @@ export function Locked<A extends readonly unknown[] = never[]>(
     const method: LockedMethod = {
       name: where,
       key: propertyKey,
-      service: serviceProperty(name),
-      token: getLockServiceToken(name),
       options: { ...lockOptions, mode: modeOf({ mode, permits }) },
       onBusy,
       onUnavailable,
@@ -170,8 +163,8 @@ export function Locked<A extends readonly unknown[] = never[]>(
       lockIndexes: currentLockIndexes(target, propertyKey),
       original,
       resourceOf: resourceFunction(where, resource as ResourceOption, target, propertyKey, original),
+      ...injectServiceInto(target, name),
     };
-    Inject(method.token)(target, method.service);
     const wrapped = wrapMethod(method, target, propertyKey);
     serveHandler(wrapped, target, propertyKey, { locked: method });
     lockedMethods.add(target, propertyKey, method);

@@ -1,16 +1,13 @@
-import { Inject } from '@nestjs/common';
 import { checkValue, type OptionRule } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
 import type { Lock } from '../core/hold/lock.js';
-import { serviceProperty } from '../locked/bound-service.js';
 import { leaderMethods } from '../locked/leader-methods.js';
 import type { LeadOptions } from '../options/lead.options.js';
 import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { describeMethod, methodBelow, refuseStatic } from './describe-method.js';
-import { getLockServiceToken } from './inject-lock-service.decorator.js';
+import { methodBelow, refuseStatic } from './describe-method.js';
+import { injectServiceInto } from './inject-lock-service.decorator.js';
 import type { NoGenerator, NoMethod, OnlyMethods } from './locked.decorator.js';
-import { refuseStandardDecorator } from './standard-decorators.js';
 
 /**
  * The options of {@link WhileLeader}.
@@ -65,18 +62,14 @@ const resourceRule: OptionRule = {
  */
 export function WhileLeader(resource: string, options: WhileLeaderOptions = {}): WhileLeaderDecorator {
   const decorate = (target: object, propertyKey: string | symbol, descriptor?: PropertyDescriptor): void => {
-    refuseStandardDecorator('@WhileLeader', propertyKey);
-    const name = describeMethod(target, propertyKey);
+    const { where: name } = methodBelow('@WhileLeader', target, propertyKey, descriptor, 'run');
     const place = `@WhileLeader of ${name}`;
-    methodBelow('@WhileLeader', name, descriptor, 'run');
     refuseStatic('@WhileLeader', name, target);
     if (leaderMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${name}: there is a second @WhileLeader; a method may have only one.`);
     checkValue(place, 'the resource', resource, resourceRule);
     const { ttlMs, name: instance = DEFAULT_INSTANCE } = checkAt('@WhileLeader', options, place);
-    const [token, service] = [getLockServiceToken(instance), serviceProperty(instance)];
-    Inject(token)(target, service);
-    leaderMethods.add(target, propertyKey, { name, resource, ttlMs, token, service });
+    leaderMethods.add(target, propertyKey, { name, resource, ttlMs, ...injectServiceInto(target, instance) });
   };
   return decorate as WhileLeaderDecorator;
 }

@@ -1,21 +1,16 @@
-import type { InjectionToken } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { LockConfigError, messageOf } from '../core/errors.js';
 import { isSameService, type LockService } from '../lock.service.js';
 import { boundService } from './check-locked-methods.js';
-import { type Method, MethodRegistry } from './locked-method.js';
+import { type InjectedService, type Method, MethodRegistry } from './locked-method.js';
 import { chainOf, instancesOf, type Provider, prototypesIn, visibleProvider } from './providers.js';
 
 /** A method that is decorated with `@WhileLeader`. */
-export interface LeaderMethod {
+interface LeaderMethod extends InjectedService {
   /** `ReportService.run` */
   readonly name: string;
   readonly resource: string;
   readonly ttlMs: number | undefined;
-  /** The injection token of the lock service that leads. */
-  readonly token: InjectionToken;
-  /** The property that holds this service. */
-  readonly service: symbol;
 }
 
 /** A method of a provider's instances. */

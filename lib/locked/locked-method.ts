@@ -17,16 +17,19 @@ export type When = (...args: never[]) => boolean;
 /** The label of all calls, or a function that returns the label of a call with these arguments. */
 export type LabelOf = string | ((...args: never[]) => string | undefined);
 
+/** The lock service that Nest injects into a class with decorated methods. */
+export interface InjectedService {
+  readonly token: InjectionToken;
+  /** The property of the instances that holds the service. */
+  readonly service: symbol;
+}
+
 /** A method that is decorated with `@Locked`. */
-export interface LockedMethod {
+export interface LockedMethod extends InjectedService {
   /** `GoodsService.buy` */
   readonly name: string;
   /** The name of the method in its class. */
   readonly key: string | symbol;
-  /** The property that holds the lock service of an instance. */
-  readonly service: symbol;
-  /** The injection token of that lock service. */
-  readonly token: InjectionToken;
   /** The options of its lock that were given, after the checks. */
   readonly options: Partial<ResolvedLockOptions> & Pick<ResolvedLockOptions, 'mode'>;
   /** Undefined: that of the resource's family. */
