@@ -1,16 +1,8 @@
 import { mayBeAwaitedByFramework } from './handlers.js';
 import type { FoundMethod } from './providers.js';
 
-/** The TypeScript names of the classes that the compiler emits. */
-const TYPE_NAMES: ReadonlyMap<unknown, string> = new Map<unknown, string>([
-  [String, 'string'],
-  [Number, 'number'],
-  [Boolean, 'boolean'],
-  [BigInt, 'bigint'],
-  [Symbol, 'symbol'],
-  [Array, 'array'],
-  [Function, 'function'],
-]);
+/** The classes that the compiler emits for types with a name in lower case. */
+const BUILT_IN: ReadonlySet<unknown> = new Set([String, Number, Boolean, BigInt, Symbol, Array, Function]);
 
 /**
  * Returns a finding if a `@Locked` method declares a result that is neither a promise nor an Observable. Its callers
@@ -20,9 +12,10 @@ export function findSynchronousMethod(found: FoundMethod): string | undefined {
   const { key, method, owner } = found;
   const type: unknown = Reflect.getOwnMetadata('design:returntype', owner, key);
   if (!isSynchronous(type) || mayBeAwaitedByFramework(found)) return undefined;
-  const name = TYPE_NAMES.get(type) ?? (type as { name: string }).name;
+  const { name } = type as { name: string };
+  const shown = BUILT_IN.has(type) ? name.toLowerCase() : name;
   return (
-    `${method.name} is @Locked and declares that it returns ${name}, but a @Locked method returns a promise, which ` +
+    `${method.name} is @Locked and declares that it returns ${shown}, but a @Locked method returns a promise, which ` +
     `is true in every condition. Declare it async, with Promise<…> as its return type, and await its calls.`
   );
 }
