@@ -1,6 +1,5 @@
 import { shared } from '../core/context/copies.js';
 import type { LockError } from '../core/errors.js';
-import { functionOf } from './locked-method.js';
 import { type ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
 
 /** HTTP headers as Apollo takes them from an error. Mercurius sends them as JSON. */
@@ -37,14 +36,6 @@ export function toGraphqlError(error: LockError, response: LockErrorResponse): L
   const sent = Object.create(error, Object.getOwnPropertyDescriptors(properties)) as LockError;
   converted.add(sent);
   return sent;
-}
-
-const FIELD_RESOLVER = 'graphql:resolve_property';
-
-/** Returns whether a method is a GraphQL field resolver, which Nest calls without filters by default. */
-export function isFieldResolver(prototype: object, propertyKey: string | symbol): boolean {
-  const method = functionOf(prototype, propertyKey);
-  return method !== undefined && Reflect.getMetadata(FIELD_RESOLVER, method) === true;
 }
 
 /**

@@ -12,11 +12,11 @@ import type { LockService } from '../lock.service.js';
 import type { CallDefaults } from '../options/family-defaults.js';
 import { OPTIONS } from '../options/option-table.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
-import { isBackgroundWork } from './background-work.js';
 import { withClientInput } from './client-input.js';
 import { ErrorResponses } from './error-responses.js';
-import { isFieldResolver, toFieldError } from './graphql-error.js';
+import { toFieldError } from './graphql-error.js';
 import { type HandlerScope, insideMethod, scopeOf } from './handler-scope.js';
+import { type Traits, traitsOf } from './handlers.js';
 import { serviceOf } from './bound-service.js';
 import { type LockedMethod, type Method, type OnBusy, type OnUnavailable, replaceMethod } from './locked-method.js';
 import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
@@ -25,37 +25,20 @@ import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } fr
 export function wrapMethod(method: LockedMethod, prototype: object, propertyKey: string | symbol): Method {
   // Decorators above `@Locked` are known only at the first call, and may have replaced the function.
   let traits: Traits | undefined;
-  return replaceMethod(method.original, (instance, args) =>
-    callLocked(method, instance, args, (traits ??= traitsOf(prototype, propertyKey))),
-  );
-}
-
-/** What other decorators say about a method. */
-interface Traits {
-  readonly isField: boolean;
-  /** Whether a timer or an event calls it. */
-  readonly isBackground: boolean;
-}
-
-function traitsOf(prototype: object, propertyKey: string | symbol): Traits {
-  return {
-    isField: isFieldResolver(prototype, propertyKey),
-    isBackground: isBackgroundWork(prototype, propertyKey),
-  };
+  return replaceMethod(method.original, (instance, args) => {
+    traits ??= traitsOf(prototype, propertyKey);
+    if (method.returnsObservable) return new LockedCall(method, instance, args, traits).observe();
+    try {
+      const call = new LockedCall(method, instance, args, traits);
+      return traits.isField ? call.runField() : call.run();
+    } catch (error) {
+      // The caller of a method that returns a promise expects a rejection.
+      return Promise.reject(error);
+    }
+  });
 }
 
 const whenResultRule = oneOf(true, false);
-
-function callLocked(method: LockedMethod, instance: unknown, args: unknown[], traits: Traits): unknown {
-  if (method.returnsObservable) return new LockedCall(method, instance, args, traits).run();
-  try {
-    const call = new LockedCall(method, instance, args, traits);
-    return traits.isField ? call.runField() : call.run();
-  } catch (error) {
-    // The caller of a method that returns a promise expects a rejection.
-    return Promise.reject(error);
-  }
-}
 
 type Held = Lock | MultiLock;
 
@@ -78,8 +61,7 @@ class LockedCall {
   }
 
   /** Runs the method under the lock. The scope of a handler keeps the lock until the scope ends. */
-  run(): unknown {
-    if (this.method.returnsObservable) return this.observe();
+  run(): Promise<unknown> {
     const takesLock = this.takesLock();
     const work = (): Promise<unknown> => this.invoke(takesLock);
     return this.scope === undefined ? work() : this.scope.callMethod(work);
@@ -105,7 +87,8 @@ class LockedCall {
     return runUnder(lock, this.options.onLost, () => this.callMethodOnce(lock));
   }
 
-  private observe(): Observable<unknown> {
+  /** Runs a method that returns an Observable, when somebody subscribes to the result. */
+  observe(): Observable<unknown> {
     return new Observable((subscriber) => {
       // An error thrown here goes to the subscriber.
       const takesLock = this.takesLock();
