@@ -1,19 +1,15 @@
+import type { KeyOptions } from '../../core/keys/resource-key.js';
 import type { Clock } from '../../core/time/clock.js';
 import type { LockAdmin } from '../lock-admin.js';
 import type { Terminal } from '../terminal.js';
-
-/** The options that make keys of resources. They must be those of the application. */
-export interface KeySettings {
-  readonly prefix: string;
-  readonly hashTag: 'family' | 'resource';
-}
 
 /** What a command works with. */
 export interface CommandContext {
   readonly admin: Pick<LockAdmin, 'keyOf' | 'list' | 'inspect' | 'release'>;
   readonly terminal: Terminal;
   readonly clock: Clock;
-  readonly keys: KeySettings;
+  /** How keys are made of resources. It must be as in the application. */
+  readonly keys: KeyOptions;
   /** Where Redis is, without passwords. */
   readonly shown: string;
   readonly json: boolean;

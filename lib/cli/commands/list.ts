@@ -1,10 +1,11 @@
+import type { KeyOptions } from '../../core/keys/resource-key.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { byResource, LOCK_COLUMNS, lockToJson, type LockView } from '../lock-view.js';
 import { printable, printableJson } from '../printable.js';
 import { reportProgress } from '../progress.js';
 import { formatTable } from '../table.js';
 import { columnsOf, Progress, writeTo } from '../terminal.js';
-import type { CommandContext, KeySettings } from './context.js';
+import type { CommandContext } from './context.js';
 
 /** Prints the locks: a table or, with --json, one object per line as each is found. */
 export async function list(context: CommandContext, match: string | undefined): Promise<ExitCode> {
@@ -32,7 +33,7 @@ export async function list(context: CommandContext, match: string | undefined): 
 }
 
 /** Returns the line for an empty list. */
-export function nothingFound({ prefix, hashTag }: KeySettings, match: string | undefined): string {
+export function nothingFound({ prefix, hashTag }: KeyOptions, match: string | undefined): string {
   const matching = match === undefined ? '' : ` that matches ${printable(match)}`;
   return `No lock${matching} is held or awaited under --prefix "${printable(prefix)}" and --hash-tag ${hashTag}.`;
 }

@@ -118,45 +118,44 @@ function unlessAborted<T>(signal: AbortSignal, result: Promise<T>): Promise<T | 
 }
 
 function viewOf(context: CommandContext, match: string | undefined): View {
-  if (context.json) return jsonView(context);
-  return context.terminal.stdout.isTTY === true ? screenView(context, match) : changesView(context);
+  if (context.json) return textView(context, jsonOf);
+  return context.terminal.stdout.isTTY === true ? screenView(context, match) : textView(context, changesOf(context));
 }
 
-function jsonView({ terminal }: CommandContext): View {
+/** Prints a text for each snapshot. */
+function textView({ terminal }: CommandContext, textOf: (snapshot: Snapshot) => string): View {
   const progress = new Progress(terminal.stderr);
   return {
     showProgress: (line) => progress.show(line),
-    show({ at, locks, error }) {
+    show(snapshot) {
       progress.clear();
-      const snapshot = { at: new Date(at).toISOString(), error: error ?? null, locks: locks.map(lockToJson) };
-      return writeTo(terminal.stdout, `${printableJson(snapshot)}\n`);
+      return writeTo(terminal.stdout, textOf(snapshot));
     },
     close: () => progress.clear(),
   };
 }
 
-/** Prints a line for each lock that is new, has changed or is free now. */
-function changesView({ terminal, shown }: CommandContext): View {
-  const progress = new Progress(terminal.stderr);
+function jsonOf({ at, locks, error }: Snapshot): string {
+  const snapshot = { at: new Date(at).toISOString(), error: error ?? null, locks: locks.map(lockToJson) };
+  return `${printableJson(snapshot)}\n`;
+}
+
+/** Returns a function that returns a line for each lock that is new, has changed or is free since the last snapshot. */
+function changesOf({ shown }: CommandContext): (snapshot: Snapshot) => string {
   let known = new Map<string, string>();
   let lastError: string | undefined;
-  return {
-    showProgress: (line) => progress.show(line),
-    show({ at, locks, error }) {
-      progress.clear();
-      const lines: string[] = [];
-      if (error !== lastError) lines.push(error ?? `${printable(shown)} can be used again`);
-      lastError = error;
-      const now = new Map(locks.map((each) => [each.lock.resource, summaryOf(each)]));
-      for (const [resource, summary] of now) {
-        if (known.get(resource) !== summary) lines.push(`${printable(resource)} ${summary}`);
-      }
-      for (const resource of known.keys()) if (!now.has(resource)) lines.push(`${printable(resource)} free`);
-      known = now;
-      const time = new Date(at).toISOString();
-      return writeTo(terminal.stdout, lines.map((line) => `${time} ${line}\n`).join(''));
-    },
-    close: () => progress.clear(),
+  return ({ at, locks, error }) => {
+    const lines: string[] = [];
+    if (error !== lastError) lines.push(error ?? `${printable(shown)} can be used again`);
+    lastError = error;
+    const now = new Map(locks.map((each) => [each.lock.resource, summaryOf(each)]));
+    for (const [resource, summary] of now) {
+      if (known.get(resource) !== summary) lines.push(`${printable(resource)} ${summary}`);
+    }
+    for (const resource of known.keys()) if (!now.has(resource)) lines.push(`${printable(resource)} free`);
+    known = now;
+    const time = new Date(at).toISOString();
+    return lines.map((line) => `${time} ${line}\n`).join('');
   };
 }
 
