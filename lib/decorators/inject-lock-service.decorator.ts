@@ -1,8 +1,9 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
+import { checkValue } from '../core/checks/check-options.js';
 import { LockService } from '../lock.service.js';
 import { serviceProperty } from '../locked/bound-service.js';
 import type { InjectedService } from '../locked/locked-method.js';
-import { checkInstanceName } from '../options/instance-name.js';
+import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 
 /**
@@ -16,7 +17,7 @@ import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 export function getLockServiceToken(
   name: string = DEFAULT_INSTANCE,
 ): InjectionToken<LockService> & (string | typeof LockService) {
-  checkInstanceName('getLockServiceToken()', name);
+  checkValue('getLockServiceToken()', 'name', name, instanceName);
   return name === DEFAULT_INSTANCE ? LockService : `nestjs-redis-lock:LockService:${name}`;
 }
 

@@ -1,7 +1,7 @@
 import { checkValue, type OptionRule } from '../core/checks/check-options.js';
 import { refuseOtherVersion } from '../lock-service-mark.js';
 import { isLockService, type LockService } from '../lock.service.js';
-import { checkInstanceName } from '../options/instance-name.js';
+import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { serviceProperty } from './bound-service.js';
 
@@ -38,7 +38,7 @@ export function bindLocksAt<T extends object>(place: string, instance: T, locks:
   checkValue(place, 'the instance', instance, instanceRule);
   refuseOtherVersion(locks);
   checkValue(place, 'the lock service', locks, locksRule);
-  checkInstanceName(place, name);
+  checkValue(place, 'name', name, instanceName);
   Object.defineProperty(instance, serviceProperty(name), { value: locks, configurable: true });
   return instance;
 }

@@ -223,7 +223,11 @@ export type NamesAt<P extends Place> = {
   [K in keyof Table]: P extends Table[K]['at'][number] ? K : never;
 }[keyof Table];
 
-type Defaulted = { [K in keyof Table]: Table[K]['default'] extends undefined ? never : K }[keyof Table];
+type DefaultsOf<T extends Readonly<Record<string, Option>>> = {
+  readonly [K in keyof T as T[K]['default'] extends undefined ? never : K]: T[K]['default'];
+};
+
+type Defaulted = keyof DefaultsOf<Table>;
 
 /** Options in which each option that has a default is present. */
 export type WithDefaults<T> = Required<Pick<T, keyof T & Defaulted>> & Omit<T, Defaulted>;
@@ -234,10 +238,6 @@ export function optionsAt<P extends Place>(place: P): Pick<Table, NamesAt<P>> {
   const rows = Object.entries(all).filter(([, { at }]) => at.includes(place));
   return Object.fromEntries(rows) as Pick<Table, NamesAt<P>>;
 }
-
-type DefaultsOf<T extends Readonly<Record<string, Option>>> = {
-  readonly [K in keyof T as T[K]['default'] extends undefined ? never : K]: T[K]['default'];
-};
 
 /** Returns the defaults of the options that have one. */
 export function defaultsOf<T extends Readonly<Record<string, Option>>>(options: T): DefaultsOf<T> {
