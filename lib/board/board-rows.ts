@@ -1,4 +1,4 @@
-import type { BoardHolder, BoardLock } from './board-source.js';
+import type { BoardCallers, BoardHolder, BoardLock, BoardWaiter } from './board-source.js';
 
 /** The most locks that the board keeps in memory. They take about 1 kB each. */
 export const MOST_LOCKS = 20_000;
@@ -43,20 +43,11 @@ interface RowHolder {
   readonly wireVersion: number | undefined;
 }
 
-interface RowWaiter {
-  readonly identity: string | undefined;
-  readonly wireVersion: number | undefined;
-  readonly id: string;
-  readonly mode: 'exclusive' | 'shared';
-  readonly permits: number | undefined;
-}
+type RowWaiter = RowHolder & Pick<BoardWaiter, 'mode' | 'permits'>;
 
-interface RowCallers {
-  readonly count: number;
+interface RowCallers extends Omit<BoardCallers, 'waitedMs'> {
   /** When the first one began to wait. */
   readonly since: number;
-  readonly method: string | undefined;
-  readonly label: string | undefined;
 }
 
 /** All locks of one read. */

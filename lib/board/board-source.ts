@@ -2,45 +2,35 @@ import type { LocalHold, LocalLockState, LocalWaiter } from '../core/state/local
 import { identityOf } from '../core/store/instance-id.js';
 import type { StorePing } from '../core/store/store-ping.js';
 import type { Clock } from '../core/time/clock.js';
-import type { LockHolder, LockWaiter } from '../lock-info.js';
+import type { LockHolder, LockInfo, LockWaiter } from '../lock-info.js';
 import { type ForceReleaseOptions, isLockService, type LockService } from '../lock.service.js';
 
 /** A holder as the board shows it. */
-export interface BoardHolder {
+export interface BoardHolder extends Pick<LockHolder, 'identity' | 'wireVersion'> {
   readonly holder: string | undefined;
-  readonly identity: string | undefined;
-  /** The instance's wire version, if it differs from ours. */
-  readonly wireVersion?: number | undefined;
 }
 
 /** An instance in a queue. */
 export type BoardWaiter = Pick<LockWaiter, 'waiter' | 'identity' | 'mode' | 'permits' | 'wireVersion'>;
 
-/** The callers of this instance that wait for one lock. In Redis the instance is in the queue once, or not at all. */
-export interface BoardCallers {
+/**
+ * The callers of this instance that wait for one lock, with the time, the method and the label of the first one. In
+ * Redis the instance is in the queue once, or not at all.
+ */
+export interface BoardCallers extends Pick<LocalWaiter, 'waitedMs' | 'method' | 'label'> {
   readonly count: number;
-  /** How long the first one has waited. */
-  readonly waitedMs: number;
-  /** The method and the label of the first one. */
-  readonly method: string | undefined;
-  readonly label: string | undefined;
 }
 
+/** What the board takes from the description of a lock. */
+type DescribedLock = Pick<
+  LockInfo,
+  'resource' | 'key' | 'expiresInMs' | 'fencingToken' | 'mode' | 'permits' | 'heldForMs' | 'method' | 'label'
+>;
+
 /** A lock as the board reads it. Its holder is undefined if others wait for it and nobody is known to hold it. */
-export interface BoardLock extends BoardHolder {
-  readonly resource: string;
-  readonly key: string;
-  readonly expiresInMs: number;
-  readonly fencingToken: number | undefined;
-  readonly mode: 'exclusive' | 'shared' | undefined;
-  readonly permits: number | undefined;
+export interface BoardLock extends BoardHolder, DescribedLock {
   readonly others: readonly BoardHolder[];
   readonly waiting: readonly BoardWaiter[];
-  /** How long the first holder has had the lock. Undefined if it is not known. */
-  readonly heldForMs?: number | undefined;
-  /** The method and the label of the first holder's call, which only its own instance knows. */
-  readonly method?: string | undefined;
-  readonly label?: string | undefined;
   /** Undefined if no caller of this instance waits. */
   readonly callers?: BoardCallers | undefined;
 }
