@@ -91,7 +91,7 @@ export class LockRuntime {
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
       warn,
       info: (message) => logger.log(message),
-      onCallbackError: (message, error) => logger.error(message, stackOf(error)),
+      onCallbackError: (message, error) => logger.error(message, isNativeError(error) ? error.stack : undefined),
     });
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys, families);
@@ -178,11 +178,6 @@ export class LockRuntime {
       await opened.close();
     }
   }
-}
-
-/** Returns the stack of an error, for the log. Undefined for any other value that was thrown. */
-function stackOf(error: unknown): string | undefined {
-  return isNativeError(error) ? error.stack : undefined;
 }
 
 /** A store, with the connections that were opened for it. */

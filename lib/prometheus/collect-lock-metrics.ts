@@ -1,12 +1,5 @@
 import { type OpenMetricsContentType, register as globalRegister, type Registry } from 'prom-client';
-import {
-  aFunction,
-  checkOptions,
-  hasMethods,
-  type OptionRule,
-  type OptionRules,
-  wholeNumber,
-} from '../core/checks/check-options.js';
+import { aFunction, checkOptions, hasMethods, type OptionRules, wholeNumber } from '../core/checks/check-options.js';
 import type { LockCall } from '../core/events/call.js';
 import { DEFAULT_MAX_FAMILIES } from '../core/events/family-limit.js';
 import { LockMetrics } from './lock-metrics.js';
@@ -54,23 +47,19 @@ export interface LockMetricsOptions {
 
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-const registerRule: OptionRule = {
-  allowed: 'a Registry of prom-client',
-  fits: (value) => hasMethods(value, ['registerMetric', 'getSingleMetric', 'removeSingleMetric']),
-};
-const prefixRule: OptionRule = {
-  allowed: 'the start of a metric name: letters, digits, _ and :, with no digit first',
-  fits: (value) => typeof value === 'string' && /^(?:[A-Za-z_:][\w:]*)?$/.test(value),
-};
-const bucketsRule: OptionRule = {
-  allowed: 'a list of rising numbers of seconds',
-  fits: (value) => Array.isArray(value) && value.length > 0 && value.every(isRising),
-};
-
 const RULES: OptionRules<LockMetricsOptions> = {
-  register: registerRule,
-  prefix: prefixRule,
-  buckets: bucketsRule,
+  register: {
+    allowed: 'a Registry of prom-client',
+    fits: (value) => hasMethods(value, ['registerMetric', 'getSingleMetric', 'removeSingleMetric']),
+  },
+  prefix: {
+    allowed: 'the start of a metric name: letters, digits, _ and :, with no digit first',
+    fits: (value) => typeof value === 'string' && /^(?:[A-Za-z_:][\w:]*)?$/.test(value),
+  },
+  buckets: {
+    allowed: 'a list of rising numbers of seconds',
+    fits: (value) => Array.isArray(value) && value.length > 0 && value.every(isRising),
+  },
   familyOf: aFunction,
   maxFamilies: wholeNumber(1, 100_000),
 };
