@@ -5,12 +5,11 @@ import { handoffLease } from '../core/lease/lease.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { LockState, StoreListener } from '../core/store/lock-store.js';
 import { type Clock, SystemClock, withTimeout } from '../core/time/clock.js';
-import { toLockInfo } from '../lock-info.js';
+import { type LockInfo, toLockInfo } from '../lock-info.js';
 import type { OwnRedis } from '../redis/open-redis.js';
 import { isErrorReply, unavailableBecause } from '../redis/redis-errors.js';
 import { TokenStore } from '../stores/token/token.store.js';
 import { connectTo, inTime } from './connection.js';
-import type { LockView } from './lock-view.js';
 import type { RedisTarget } from './redis-target.js';
 
 /** Where the locks are, and how their keys are made. */
@@ -69,7 +68,7 @@ export class LockAdmin {
    * @param onOtherKey is called for a key that looks like a lock of another prefix or hash tag.
    * @throws LockConfigError if the glob is invalid. LockUnavailableError if the list would be incomplete.
    */
-  async *list(match?: string, onOtherKey?: (key: string) => void): AsyncGenerator<LockView> {
+  async *list(match?: string, onOtherKey?: (key: string) => void): AsyncGenerator<LockInfo> {
     const selectorOf = createKeySelectorFactory(this.settings);
     const { pattern, resourceOf } = selectorOf(match);
     const all = selectorOf(undefined);
@@ -81,7 +80,7 @@ export class LockAdmin {
     };
     const timeOf = await this.serverTime();
     for await (const { key, state } of this.store.list({ pattern, selects, count: SCAN_COUNT })) {
-      yield toView(resourceOf(key) as string, key, state, timeOf());
+      yield toInfo(resourceOf(key) as string, key, state, timeOf());
     }
   }
 
@@ -90,11 +89,11 @@ export class LockAdmin {
    *
    * @throws LockKeyError if the resource cannot form a safe key. LockUnavailableError if Redis did not reply.
    */
-  async inspect(resource: string): Promise<LockView | null> {
+  async inspect(resource: string): Promise<LockInfo | null> {
     const key = this.keyOf(resource);
     const timeOf = await this.serverTime();
     const state = await inTime(this.clock, this.settings.timeoutMs, this.store.inspect(key));
-    return state && toView(resource, key, state, timeOf());
+    return state && toInfo(resource, key, state, timeOf());
   }
 
   /**
@@ -162,9 +161,8 @@ function silentListener(): StoreListener {
 }
 
 /** The token of `token()` is the server's time of the grant, in µs. */
-function toView(resource: string, key: string, state: LockState, serverMs: number | undefined): LockView {
+function toInfo(resource: string, key: string, state: LockState, serverMs: number | undefined): LockInfo {
   const lock = toLockInfo({ resource, key }, state, { isOwn: () => false });
-  const { fencingToken } = lock;
-  const isKnown = serverMs !== undefined && fencingToken !== undefined;
-  return { lock, heldForMs: isKnown ? Math.max(0, serverMs - fencingToken / 1_000) : undefined };
+  if (serverMs === undefined || lock.fencingToken === undefined) return lock;
+  return { ...lock, heldForMs: Math.max(0, serverMs - lock.fencingToken / 1_000) };
 }

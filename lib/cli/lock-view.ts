@@ -4,32 +4,25 @@ import { formatDuration } from './duration.js';
 import { printable } from './printable.js';
 import type { Column } from './table.js';
 
-/** A lock as the command line shows it. */
-export interface LockView {
-  readonly lock: LockInfo;
-  /** How long the holder's instance has had it, in milliseconds. Undefined if the store does not know it. */
-  readonly heldForMs: number | undefined;
-}
-
 const NONE = '-';
 
 /** The columns of `list` and `watch`. */
-export const LOCK_COLUMNS: readonly Column<LockView>[] = [
-  { title: 'RESOURCE', text: ({ lock }) => printable(lock.resource), isFlexible: true },
-  { title: 'MODE', text: ({ lock }) => modeOf(lock) },
-  { title: 'HOLDER', text: ({ lock }) => holdersOf(lock), isFlexible: true },
+export const LOCK_COLUMNS: readonly Column<LockInfo>[] = [
+  { title: 'RESOURCE', text: ({ resource }) => printable(resource), isFlexible: true },
+  { title: 'MODE', text: modeOf },
+  { title: 'HOLDER', text: holdersOf, isFlexible: true },
   {
     title: 'HELD FOR',
     text: ({ heldForMs }) => (heldForMs === undefined ? NONE : formatDuration(heldForMs)),
     align: 'right',
   },
-  { title: 'LEASE', text: ({ lock }) => (lock.isHeld ? formatDuration(lock.expiresInMs) : NONE), align: 'right' },
-  { title: 'TOKEN', text: ({ lock }) => String(lock.fencingToken ?? NONE), align: 'right' },
-  { title: 'WAITING', text: ({ lock }) => String(lock.waiting.length), align: 'right' },
+  { title: 'LEASE', text: ({ isHeld, expiresInMs }) => (isHeld ? formatDuration(expiresInMs) : NONE), align: 'right' },
+  { title: 'TOKEN', text: ({ fencingToken }) => String(fencingToken ?? NONE), align: 'right' },
+  { title: 'WAITING', text: ({ waiting }) => String(waiting.length), align: 'right' },
 ];
 
 /** Compares by resource, for sorting. */
-export function byResource({ lock: one }: LockView, { lock: other }: LockView): number {
+export function byResource(one: LockInfo, other: LockInfo): number {
   if (one.resource === other.resource) return 0;
   return one.resource < other.resource ? -1 : 1;
 }
@@ -61,7 +54,7 @@ export function modeOf(lock: LockInfo): string {
 }
 
 /** Returns the lines that describe one lock. */
-export function describeLock({ lock, heldForMs }: LockView): string[] {
+export function describeLock(lock: LockInfo): string[] {
   const lines = [
     printable(lock.resource),
     field('key', printable(lock.key)),
@@ -69,7 +62,7 @@ export function describeLock({ lock, heldForMs }: LockView): string[] {
   ];
   if (lock.isHeld) {
     lines.push(...describeHolder('holder', lock));
-    if (heldForMs !== undefined) lines.push(field('held for', formatDuration(heldForMs)));
+    if (lock.heldForMs !== undefined) lines.push(field('held for', formatDuration(lock.heldForMs)));
     if (lock.fencingToken !== undefined) lines.push(field('token', String(lock.fencingToken)));
     for (const other of lock.others) lines.push(...describeHolder('holder', other));
   }
@@ -82,7 +75,7 @@ export function describeLock({ lock, heldForMs }: LockView): string[] {
 }
 
 /** Returns what `--json` prints for a lock. Unknown values are null, and so is a lease without end. */
-export function lockToJson({ lock, heldForMs }: LockView): object {
+export function lockToJson(lock: LockInfo): object {
   const sharing = ({ mode, permits }: Partial<LockSharing>): object => ({
     mode: mode ?? null,
     permits: permits ?? null,
@@ -100,7 +93,7 @@ export function lockToJson({ lock, heldForMs }: LockView): object {
     isHeld: lock.isHeld,
     ...sharing(lock),
     ...(lock.isHeld ? holder(lock) : { holder: null, identity: null, expiresInMs: 0, fencingToken: null }),
-    heldForMs: finite(heldForMs),
+    heldForMs: finite(lock.heldForMs),
     others: lock.others.map(holder),
     waiting: lock.waiting.map((waiter) => {
       return { waiter: waiter.waiter, identity: waiter.identity ?? null, ...sharing(waiter), ...wireOf(waiter) };

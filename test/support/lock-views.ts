@@ -1,4 +1,3 @@
-import type { LockView } from '../../lib/cli/lock-view.js';
 import type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockWaiter } from '../../lib/lock-info.js';
 
 /** Returns a holder of a lock. */
@@ -14,8 +13,8 @@ export function waiterOf(identity: string, permits?: number): LockWaiter {
 }
 
 /** Returns a lock that `api-1` holds alone, but for what is given. */
-export function heldView(resource: string, other: Partial<HeldLockInfo> = {}, heldForMs?: number): LockView {
-  const lock: HeldLockInfo = {
+export function heldView(resource: string, other: Partial<HeldLockInfo> = {}, heldForMs?: number): HeldLockInfo {
+  return {
     resource,
     key: `{lock_${resource}}`,
     isHeld: true,
@@ -24,14 +23,14 @@ export function heldView(resource: string, other: Partial<HeldLockInfo> = {}, he
     permits: undefined,
     others: [],
     waiting: [],
+    heldForMs,
     ...other,
   };
-  return { lock, heldForMs };
 }
 
 /** Returns a lock that nobody holds and `api-2` waits for. */
-export function awaitedView(resource: string): LockView {
-  const lock: AwaitedLockInfo = {
+export function awaitedView(resource: string): AwaitedLockInfo {
+  return {
     resource,
     key: `{lock_${resource}}`,
     isHeld: false,
@@ -45,5 +44,4 @@ export function awaitedView(resource: string): LockView {
     others: [],
     waiting: [waiterOf('api-2')],
   };
-  return { lock, heldForMs: undefined };
 }

@@ -5,9 +5,9 @@ import type { CommandContext } from './context.js';
 
 /** Prints one lock. The exit code says whether somebody holds it or waits for it. */
 export async function inspect({ admin, terminal, json }: CommandContext, resource: string): Promise<ExitCode> {
-  const view = await admin.inspect(resource);
-  if (view !== null) {
-    terminal.stdout.write(json ? `${printableJson(lockToJson(view))}\n` : `${describeLock(view).join('\n')}\n`);
+  const lock = await admin.inspect(resource);
+  if (lock !== null) {
+    terminal.stdout.write(json ? `${printableJson(lockToJson(lock))}\n` : `${describeLock(lock).join('\n')}\n`);
     return EXIT.ok;
   }
   // The key shows whether the prefix and the hash tag are those of the application.

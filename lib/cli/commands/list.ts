@@ -1,6 +1,7 @@
 import type { KeyOptions } from '../../core/keys/resource-key.js';
+import type { LockInfo } from '../../lock-info.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { byResource, LOCK_COLUMNS, lockToJson, type LockView } from '../lock-view.js';
+import { byResource, LOCK_COLUMNS, lockToJson } from '../lock-view.js';
 import { printable, printableJson } from '../printable.js';
 import { reportProgress } from '../progress.js';
 import { formatTable } from '../table.js';
@@ -11,21 +12,21 @@ import type { CommandContext } from './context.js';
 export async function list(context: CommandContext, match: string | undefined): Promise<ExitCode> {
   const { admin, terminal, json, keys } = context;
   const { stdout, stderr } = terminal;
-  const views: LockView[] = [];
+  const locks: LockInfo[] = [];
   let found = 0;
   let otherKey: string | undefined;
   const stopProgress = showProgress(context, () => found);
   try {
-    for await (const view of admin.list(match, (key) => (otherKey ??= key))) {
+    for await (const lock of admin.list(match, (key) => (otherKey ??= key))) {
       found += 1;
-      if (json) await writeTo(stdout, `${printableJson(lockToJson(view))}\n`);
-      else views.push(view);
+      if (json) await writeTo(stdout, `${printableJson(lockToJson(lock))}\n`);
+      else locks.push(lock);
     }
   } finally {
     stopProgress();
   }
-  if (views.length > 0) {
-    await writeTo(stdout, `${formatTable(views.toSorted(byResource), LOCK_COLUMNS, columnsOf(stdout)).join('\n')}\n`);
+  if (locks.length > 0) {
+    await writeTo(stdout, `${formatTable(locks.toSorted(byResource), LOCK_COLUMNS, columnsOf(stdout)).join('\n')}\n`);
   }
   if (found === 0 && !json) stderr.write(`${nothingFound(keys, match)}\n`);
   if (otherKey !== undefined) stderr.write(`${otherKeysFound(otherKey)}\n`);

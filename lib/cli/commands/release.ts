@@ -1,6 +1,6 @@
 import type { LockInfo } from '../../lock-info.js';
 import { EXIT, type ExitCode, usageError } from '../exit-codes.js';
-import { holdersOf, lockToJson, type LockView, modeOf } from '../lock-view.js';
+import { holdersOf, lockToJson, modeOf } from '../lock-view.js';
 import { formatDuration } from '../duration.js';
 import { printable, printableJson } from '../printable.js';
 import type { CommandContext } from './context.js';
@@ -25,32 +25,31 @@ export async function release(context: CommandContext, args: ReleaseArguments): 
   if (!yes && !terminal.isInteractive) {
     throw usageError('release asks for confirmation, but the input is not a terminal. Pass --yes to skip it.');
   }
-  const view = await admin.inspect(resource);
-  const why = reasonAgainst(view, ifToken, admin.keyOf(resource));
-  if (view === null || why !== undefined) return report(context, resource, view, why);
-  if (!yes && !(await isConfirmed(context, view))) return report(context, resource, view, 'not confirmed');
-  const released = !(await isExclusiveNow(context, view)) && (await admin.release(resource, view.lock.fencingToken));
-  return report(context, resource, view, released ? undefined : 'the hold ended before the release');
+  const lock = await admin.inspect(resource);
+  const why = reasonAgainst(lock, ifToken, admin.keyOf(resource));
+  if (lock === null || why !== undefined) return report(context, resource, lock, why);
+  if (!yes && !(await isConfirmed(context, lock))) return report(context, resource, lock, 'not confirmed');
+  const released = !(await isExclusiveNow(context, lock)) && (await admin.release(resource, lock.fencingToken));
+  return report(context, resource, lock, released ? undefined : 'the hold ended before the release');
 }
 
 /** Returns whether a lock that was shared is held exclusively by now. Nobody has looked at that hold. */
-async function isExclusiveNow({ admin }: CommandContext, { lock }: LockView): Promise<boolean> {
+async function isExclusiveNow({ admin }: CommandContext, lock: LockInfo): Promise<boolean> {
   if (lock.fencingToken !== undefined) return false;
-  return (await admin.inspect(lock.resource))?.lock.mode === 'exclusive';
+  return (await admin.inspect(lock.resource))?.mode === 'exclusive';
 }
 
 /** Returns why there is nothing to release. */
-function reasonAgainst(view: LockView | null, ifToken: number | undefined, key: string): string | undefined {
-  if (view === null) return `nobody holds it. Its key is ${printable(key)}`;
-  const { lock } = view;
+function reasonAgainst(lock: LockInfo | null, ifToken: number | undefined, key: string): string | undefined {
+  if (lock === null) return `nobody holds it. Its key is ${printable(key)}`;
   if (!lock.isHeld) return 'nobody holds it, and others wait for it';
   if (ifToken === undefined || lock.fencingToken === ifToken) return undefined;
   const token = lock.fencingToken === undefined ? 'its hold has no token' : `its token is ${lock.fencingToken}`;
   return `${token}, not ${ifToken}`;
 }
 
-async function isConfirmed({ terminal }: CommandContext, view: LockView): Promise<boolean> {
-  const { lock, heldForMs } = view;
+async function isConfirmed({ terminal }: CommandContext, lock: LockInfo): Promise<boolean> {
+  const { heldForMs } = lock;
   const held = heldForMs === undefined ? 'is held' : 'has been held';
   const since = heldForMs === undefined ? '' : ` for ${formatDuration(heldForMs)}`;
   const question =
@@ -70,15 +69,15 @@ function waitersOf({ waiting: { length } }: LockInfo): string {
 function report(
   { terminal, json }: CommandContext,
   resource: string,
-  view: LockView | null,
+  lock: LockInfo | null,
   why: string | undefined,
 ): ExitCode {
   const released = why === undefined;
   if (json) {
-    const lock = view && lockToJson(view);
-    terminal.stdout.write(`${printableJson({ resource, released, reason: why ?? null, lock })}\n`);
-  } else if (released && view !== null) {
-    terminal.stdout.write(`${printable(resource)} was released. ${holdersOf(view.lock)} held it.\n`);
+    const shown = { resource, released, reason: why ?? null, lock: lock && lockToJson(lock) };
+    terminal.stdout.write(`${printableJson(shown)}\n`);
+  } else if (released && lock !== null) {
+    terminal.stdout.write(`${printable(resource)} was released. ${holdersOf(lock)} held it.\n`);
   } else terminal.stderr.write(`${printable(resource)} was not released: ${why}.\n`);
   return released ? EXIT.ok : EXIT.notFound;
 }

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
+import type { LockInfo } from '../../lock-info.js';
 import { EXIT } from '../exit-codes.js';
-import { byResource, holdersOf, LOCK_COLUMNS, lockCount, lockToJson, type LockView, modeOf } from '../lock-view.js';
+import { byResource, holdersOf, LOCK_COLUMNS, lockCount, lockToJson, modeOf } from '../lock-view.js';
 import { fitted, printable, printableJson } from '../printable.js';
 import { reportProgress } from '../progress.js';
 import { formatTable } from '../table.js';
@@ -18,7 +19,7 @@ const EXIT_CODE_AFTER = { SIGINT: EXIT.ok, SIGTERM: 143, SIGHUP: 129 } as const;
 interface Snapshot {
   /** When it was complete, in milliseconds since 1970. */
   readonly at: number;
-  readonly locks: readonly LockView[];
+  readonly locks: readonly LockInfo[];
   /** Why the locks could not be listed. `locks` is then from the last listing that succeeded. */
   readonly error: string | undefined;
 }
@@ -61,7 +62,7 @@ async function follow(
   signal: AbortSignal,
 ): Promise<void> {
   const { clock } = context;
-  let locks: readonly LockView[] | undefined;
+  let locks: readonly LockInfo[] | undefined;
   const showProgress = (line: string): void => {
     if (locks === undefined && !signal.aborted) view.showProgress(line);
   };
@@ -79,11 +80,11 @@ async function follow(
 async function snapshotOf(
   { admin, clock, messageOf }: CommandContext,
   match: string | undefined,
-  before: readonly LockView[] | undefined,
+  before: readonly LockInfo[] | undefined,
   signal: AbortSignal,
   showProgress: (line: string) => void,
 ): Promise<Snapshot> {
-  const locks: LockView[] = [];
+  const locks: LockInfo[] = [];
   const stopProgress = reportProgress(clock, () => locks.length, showProgress);
   try {
     for await (const lock of admin.list(match)) {
@@ -148,7 +149,7 @@ function changesOf({ shown }: CommandContext): (snapshot: Snapshot) => string {
     const lines: string[] = [];
     if (error !== lastError) lines.push(error ?? `${printable(shown)} can be used again`);
     lastError = error;
-    const now = new Map(locks.map((each) => [each.lock.resource, summaryOf(each)]));
+    const now = new Map(locks.map((lock) => [lock.resource, summaryOf(lock)]));
     for (const [resource, summary] of now) {
       if (known.get(resource) !== summary) lines.push(`${printable(resource)} ${summary}`);
     }
@@ -159,7 +160,7 @@ function changesOf({ shown }: CommandContext): (snapshot: Snapshot) => string {
   };
 }
 
-function summaryOf({ lock }: LockView): string {
+function summaryOf(lock: LockInfo): string {
   const token = lock.fencingToken === undefined ? '' : `, token ${lock.fencingToken}`;
   const waiting = lock.waiting.length === 0 ? '' : `, ${lock.waiting.length} waiting`;
   return lock.isHeld ? `held by ${holdersOf(lock)} (${modeOf(lock)}${token})${waiting}` : `held by nobody${waiting}`;
@@ -171,7 +172,7 @@ function screenView({ terminal, shown, keys }: CommandContext, match: string | u
     showProgress: (line) => screen.draw([fitted(line, screen.size.columns)]),
     show({ at, locks, error }) {
       const { columns, rows } = screen.size;
-      const waiting = locks.reduce((sum, { lock }) => sum + lock.waiting.length, 0);
+      const waiting = locks.reduce((sum, lock) => sum + lock.waiting.length, 0);
       const time = new Date(at).toTimeString().slice(0, 8);
       const head = `${time}  ${lockCount(locks.length)}, ${waiting} waiting  ${printable(shown)}  (Ctrl-C ends)`;
       const lines = [fitted(head, columns), error === undefined ? '' : fitted(error, columns)];
@@ -184,7 +185,7 @@ function screenView({ terminal, shown, keys }: CommandContext, match: string | u
 }
 
 /** Returns the lines of the table that fit, and how many locks do not. */
-function rowsFor(locks: readonly LockView[], columns: number, rows: number): string[] {
+function rowsFor(locks: readonly LockInfo[], columns: number, rows: number): string[] {
   if (locks.length + 1 <= rows) return formatTable(locks, LOCK_COLUMNS, columns);
   const shown = Math.max(0, rows - 2);
   const rest = `… and ${locks.length - shown} more: narrow them down with --match, or use list`;

@@ -4,14 +4,14 @@ import { inspect } from '../../../lib/cli/commands/inspect.js';
 import { list } from '../../../lib/cli/commands/list.js';
 import { release, type ReleaseArguments } from '../../../lib/cli/commands/release.js';
 import { watch } from '../../../lib/cli/commands/watch.js';
-import type { LockView } from '../../../lib/cli/lock-view.js';
+import type { LockInfo } from '../../../lib/lock-info.js';
 import { ManualClock } from '../../../lib/testing/manual-clock.js';
 import { deferred, outcome } from '../../support/async.js';
 import { FakeOutput, FakeTerminal } from '../../support/fake-terminal.js';
 import { awaitedView, heldView, holderOf, waiterOf } from '../../support/lock-views.js';
 
 /** What one listing yields, throws, or waits for. */
-type Listing = readonly LockView[] | Error | Promise<readonly LockView[]>;
+type Listing = readonly LockInfo[] | Error | Promise<readonly LockInfo[]>;
 
 /** A context whose locks are given: one listing after the other, and the last one again and again. */
 class Scene {
@@ -50,7 +50,7 @@ class Scene {
     };
   }
 
-  private async *list(onOtherKey?: (key: string) => void): AsyncGenerator<LockView> {
+  private async *list(onOtherKey?: (key: string) => void): AsyncGenerator<LockInfo> {
     if (this.otherKey !== undefined) onOtherKey?.(this.otherKey);
     const listing = this.listings.length > 1 ? this.listings.shift() : this.listings[0];
     if (listing instanceof Error) throw listing;
@@ -114,7 +114,7 @@ describe('list', () => {
   });
 
   it('shows the progress of a long scan, and takes it away', async () => {
-    const { promise, resolve } = deferred<readonly LockView[]>();
+    const { promise, resolve } = deferred<readonly LockInfo[]>();
     const { context, terminal, clock } = new Scene(TERMINAL(), [promise]);
     const listed = list(context, undefined);
     await clock.advance(400);
@@ -128,7 +128,7 @@ describe('list', () => {
   });
 
   it('writes no progress into the objects on a terminal', async () => {
-    const { promise, resolve } = deferred<readonly LockView[]>();
+    const { promise, resolve } = deferred<readonly LockInfo[]>();
     const { context, terminal, clock } = new Scene(TERMINAL(), [promise], true);
     const listed = list(context, undefined);
     await clock.advance(2_000);
@@ -206,7 +206,7 @@ describe('release', () => {
     expect(terminal.stderr.text).toContain('goods:300 was not released: the hold ended before the release.');
   });
 
-  it.each<[string, LockView[], number | undefined, string]>([
+  it.each<[string, LockInfo[], number | undefined, string]>([
     ['a free lock', [], undefined, 'nobody holds it. Its key is {lock_goods:300}.'],
     [
       'a lock that is only waited for',
@@ -287,7 +287,7 @@ describe('watch', () => {
     ['on the screen', TERMINAL()],
     ['on stderr, if stdout is a pipe', pipeWithTerminal()],
   ])('shows the progress of a long first listing %s', async (_where, terminal) => {
-    const { promise, resolve } = deferred<readonly LockView[]>();
+    const { promise, resolve } = deferred<readonly LockInfo[]>();
     const { context, clock } = new Scene(terminal, [promise, [heldView('a')]]);
     const ended = outcome(watch(context, undefined));
     await clock.advance(1_000);
@@ -303,7 +303,7 @@ describe('watch', () => {
   });
 
   it('waits after a long listing for as long as that took', async () => {
-    const { promise, resolve } = deferred<readonly LockView[]>();
+    const { promise, resolve } = deferred<readonly LockInfo[]>();
     const scene = new Scene(PIPE(), [promise, [heldView('a')]]);
     const ended = outcome(watch(scene.context, undefined));
     await scene.clock.advance(5_000);
