@@ -7,7 +7,7 @@ import { refuseStandardDecorator } from './standard-decorators.js';
  * Returns the method below a decorator, and its name for messages.
  *
  * @param purpose what the decorator cannot do with a generator: `hold a lock for`.
- * @throws LockConfigError if the decorator is above something else, or above a generator, or was called as a standard
+ * @throws LockConfigError if the decorator is above something else or a generator, or is called as a standard
  * decorator.
  */
 export function methodBelow(

@@ -14,9 +14,6 @@ export type OnUnavailable = 'throw' | 'skip' | ((error: LockUnavailableError, ..
 /** Returns whether a call with these arguments takes the lock. */
 export type When = (...args: never[]) => boolean;
 
-/** The label of all calls, or a function that returns the label of a call with these arguments. */
-export type LabelOf = string | ((...args: never[]) => string | undefined);
-
 /** The lock service that Nest injects into a class with decorated methods. */
 export interface InjectedService {
   readonly token: InjectionToken;
@@ -38,7 +35,8 @@ export interface LockedMethod extends InjectedService {
   readonly onUnavailable: OnUnavailable | undefined;
   /** Undefined: every call takes the lock. */
   readonly when: When | undefined;
-  readonly label: LabelOf | undefined;
+  /** The label of all calls, or a function that returns the label of a call with these arguments. */
+  readonly label: string | ((...args: never[]) => string | undefined) | undefined;
   /** The family of its resources, if it is not their first segment. */
   readonly family: string | undefined;
   readonly returnsObservable: boolean;
