@@ -4,7 +4,7 @@ import { createKeyFactory, isNamespace, type KeyFactory, type KeyOptions } from 
 import { handoffLease } from '../core/lease/lease.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { LockState, StoreListener } from '../core/store/lock-store.js';
-import { type Clock, SystemClock, withTimeout } from '../core/time/clock.js';
+import { type Clock, withTimeout } from '../core/time/clock.js';
 import { type LockInfo, toLockInfo } from '../lock-info.js';
 import type { OwnRedis } from '../redis/open-redis.js';
 import { isErrorReply, unavailableBecause } from '../redis/redis-errors.js';
@@ -31,25 +31,24 @@ const TOKENS = 17;
 
 /** Lists, inspects and releases the locks of one prefix. Acquires none. */
 export class LockAdmin {
-  /** Returns the key of a resource. Throws `LockKeyError` if the resource cannot form a safe key. */
-  readonly keyOf: KeyFactory;
   private readonly stopListening: () => void;
 
   private constructor(
+    /** Returns the key of a resource. Throws `LockKeyError` if the resource cannot form a safe key. */
+    readonly keyOf: KeyFactory,
     private readonly settings: AdminSettings,
     private readonly opened: OwnRedis,
     private readonly store: TokenStore,
     private readonly clock: Clock,
   ) {
-    this.keyOf = createKeyFactory(settings);
     this.stopListening = store.listen(silentListener());
   }
 
   /** @throws CliError if Redis cannot be used. LockConfigError if the prefix cannot form a safe key. */
-  static async open(settings: AdminSettings, clock: Clock = new SystemClock()): Promise<LockAdmin> {
+  static async open(settings: AdminSettings, clock: Clock): Promise<LockAdmin> {
     const { target, prefix, timeoutMs } = settings;
     // An invalid prefix is found before the connection.
-    createKeyFactory(settings);
+    const keyOf = createKeyFactory(settings);
     const opened = await connectTo(target, timeoutMs, clock);
     const store = new TokenStore({
       clock,
@@ -58,7 +57,7 @@ export class LockAdmin {
       redis: () => opened.client,
       open: () => opened.client,
     });
-    return new LockAdmin(settings, opened, store, clock);
+    return new LockAdmin(keyOf, settings, opened, store, clock);
   }
 
   /**
