@@ -38,9 +38,9 @@ export function takeOverSseHandlers(modules: ModulesContainer): void {
   for (const { controllers } of modules.values()) {
     for (const { metatype } of controllers.values()) {
       const methods = (metatype as { prototype?: Record<string, object> } | null)?.prototype;
-      for (const name of methods === undefined ? [] : scanner.getAllMethodNames(methods)) {
-        if (methods !== undefined && decoratedMethodOf(methods[name]) !== undefined)
-          takeOver(metatype as object, name, methods[name]);
+      if (methods === undefined) continue;
+      for (const name of scanner.getAllMethodNames(methods)) {
+        if (decoratedMethodOf(methods[name]) !== undefined) takeOver(metatype as object, name, methods[name]);
       }
     }
   }
