@@ -1,8 +1,10 @@
+import type { StoreListener } from '../core/store/lock-store.js';
 import type { Clock } from '../core/time/clock.js';
 import { DeadlineRequests, PendingRequests } from './deadline-requests.js';
 import { scanKeys, type ScanRequest, type ScanTimes, scanWithoutPrefix } from './key-scan.js';
 import { Pinger } from './pinger.js';
 import type { ServerClient } from './client-port.js';
+import { type ChannelListener, ChannelSource } from './pubsub/channel-source.js';
 import { RedisConnection } from './redis-connection.js';
 import type { RedisScript } from './redis-script.js';
 import { serverNameOf } from './server-address.js';
@@ -16,6 +18,8 @@ export class SingleNode implements Topology, RedisNode {
   private readonly pending = new PendingRequests();
   private readonly times: ScanTimes;
   private readonly pinger: Pinger;
+  private readonly source: ChannelSource;
+  private channels: ChannelListener | undefined;
 
   constructor(client: ServerClient, clock: Clock, requestTimeoutMs: number) {
     this.times = { clock, requestTimeoutMs };
@@ -23,6 +27,7 @@ export class SingleNode implements Topology, RedisNode {
     this.prefix = client.keyPrefix;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.deadlineRequests = new DeadlineRequests(this.connection, clock, this.pending);
+    this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, () => this.channels);
   }
 
   get failsFast(): boolean {
@@ -53,6 +58,15 @@ export class SingleNode implements Topology, RedisNode {
 
   connections(): readonly RedisConnection[] {
     return [this.connection];
+  }
+
+  watch(listener: StoreListener, channels: ChannelListener): () => void {
+    this.channels = channels;
+    return this.connection.listen(listener, this.source);
+  }
+
+  sourceOf(): ChannelSource {
+    return this.source;
   }
 
   cancelPending(owner: string): boolean {

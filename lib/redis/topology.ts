@@ -1,7 +1,8 @@
-import type { ServerConnection } from '../core/store/lock-store.js';
+import type { ServerConnection, StoreListener } from '../core/store/lock-store.js';
 import type { ServerPing } from '../core/store/store-ping.js';
 import type { DeadlineRequests } from './deadline-requests.js';
 import type { ScanRequest } from './key-scan.js';
+import type { ChannelListener, ChannelSources } from './pubsub/channel-source.js';
 import type { RedisConnection } from './redis-connection.js';
 import type { ReplyListener } from '../core/store/pending-reply.js';
 import type { RedisScript } from './redis-script.js';
@@ -36,7 +37,7 @@ export interface TopologyPing {
 }
 
 /** Which node has which key: one server, or the nodes of a cluster. */
-export interface Topology {
+export interface Topology extends ChannelSources {
   /** The client's `keyPrefix`. */
   readonly prefix: string;
   /** Returns the address of the node that has the key. Undefined on a single server, or if the node is not known. */
@@ -56,6 +57,8 @@ export interface Topology {
   scan(request: ScanRequest): AsyncIterable<readonly string[]>;
   /** Pings all masters. Takes at most `requestTimeoutMs`. Does not reject. */
   ping(): Promise<TopologyPing>;
+  /** Begins to report the state of the connections and their channels. Returns a function that stops it. */
+  watch(listener: StoreListener, channels: ChannelListener): () => void;
   /** Cancels the owner's acquire request. Returns true if it was not sent yet. */
   cancelPending(owner: string): boolean;
 }

@@ -2,7 +2,7 @@ import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { downServer, type ServerPing } from '../../core/store/store-ping.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
 import type { ClusterClient } from '../client-port.js';
-import type { ChannelListener, ChannelSource, ChannelSources } from '../pubsub/channel-source.js';
+import type { ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
 import type { RedisConnection } from '../redis-connection.js';
 import type { ReplyListener } from '../../core/store/pending-reply.js';
@@ -26,7 +26,7 @@ const MAX_REDIRECTIONS = 4;
 type Send<T> = (node: RedisNode) => Promise<T>;
 
 /** The topology of a cluster: each key is on the node that has its slot. */
-export class ClusterTopology implements Topology, ChannelSources {
+export class ClusterTopology implements Topology {
   /** @internal Public for tests. */
   readonly slotMap: SlotMap;
   /** The client's `keyPrefix`. The slot of a key depends on it, too. */
@@ -109,8 +109,7 @@ export class ClusterTopology implements Topology, ChannelSources {
     return this.slotMap.pending.cancel(owner);
   }
 
-  /** Begins to report the state of the nodes and their channels. Returns a function that stops it. */
-  watchNodes(listener: StoreListener, channels: ChannelListener): () => void {
+  watch(listener: StoreListener, channels: ChannelListener): () => void {
     return this.slotMap.listen(listener, channels);
   }
 

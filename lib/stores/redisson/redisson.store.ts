@@ -17,11 +17,14 @@ import type {
 } from '../../core/store/lock-store.js';
 import { whenReplied } from '../../core/store/pending-reply.js';
 import { type DeadlineReply, type DeadlineScript, PAST_DEADLINE } from '../../redis/deadline-requests.js';
+import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
+import { isCluster } from '../../redis/client-port.js';
 import { toRemainingMs } from '../../redis/decode.js';
 import { type ScanTimes, withinTime } from '../../redis/key-scan.js';
 import { acquireFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
 import { promiseOf, wholeMs } from '../../redis/redis-script.js';
-import type { RedisNode } from '../../redis/topology.js';
+import { SingleNode } from '../../redis/single-node.js';
+import type { RedisNode, Topology } from '../../redis/topology.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks } from '../list-locks.js';
@@ -41,8 +44,7 @@ import {
   releaseScript,
   tokenKeyOf,
 } from './redisson-scripts.js';
-import { redissonTopology, type RedissonTopology } from './redisson-topology.js';
-import type { LockPubSub } from './lock-pubsub.js';
+import { LockPubSub } from './lock-pubsub.js';
 
 /**
  * Keeps locks in the format of Redisson 4 for Java, so that both can contend for them: `RedissonLock` behind `RLock`,
@@ -69,7 +71,9 @@ class RedissonStore implements LockStore {
   readonly capabilities: StoreCapabilities;
 
   readonly serverOf: LockStore['serverOf'];
-  private readonly topology: RedissonTopology;
+  private readonly topology: Topology;
+  /** The last arguments of the scripts that publish: in a cluster, that channels are sharded. */
+  private readonly publishArgs: readonly string[];
   private readonly times: ScanTimes;
   private readonly owners = new RedissonOwners();
   private pubsub: LockPubSub | undefined;
@@ -84,7 +88,11 @@ class RedissonStore implements LockStore {
   ) {
     const { clock, requestTimeoutMs } = context;
     this.times = { clock, requestTimeoutMs };
-    this.topology = redissonTopology(context);
+    const client = context.redis();
+    this.topology = isCluster(client)
+      ? new ClusterTopology(client, clock, requestTimeoutMs)
+      : new SingleNode(client, clock, requestTimeoutMs);
+    this.publishArgs = isCluster(client) ? ['sharded'] : [];
     this.serverOf = this.topology.serverOf?.bind(this.topology);
     if (fencing && this.topology.prefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';
@@ -116,9 +124,13 @@ class RedissonStore implements LockStore {
       onSubscribed: () => (this.pollingBecause = undefined),
       onRefused: (why: string) => this.onRefused(why),
     };
-    const listening = this.topology.listen(listener, events);
-    this.pubsub = listening.pubsub;
-    return () => listening.stop();
+    const { clock, requestTimeoutMs } = this.times;
+    const nameOf = (key: string): string => this.channelOf(key);
+    // Named as the channels of locks are, so that an ACL that allows those allows this one. No lock has that name.
+    const ownChannel = channelOf(`nestjs-redis-lock:${listener.instanceId}`);
+    const probeChannel = this.serverOf === undefined ? ownChannel : undefined;
+    this.pubsub = new LockPubSub(clock, requestTimeoutMs, events, this.topology, nameOf, probeChannel);
+    return this.topology.watch(listener, this.pubsub.subscriptions);
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
@@ -232,7 +244,7 @@ class RedissonStore implements LockStore {
     const [key] = keys;
     // In the client's queue releases would pile up during an outage. The engine repeats a failed release.
     if (!failsFast) return Promise.reject(new Error('there is no connection'));
-    const args = [this.owners.fieldOf(owner), String(closedForMs), this.channelOf(key), ...this.topology.releaseArgs];
+    const args = [this.owners.fieldOf(owner), String(closedForMs), this.channelOf(key), ...this.publishArgs];
     return releaseScript.run(connection, [key], args);
   }
 
@@ -243,7 +255,7 @@ class RedissonStore implements LockStore {
     // A request queued in the client outlives an outage. By then, the caller already has an error.
     if (clock.now() - sentAt >= requestTimeoutMs) throw new Error('the reply came too late');
     if (held === null || (ifToken !== undefined && held.token !== ifToken)) return false;
-    const args = [held.holder, this.channelOf(key), ...this.topology.releaseArgs];
+    const args = [held.holder, this.channelOf(key), ...this.publishArgs];
     const { losses } = connection;
     const released = await forceReleaseScript.run(connection, [key], args);
     // The client resent the script, and its first run may have released the lock.

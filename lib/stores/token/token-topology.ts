@@ -1,20 +1,12 @@
 import { helperKey } from '../../core/keys/resource-key.js';
-import type { StoreListener } from '../../core/store/lock-store.js';
 import type { ReplyListener } from '../../core/store/pending-reply.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { isCrossSlot } from '../../redis/redis-errors.js';
-import { ChannelSource } from '../../redis/pubsub/channel-source.js';
 import type { NodeRequest, RedisNode, Topology } from '../../redis/topology.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { StoreContext } from '../store-context.js';
-import {
-  CHANNEL_OF_TAG,
-  channelPrefix,
-  HandoffChannels,
-  type HandoffListener,
-  ONE_CHANNEL,
-} from './handoff/handoff-channels.js';
+import { channelPrefix } from './handoff/handoff-channels.js';
 import { newSecret } from './queue-entry.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
 import { keysOf, type LockKeys, type ScriptNames } from './token-scripts.js';
@@ -30,13 +22,6 @@ export interface TokenTopology extends Topology, ScriptNames {
   nodeOf(key: string): RedisNode | undefined;
   /** Returns a string that is the same for all keys whose locks one script can acquire, with one fence. */
   scriptGroupOf(key: string): string;
-  /** Begins to report the state of the connections. Returns the handoff channels and how to stop. */
-  listen(listener: StoreListener, events: HandoffListener): Listening;
-}
-
-export interface Listening {
-  readonly handoffs: HandoffChannels;
-  readonly stop: () => void;
 }
 
 /** Returns the topology of the cluster or of the single server that the client leads to. */
@@ -52,10 +37,7 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
   /** True if the server refuses keys of several slots: a proxy, or a node of a cluster. */
   private slotted = false;
 
-  constructor(
-    client: ServerClient,
-    private readonly context: StoreContext,
-  ) {
+  constructor(client: ServerClient, context: StoreContext) {
     super(client, context.clock, context.requestTimeoutMs);
     this.fences = new FenceKeys(context.prefix);
     this.handoff = [channelPrefix(context.prefix)];
@@ -98,16 +80,6 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
     if (!isCrossSlot(error)) return false;
     this.slotted = true;
     return true;
-  }
-
-  listen(listener: StoreListener, events: HandoffListener): Listening {
-    const { clock, requestTimeoutMs } = this.context;
-    const channels = (): HandoffChannels['subscriptions'] => handoffs.subscriptions;
-    const source = new ChannelSource(this.connection, clock, requestTimeoutMs, channels);
-    const sources = { sourceOf: () => source };
-    const { instanceId } = listener;
-    const handoffs: HandoffChannels = new HandoffChannels(instanceId, this, sources, ONE_CHANNEL, this.context, events);
-    return { handoffs, stop: this.connection.listen(listener, source) };
   }
 }
 
@@ -152,12 +124,6 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
 
   handoffArgs(key: string): readonly string[] {
     return [`${channelPrefix(this.context.prefix)}{${this.tagOf(key)}}:`, '1'];
-  }
-
-  listen(listener: StoreListener, events: HandoffListener): Listening {
-    const { instanceId } = listener;
-    const handoffs = new HandoffChannels(instanceId, this, this, CHANNEL_OF_TAG, this.context, events);
-    return { handoffs, stop: this.watchNodes(listener, handoffs.subscriptions) };
   }
 }
 

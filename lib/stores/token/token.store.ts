@@ -32,7 +32,7 @@ import { listLocks } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
-import type { HandoffChannels } from './handoff/handoff-channels.js';
+import { CHANNEL_OF_TAG, HandoffChannels, ONE_CHANNEL } from './handoff/handoff-channels.js';
 import { decodeForced, decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
 import { ForcedReleases } from './forced-releases.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
@@ -124,7 +124,10 @@ export class TokenStore implements LockStore {
       this.requests.onDisconnected(concerns);
       listener.onDisconnected(concerns);
     };
-    const { handoffs, stop } = this.topology.listen(forwardTo(listener, { onDisconnected }), {
+    const { topology, clock, requestTimeoutMs } = this;
+    const times = this.serverOf === undefined ? ONE_CHANNEL : CHANNEL_OF_TAG;
+    const deps = { clock, requestTimeoutMs };
+    this.handoffs = new HandoffChannels(listener.instanceId, topology, times, deps, {
       onMessage: (message, from) => this.onMessage(message, from, listener),
       onSubscribed: (concerns) => {
         this.refusal = undefined;
@@ -135,8 +138,7 @@ export class TokenStore implements LockStore {
         this.reportRefusal();
       },
     });
-    this.handoffs = handoffs;
-    return stop;
+    return topology.watch(forwardTo(listener, { onDisconnected }), this.handoffs.subscriptions);
   }
 
   acquire(request: AcquireRequest): PromiseLike<AcquireReply> {

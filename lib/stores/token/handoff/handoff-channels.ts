@@ -23,7 +23,7 @@ export interface HandoffListener {
 }
 
 /** The part of the topology that the channels need. */
-interface HandoffTopology {
+interface HandoffTopology extends ChannelSources {
   keysOf(key: string): readonly string[];
   handoffArgs(key: string): readonly string[];
 }
@@ -95,7 +95,6 @@ export class HandoffChannels {
   constructor(
     private readonly instanceId: string,
     private readonly topology: HandoffTopology,
-    sources: ChannelSources,
     private readonly times: HandoffTimes,
     { clock, requestTimeoutMs }: HandoffDeps,
     private readonly listener: HandoffListener,
@@ -107,10 +106,10 @@ export class HandoffChannels {
       kind: 'sharded',
       lingerMs: LINGER_MS,
       isInUse: ({ channel }) => this.holdCounts.has(channel),
-      sourceOf: (key) => sources.sourceOf(key),
+      sourceOf: (key) => topology.sourceOf(key),
       onSubscribed: ({ channel }) => this.onSubscribed(channel),
       onMessage: ({ connection }, _channel, message) => listener.onMessage(message, connection),
-      onRedirected: () => sources.refresh?.(),
+      onRedirected: () => topology.refresh?.(),
       onRefused: (why) => listener.onRefused(why),
     });
     this.longHolds = new LongHolds(clock, times.longHoldMs, (owner, key) => this.onLongHold(owner, key));

@@ -22,12 +22,12 @@ function channelsOf(reports: KeyFilter[] = []) {
   const topology = {
     keysOf: (key: string) => [key, 'fence', `${key}|queue`],
     handoffArgs: (key: string) => [`channel:${key}:`],
+    sourceOf: () => source,
   };
   const clock = new ManualClock();
   const channels = new HandoffChannels(
     'one',
     topology,
-    { sourceOf: () => source },
     CHANNEL_OF_TAG,
     { clock, requestTimeoutMs: 1_000 },
     {
