@@ -20,6 +20,8 @@ export class ChannelSubscription {
   probeTimer: Timer | undefined;
   /** Fires when a channel is subscribed again whose subscription has failed. */
   retryTimer: Timer | undefined;
+  /** The owners that need the channel. It stays subscribed as long as there is one. */
+  readonly neededBy = new Set<string>();
   /** How many probes in a row did not arrive. */
   failedProbes = 0;
 

@@ -23,8 +23,6 @@ export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscripti
   readonly retryMs?: number;
   /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
   sourceOf(key: string): ChannelSource | undefined;
-  /** Returns true if the channel must stay subscribed. */
-  isInUse?(subscription: Subscription): boolean;
   onSubscribed(subscription: Subscription): void;
   onMessage(source: ChannelSource, channel: string, message: string): void;
   /** The source has replied that the channel's slot is elsewhere. */
@@ -102,7 +100,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     const now = clock.now();
     for (const subscription of this.byChannel.values()) {
       if (subscription.stays) continue;
-      const inUse = now - subscription.usedAt < lingerMs || this.deps.isInUse?.(subscription);
+      const inUse = now - subscription.usedAt < lingerMs || subscription.neededBy.size > 0;
       if (inUse) this.startSweepTimer();
       else this.drop(subscription);
     }

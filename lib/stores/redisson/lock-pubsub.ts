@@ -39,8 +39,6 @@ class LockSubscription extends ChannelSubscription {
   messageId = 0;
   /** Until when the next message is about a release of this instance. */
   ownUntil = 0;
-  /** Owners that wait for a message about the key. */
-  readonly waiting = new Set<string>();
 }
 
 /**
@@ -75,7 +73,6 @@ export class LockPubSub {
       lingerMs: LINGER_MS,
       retryMs: PAUSE_MS,
       sourceOf: (key) => sources.sourceOf(key),
-      isInUse: ({ waiting }) => waiting.size > 0,
       onSubscribed: (subscription) => this.onSubscribed(subscription),
       onMessage: (source, channel, message) => this.onMessage(source, channel, message),
       onRedirected: ({ key }, source, redirection) => {
@@ -116,7 +113,7 @@ export class LockPubSub {
     if (this.probed !== undefined) this.subscriptions.open(this.probed);
     this.subscriptions.open(subscription);
     if (!this.receives(subscription)) return false;
-    subscription.waiting.add(owner);
+    subscription.neededBy.add(owner);
     this.subscriptions.verify(subscription);
     // A message that overtook the reply may be about a later release. The timer runs after the owner has received the
     // reply.
@@ -146,7 +143,7 @@ export class LockPubSub {
 
   /** The owner no longer waits for the key. */
   stopWaiting(key: string, owner: string): void {
-    this.subscriptions.get(this.channelOf(key))?.waiting.delete(owner);
+    this.subscriptions.get(this.channelOf(key))?.neededBy.delete(owner);
   }
 
   /** Ends the subscriptions. */

@@ -83,9 +83,7 @@ export class HandoffChannels {
   private readonly clock: Clock;
   private readonly longHolds: LongHolds;
   /** The channels of the holds that last, by owner. */
-  private readonly held = new Map<string, string>();
-  /** How many of these holds each channel has. */
-  private readonly holdCounts = new Map<string, number>();
+  private readonly held = new Map<string, ChannelSubscription>();
   /** The channel for all locks. Undefined in a cluster. */
   private only: ChannelSubscription | undefined;
   private closed = false;
@@ -105,7 +103,6 @@ export class HandoffChannels {
       requestTimeoutMs,
       kind: 'sharded',
       lingerMs: LINGER_MS,
-      isInUse: ({ channel }) => this.holdCounts.has(channel),
       sourceOf: (key) => topology.sourceOf(key),
       onSubscribed: ({ channel }) => this.onSubscribed(channel),
       onMessage: ({ connection }, _channel, message) => listener.onMessage(message, connection),
@@ -140,10 +137,10 @@ export class HandoffChannels {
   /** Called with each owner that is released. */
   onReleased(owner: string): void {
     this.longHolds.onReleased(owner);
-    const channel = this.held.get(owner);
-    if (channel === undefined) return;
+    const subscription = this.held.get(owner);
+    if (subscription === undefined) return;
     this.held.delete(owner);
-    this.count(channel, -1);
+    subscription.neededBy.delete(owner);
   }
 
   /** Ends the subscriptions. */
@@ -151,7 +148,6 @@ export class HandoffChannels {
     this.closed = true;
     this.longHolds.clear();
     this.held.clear();
-    this.holdCounts.clear();
     this.subscriptions.close();
   }
 
@@ -173,17 +169,11 @@ export class HandoffChannels {
 
   private onLongHold(owner: string, key: string): void {
     const { size } = this.subscriptions;
-    const channel = this.channelOf(key);
-    if (size >= MAX_CHANNELS && this.subscriptions.get(channel) === undefined) return;
-    if (!this.held.has(owner)) this.count(channel, 1);
-    this.held.set(owner, channel);
-    this.open(key);
-  }
-
-  private count(channel: string, change: 1 | -1): void {
-    const count = (this.holdCounts.get(channel) ?? 0) + change;
-    if (count > 0) this.holdCounts.set(channel, count);
-    else this.holdCounts.delete(channel);
+    if (size >= MAX_CHANNELS && this.subscriptions.get(this.channelOf(key)) === undefined) return;
+    const subscription = this.subscriptionOf(key);
+    subscription.neededBy.add(owner);
+    this.held.set(owner, subscription);
+    this.subscriptions.open(subscription);
   }
 
   private channelOf(key: string): string {

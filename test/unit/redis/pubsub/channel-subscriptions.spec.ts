@@ -26,7 +26,6 @@ describe('a channel that is redirected again and again', () => {
       lingerMs: 60_000,
       retryMs: 50,
       sourceOf: () => source,
-      isInUse: () => true,
       onSubscribed: () => undefined,
       onMessage: () => undefined,
       onRedirected: () => undefined,
