@@ -5,7 +5,7 @@ import type { ClusterClient } from '../client-port.js';
 import type { ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
 import type { RedisConnection } from '../redis-connection.js';
-import type { ReplyListener } from '../../core/store/pending-reply.js';
+import { type ReplyListener, whenReplied } from '../../core/store/pending-reply.js';
 import { promiseOf, type RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
@@ -22,8 +22,6 @@ const PAUSE_MS = 25;
 
 /** Nodes that disagree may redirect a request in a loop for a moment. */
 const MAX_REDIRECTIONS = 4;
-
-type Send<T> = (node: RedisNode) => Promise<T>;
 
 /** The topology of a cluster: each key is on the node that has its slot. */
 export class ClusterTopology implements Topology {
@@ -63,14 +61,9 @@ export class ClusterTopology implements Topology {
     }
   }
 
-  /** Does the same as `request`. */
-  sendToNode<T>(key: string, send: Send<T>): Promise<T> {
-    const slot = this.slotOf(key);
-    const giveUpAt = this.clock.now() + this.requestTimeoutMs;
-    const node = this.slotMap.nodeOf(slot);
-    const request = { slot, send, giveUpAt };
-    if (node === undefined) return this.sendAgain(request, undefined, notConnected(slot));
-    return this.attemptAt(node, send).catch((error: unknown) => this.sendAgain(request, node, error));
+  sendToNode<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
+    const sendTo = (node: RedisNode, sent: ReplyListener<T>): void => whenReplied(send(node), sent);
+    return promiseOf((listener) => this.request(key, { ...listener, send: sendTo }));
   }
 
   async runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
@@ -155,29 +148,9 @@ export class ClusterTopology implements Topology {
     return slotOfTag(this.tagOf(key));
   }
 
-  private attemptAt<T>(node: RedisNode, send: Send<T>): Promise<T> {
-    try {
-      return node instanceof ClusterNode ? node.trackReply(send(node)) : send(node);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-  }
-
-  /** Sends a request again, because it failed at a node. @internal */
-  repeat<T>({ request, slot, node, giveUpAt }: RequestAtNode<T>, failure: unknown): void {
-    const send = (other: RedisNode): Promise<T> => promiseOf<T>((listener) => request.send(other, listener));
-    void this.sendAgain({ slot, giveUpAt, send }, node, failure)
-      .then((reply) => request.onReply(reply))
-      .catch((error: unknown) => request.onFailed(error));
-  }
-
-  /** Repeats a request that failed at a node, or for which no node could be found. */
-  private async sendAgain<T>(
-    { slot, send, giveUpAt }: SlotRequest<T>,
-    failedAt: RedisNode | undefined,
-    failure: unknown,
-  ): Promise<T> {
-    let node = failedAt;
+  /** Sends a request again that failed at a node, or for which no node was found. @internal */
+  async sendAgain<T>({ request, slot, node: failedAt, giveUpAt }: RequestAtNode<T>, failure: unknown): Promise<T> {
+    let node: RedisNode | undefined = failedAt;
     let error = failure;
     for (let attempts = 1; ; attempts++) {
       const redirection = redirectionIn(error);
@@ -191,12 +164,17 @@ export class ClusterTopology implements Topology {
         node = this.slotMap.nodeOf(slot);
       }
       try {
-        if (node !== undefined) return await this.attemptAt(node, send);
+        if (node !== undefined) return await this.replyOf(node, request);
         error = notConnected(slot);
       } catch (again) {
         error = again;
       }
     }
+  }
+
+  private replyOf<T>(node: RedisNode, request: NodeRequest<T>): Promise<T> {
+    const reply = promiseOf<T>((listener) => request.send(node, listener));
+    return node instanceof ClusterNode ? node.trackReply(reply) : reply;
   }
 
   private runAllAt<Reply>(node: ClusterNode, script: RedisScript<Reply>, calls: readonly Call[]) {
@@ -231,6 +209,7 @@ class RequestAtNode<T> implements ReplyListener<T> {
     readonly request: NodeRequest<T>,
     readonly slot: number,
     readonly node: ClusterNode | undefined,
+    /** The local moment from which it is not sent again. */
     readonly giveUpAt: number,
   ) {}
 
@@ -243,18 +222,13 @@ class RequestAtNode<T> implements ReplyListener<T> {
     }
   }
 
-  onFailed(error: unknown): void {
+  onFailed(failure: unknown): void {
     this.node?.onReplied();
-    this.topology.repeat(this, error);
+    void this.topology
+      .sendAgain(this, failure)
+      .then((reply) => this.request.onReply(reply))
+      .catch((error: unknown) => this.request.onFailed(error));
   }
-}
-
-/** A request for a slot. */
-interface SlotRequest<T> {
-  readonly slot: number;
-  readonly send: Send<T>;
-  /** The local moment from which it is not sent again. */
-  readonly giveUpAt: number;
 }
 
 function noAnswer(): Error {
