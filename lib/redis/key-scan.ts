@@ -6,7 +6,7 @@ import { unavailableBecause } from './redis-errors.js';
 
 /** What SCAN is to look for. */
 export interface ScanRequest {
-  /** A glob over keys. */
+  /** A glob over keys, without the prefix that the client puts before each. */
   readonly pattern: string;
   /** About how many keys the server looks at in one step. */
   readonly count: number;
@@ -18,8 +18,9 @@ export interface ScanTimes {
 }
 
 /**
- * Yields the keys of one server, page by page, as the server names them. A key may be yielded twice. A key that exists
- * throughout the scan is yielded, or the scan throws: a cursor is not valid on another server or after a restart.
+ * Yields the keys of one server, page by page, without the client's prefix. A key may be yielded twice. A key that
+ * exists throughout the scan is yielded, or the scan throws: a cursor is not valid on another server or after a
+ * restart.
  *
  * @throws LockUnavailableError if a step fails or takes longer than `requestTimeoutMs`, or if the connection ends.
  */
@@ -28,33 +29,20 @@ export async function* scanKeys(
   { pattern, count }: ScanRequest,
   times: ScanTimes,
 ): AsyncGenerator<readonly string[]> {
+  const { keyPrefix } = connection.client;
+  const match = escapeGlob(keyPrefix) + pattern;
   let cursor = '0';
   let losses: number | undefined;
   do {
-    const step = connection.client.send('scan', [], [cursor, 'MATCH', pattern, 'COUNT', String(count)]);
-    const [next, keys] = (await withinTime(step, times)) as [string, string[]];
+    const step = connection.client.send('scan', [], [cursor, 'MATCH', match, 'COUNT', String(count)]);
+    const [next, names] = (await withinTime(step, times)) as [string, string[]];
     // A client repeats a command over the next connection.
     losses ??= connection.losses;
     if (connection.losses !== losses) throw listingFailed(new Error('the connection ended during the scan'));
     cursor = next;
-    yield keys;
+    const own = names.filter((name) => name.startsWith(keyPrefix));
+    yield own.map((name) => name.slice(keyPrefix.length));
   } while (cursor !== '0');
-}
-
-/**
- * Yields the same pages without the prefix that the client puts before each key. The pattern does not have it either.
- *
- * @param scan yields the keys as the server names them.
- */
-export async function* scanWithoutPrefix(
-  prefix: string,
-  { pattern, count }: ScanRequest,
-  scan: (request: ScanRequest) => AsyncIterable<readonly string[]>,
-): AsyncGenerator<readonly string[]> {
-  for await (const names of scan({ pattern: escapeGlob(prefix) + pattern, count })) {
-    const own = names.filter((name) => name.startsWith(prefix));
-    yield own.map((name) => name.slice(prefix.length));
-  }
 }
 
 /** Returns the reply to a request of a listing. @throws LockUnavailableError if there is none in time. */

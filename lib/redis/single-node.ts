@@ -1,7 +1,7 @@
 import type { StoreListener } from '../core/store/lock-store.js';
 import type { Clock } from '../core/time/clock.js';
 import { DeadlineRequests, PendingRequests } from './deadline-requests.js';
-import { scanKeys, type ScanRequest, type ScanTimes, scanWithoutPrefix } from './key-scan.js';
+import { scanKeys, type ScanRequest, type ScanTimes } from './key-scan.js';
 import { Pinger } from './pinger.js';
 import type { ServerClient } from './client-port.js';
 import { type ChannelListener, ChannelSource } from './pubsub/channel-source.js';
@@ -47,7 +47,7 @@ export class SingleNode implements Topology, RedisNode {
   }
 
   scan(request: ScanRequest): AsyncIterable<readonly string[]> {
-    return scanWithoutPrefix(this.prefix, request, (whole) => scanKeys(this.connection, whole, this.times));
+    return scanKeys(this.connection, request, this.times);
   }
 
   async ping(): Promise<TopologyPing> {

@@ -10,7 +10,7 @@ import { promiseOf, type RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
-import { type ScanRequest, scanWithoutPrefix } from '../key-scan.js';
+import type { ScanRequest } from '../key-scan.js';
 import { Pinger } from '../pinger.js';
 import { scanCluster } from './cluster-scan.js';
 import { SlotMap } from './slot-map.js';
@@ -79,7 +79,7 @@ export class ClusterTopology implements Topology {
 
   scan(request: ScanRequest): AsyncIterable<readonly string[]> {
     const { slotMap, clock, requestTimeoutMs } = this;
-    return scanWithoutPrefix(this.prefix, request, (whole) => scanCluster(slotMap, whole, { clock, requestTimeoutMs }));
+    return scanCluster(slotMap, request, { clock, requestTimeoutMs });
   }
 
   async ping(): Promise<TopologyPing> {

@@ -5,7 +5,7 @@ import type { ExtendRequest, LockMode, LockOwnership } from '../../core/store/lo
 import type { StoreOperation } from '../../core/store/store-health.js';
 import { describeState } from '../../redis/connection-state.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
-import { scanKeys, type ScanRequest, scanWithoutPrefix } from '../../redis/key-scan.js';
+import { scanKeys, type ScanRequest } from '../../redis/key-scan.js';
 import type { ServerClient } from '../../redis/client-port.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
@@ -228,10 +228,8 @@ export class QuorumNode {
   async *scan(request: ScanRequest): AsyncGenerator<readonly string[]> {
     this.demandReady();
     const { clock, timeouts } = this;
-    const times = { clock, ...timeouts };
-    const scan = (whole: ScanRequest): AsyncIterable<readonly string[]> => scanKeys(this.connection, whole, times);
     try {
-      yield* scanWithoutPrefix(this.client.keyPrefix, request, scan);
+      yield* scanKeys(this.connection, request, { clock, ...timeouts });
     } catch (error) {
       throw unavailableBecause(causeOf(error), `a listing of the locks of ${this.name}`);
     }

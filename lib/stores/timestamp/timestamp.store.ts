@@ -23,7 +23,7 @@ import { Pinger } from '../../redis/pinger.js';
 import { serverNameOf } from '../../redis/server-address.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { toRemainingMs } from '../../redis/decode.js';
-import { scanKeys, type ScanRequest, type ScanTimes, scanWithoutPrefix, withinTime } from '../../redis/key-scan.js';
+import { scanKeys, type ScanTimes, withinTime } from '../../redis/key-scan.js';
 import { toError, unavailableBecause } from '../../redis/redis-errors.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks } from '../list-locks.js';
@@ -84,8 +84,6 @@ class TimestampStore implements LockStore {
   readonly forceRelease: LockStore['forceRelease'];
 
   private readonly connection: RedisConnection;
-  /** The client's `keyPrefix`. */
-  private readonly prefix: string;
   private readonly times: ScanTimes;
   private readonly pinger: Pinger;
   /** A key that the Redis user may read, for the ping: the last one that was requested. */
@@ -104,7 +102,6 @@ class TimestampStore implements LockStore {
     this.clock = clock;
     this.requestTimeoutMs = requestTimeoutMs;
     const client = oneServer(context.redis());
-    this.prefix = client.keyPrefix;
     this.times = { clock, requestTimeoutMs };
     this.client = client;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, scripts);
@@ -198,13 +195,12 @@ class TimestampStore implements LockStore {
   }
 
   list(request: ListRequest): AsyncIterable<ListedLock> {
-    const { prefix } = this;
-    const scan = (whole: ScanRequest): AsyncIterable<readonly string[]> => scanKeys(this.connection, whole, this.times);
     // The commands of one batch leave in one packet.
     const inspectAll = (keys: readonly string[]): Promise<readonly (HolderInfo | null | Error)[]> =>
       withinTime(Promise.all(keys.map((key) => this.holderOf(key).catch(toError))), this.times);
-    return listLocks(request, { pages: scanWithoutPrefix(prefix, request, scan), inspectAll });
+    return listLocks(request, { pages: scanKeys(this.connection, request, this.times), inspectAll });
   }
+
   async ping(): Promise<StorePing> {
     const { client } = this.connection;
     const server = await this.pinger.ping(client, serverNameOf(client));
