@@ -1,5 +1,6 @@
-import { LockUnavailableError, messageOf } from '../core/errors.js';
+import { messageOf } from '../core/errors.js';
 import type { NatMap } from './client-port.js';
+import { causeOf } from './redis-errors.js';
 
 /** The reply of a cluster node that sends a request elsewhere. */
 export interface Redirection {
@@ -19,9 +20,8 @@ const KINDS: Record<string, Redirection['kind']> = {
 
 /** Returns the redirection that an error of a cluster node contains, or undefined for every other error. */
 export function redirectionIn(error: unknown): Redirection | undefined {
-  const reply = error instanceof LockUnavailableError ? error.cause : error;
   // The last colon stands before the port, because IPv6 addresses come without brackets.
-  const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S*):(\d+))?/.exec(messageOf(reply));
+  const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S*):(\d+))?/.exec(messageOf(causeOf(error)));
   if (found === null) return undefined;
   const [, kind, host = '', port = ''] = found;
   return { kind: KINDS[kind], host, port };

@@ -119,6 +119,11 @@ export function unavailableBecause(error: unknown, subject: string): LockUnavail
   });
 }
 
+/** Returns the error of the client or the server from which `unavailableBecause` has made this error. */
+export function causeOf(error: unknown): unknown {
+  return error instanceof LockUnavailableError ? error.cause : error;
+}
+
 /** Returns the error code of another reply of a server. Undefined for an error of the connection. */
 function codeOf(message: string): string | undefined {
   return /^([A-Z][A-Z\d]{2,}) /.exec(message)?.[1];
@@ -126,13 +131,12 @@ function codeOf(message: string): string | undefined {
 
 /** Returns true if the server refuses a script because its keys are in several slots. */
 export function isCrossSlot(error: unknown): boolean {
-  const cause = error instanceof LockUnavailableError ? error.cause : error;
-  return /\bCROSSSLOT\b/.test(messageOf(cause));
+  return /\bCROSSSLOT\b/.test(messageOf(causeOf(error)));
 }
 
 /** Returns true for an error that a server sent, and false for one of the connection. */
 export function isErrorReply(error: unknown): boolean {
-  const cause = error instanceof LockUnavailableError ? error.cause : error;
+  const cause = causeOf(error);
   return cause instanceof Error && cause.name === 'ReplyError';
 }
 

@@ -8,7 +8,7 @@ import type { FenceKeys } from '../../redis/fence-keys.js';
 import { scanKeys, type ScanRequest } from '../../redis/key-scan.js';
 import type { ServerClient } from '../../redis/client-port.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
-import { unavailableBecause } from '../../redis/redis-errors.js';
+import { causeOf, unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import { InFlight } from './quorum-in-flight.js';
 import {
@@ -315,10 +315,6 @@ export class QuorumNode {
       throw this.errorOf(error);
     }
   }
-}
-
-function causeOf(error: unknown): unknown {
-  return error instanceof LockUnavailableError ? (error.cause ?? error) : error;
 }
 
 /** Beyond this number the oldest pending releases are dropped, and their locks expire with their leases. */
