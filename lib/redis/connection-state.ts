@@ -18,12 +18,6 @@ const STATES: Readonly<Record<string, string>> = {
   end: 'the connection was closed, and the client does not reconnect',
 };
 
-/** The same for a Cluster, whose state `connect` has another meaning. */
-const CLUSTER_STATES: Readonly<Record<string, string>> = {
-  ...STATES,
-  connect: 'connected, but no node has sent the slots of the cluster yet',
-};
-
 /**
  * Returns what the state of a client means for its requests.
  *
@@ -34,7 +28,9 @@ export function describeState(status: string, wasReady: boolean): string {
   return STATES[status] ?? `no connection (${status})`;
 }
 
-/** Returns what the state of a Cluster means for its requests. */
+/** Returns what the state of a Cluster means for its requests. Its state `connect` has another meaning. */
 export function describeClusterState(status: string): string {
-  return CLUSTER_STATES[status] ?? `no connection (${status})`;
+  return status === 'connect'
+    ? 'connected, but no node has sent the slots of the cluster yet'
+    : describeState(status, false);
 }

@@ -6,7 +6,8 @@ import { isConnectTimeout, toError, withoutArguments } from './redis-errors.js';
 import type { ScriptConnection } from './redis-script.js';
 import { ServerTime } from './server-time.js';
 
-type ConnectionListener = Pick<
+/** Receives what happens to the connections of a store. */
+export type ConnectionListener = Pick<
   StoreListener,
   'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable' | 'onSlowReply'
 >;
@@ -53,7 +54,6 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   private wasReady = false;
   /** When the connection last became ready. A request that was made earlier has waited for it. */
   private readyAt = Infinity;
-  private wasLost = false;
   /** How many replies have brought the server's time. */
   private replies = 0;
   /** The socket that holds back its bytes. Undefined if none does. */
@@ -179,14 +179,13 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   }
 
   private onReady(): void {
+    const isBack = this.losses > 0 && !this.wasReady;
     this.wasReady = true;
     this.readyAt = this.clock.now();
-    const { wasLost } = this;
-    this.wasLost = false;
     this.lastError = undefined;
     if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.onError(toError(error)));
     else this.listener?.onReachable();
-    if (wasLost) this.listener?.onReconnected();
+    if (isBack) this.listener?.onReconnected();
   }
 
   private onError(error: Error): void {
@@ -201,7 +200,6 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     this.wasReady = false;
     this.losses += 1;
     this.lostAt = this.clock.now();
-    this.wasLost = true;
     this.learning = undefined;
     this.serverTime.forget();
     this.sentScripts.clear();

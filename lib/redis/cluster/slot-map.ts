@@ -1,21 +1,16 @@
 import { runOutside } from '../../core/context/async-context.js';
 import type { Clock, Timer } from '../../core/time/clock.js';
-import type { KeyFilter, StoreListener } from '../../core/store/lock-store.js';
+import type { KeyFilter } from '../../core/store/lock-store.js';
 import { PendingRequests } from '../deadline-requests.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
 import { type ClusterClient, type FurtherConnection, mastersOf, type ServerClient } from '../client-port.js';
 import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
 import { toError } from '../redis-errors.js';
-import type { RedisConnection } from '../redis-connection.js';
+import type { ConnectionListener, RedisConnection } from '../redis-connection.js';
 import type { RedisNode } from '../topology.js';
 import { SLOTS } from './hash-slot.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
 import { type Redirection, targetAddress } from '../redirection.js';
-
-type ConnectionListener = Pick<
-  StoreListener,
-  'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable' | 'onSlowReply'
->;
 
 /** The shortest time between two refreshes of the slot table. One refresh serves all requests that were redirected. */
 const REFRESH_AFTER_MS = 100;
