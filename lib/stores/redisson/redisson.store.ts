@@ -20,6 +20,7 @@ import { type DeadlineReply, type DeadlineScript, PAST_DEADLINE } from '../../re
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster } from '../../redis/client-port.js';
 import { toRemainingMs } from '../../redis/decode.js';
+import { forcedRelease } from '../../redis/forced-release.js';
 import { type ScanTimes, withinTime } from '../../redis/key-scan.js';
 import { acquireFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
 import { promiseOf, wholeMs } from '../../redis/redis-script.js';
@@ -188,12 +189,11 @@ class RedissonStore implements LockStore {
     return extendReplies(requests, replies, this.listener);
   }
 
-  async forceRelease({ key, ifToken }: ForceReleaseRequest): Promise<boolean> {
-    try {
-      return await this.topology.sendToNode(key, (server) => this.forceReleaseAt(server, key, ifToken));
-    } catch (error) {
-      throw unavailableBecause(error, 'a release by force');
-    }
+  forceRelease(request: ForceReleaseRequest): Promise<boolean> {
+    const { clock, requestTimeoutMs } = this.times;
+    return forcedRelease(clock, requestTimeoutMs, (checkTime) =>
+      this.topology.sendToNode(request.key, (server) => this.forceReleaseAt(server, request, checkTime)),
+    );
   }
 
   async inspect(key: string): Promise<HolderInfo | null> {
@@ -248,12 +248,14 @@ class RedissonStore implements LockStore {
     return releaseScript.run(connection, [key], args);
   }
 
-  private async forceReleaseAt({ connection }: RedisNode, key: string, ifToken: number | undefined) {
-    const { clock, requestTimeoutMs } = this.times;
-    const sentAt = clock.now();
+  private async forceReleaseAt(
+    { connection }: RedisNode,
+    { key, ifToken }: ForceReleaseRequest,
+    checkTime: () => void,
+  ): Promise<boolean> {
     const held = await inspectScript.run(connection, this.keysOf(key), []);
-    // A request queued in the client outlives an outage. By then, the caller already has an error.
-    if (clock.now() - sentAt >= requestTimeoutMs) throw new Error('the reply came too late');
+    // A request queued in the client outlives an outage.
+    checkTime();
     if (held === null || (ifToken !== undefined && held.token !== ifToken)) return false;
     const args = [held.holder, this.channelOf(key), ...this.publishArgs];
     const { losses } = connection;
