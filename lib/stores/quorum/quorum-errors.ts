@@ -1,6 +1,7 @@
 import { LockUnavailableError, messageOf } from '../../core/errors.js';
 import type { QuorumNode } from './quorum-node.js';
 import type { NodeHeld, NodeVote } from './quorum-scripts.js';
+import { majorityOf } from './quorum-vote.js';
 
 /** What one node replied: its vote, another reply (`answered`), an error, or nothing yet. */
 export type Outcome = NodeVote | 'answered' | Error | undefined;
@@ -22,7 +23,7 @@ export function noMajority(
   const errors = nodes.map(({ name }, i) => errorOf(name, outcomes[i]));
   const failures = errors.filter((_, i) => outcomes[i] === undefined || outcomes[i] instanceof Error);
   const answered = nodes.length - failures.length;
-  const majority = Math.floor(nodes.length / 2) + 1;
+  const majority = majorityOf(nodes.length);
   const needed = answered < majority ? `, ${majority} are needed` : '';
   const count = `${answered} of ${nodes.length} nodes have answered${needed}`;
   const [first] = failures.map(messageOf);

@@ -6,6 +6,7 @@ import { noMajority, type Outcome } from './quorum-errors.js';
 import type { QuorumNode } from './quorum-node.js';
 import { queryNodes, stateFrom } from './quorum-query.js';
 import type { NodeLock } from './quorum-scripts.js';
+import { majorityOf } from './quorum-vote.js';
 
 /** The replies of one node about several keys. */
 type Replies = Promise<readonly (readonly NodeLock[] | Error)[]>;
@@ -45,7 +46,7 @@ class QuorumListing implements LockSource {
     this.inspected = { keys, replies };
     const stateOf = (_: string, i: number): Promise<LockState | null | Error> => {
       const send = (node: QuorumNode) => replyOf(node, replies, i);
-      return queryNodes(nodes, 'An inspection', { send, ballotOf: () => 'yes', decide: stateFrom }).catch(mainError);
+      return queryNodes(nodes, 'An inspection', { send, decide: stateFrom }).catch(mainError);
     };
     return Promise.all(keys.map(stateOf));
   }
@@ -61,8 +62,8 @@ class QuorumListing implements LockSource {
 
   private async *scanMajority(request: ListRequest): AsyncGenerator<readonly string[]> {
     const { nodes, outcomes } = this;
-    const majority = Math.floor(nodes.length / 2) + 1;
-    const isEnough = (): boolean => outcomes.filter((outcome) => outcome === 'answered').length >= majority;
+    const isEnough = (): boolean =>
+      outcomes.filter((outcome) => outcome === 'answered').length >= majorityOf(nodes.length);
     for (const [i, node] of nodes.entries()) {
       if (isEnough()) return;
       try {

@@ -7,7 +7,8 @@ import { type Ballot, Vote } from './quorum-vote.js';
 /** A request to all nodes, and how their replies make one result. */
 export interface NodeQuery<Reply, Result> {
   readonly send: (node: QuorumNode) => Promise<Reply>;
-  readonly ballotOf: (reply: Reply) => Ballot;
+  /** Default: every reply is a yes. */
+  readonly ballotOf?: (reply: Reply) => Ballot;
   /** Returns the result. Undefined while the replies do not decide it. */
   readonly decide: (vote: Vote, replies: readonly Reply[]) => Result | undefined;
 }
@@ -19,7 +20,7 @@ export interface NodeQuery<Reply, Result> {
 export function queryNodes<Reply, Result>(
   nodes: readonly QuorumNode[],
   subject: string,
-  { send, ballotOf, decide }: NodeQuery<Reply, Result>,
+  { send, ballotOf = () => 'yes', decide }: NodeQuery<Reply, Result>,
 ): Promise<Result> {
   const vote = new Vote(nodes.length);
   const replies: Reply[] = [];
@@ -54,8 +55,7 @@ export function queryNodes<Reply, Result>(
  */
 export function stateFrom(vote: Vote, replies: readonly (readonly NodeLock[])[]): LockState | null | undefined {
   const missing = vote.count(undefined);
-  const unknown = missing + vote.count('no-reply');
-  const possible = locksByOwner(replies).filter(({ length }) => length + unknown >= vote.majority);
+  const possible = possibleLocks(vote, replies);
   if (possible.length === 0) return vote.replied ? null : undefined;
   const certain = possible.filter(({ length }) => length >= vote.majority);
   const isAll = certain.length === possible.length || missing === 0 || certain[0]?.[0].mode === 'exclusive';
@@ -64,12 +64,9 @@ export function stateFrom(vote: Vote, replies: readonly (readonly NodeLock[])[])
 }
 
 /** An owner that holds a lock. */
-export interface QuorumHolder {
+export interface QuorumHolder extends HolderInfo {
   readonly owner: string;
   readonly mode: LockMode;
-  readonly remainingMs: number;
-  readonly token: number | undefined;
-  readonly wireVersion?: number | undefined;
 }
 
 /**
@@ -80,20 +77,23 @@ export function holdersFrom(
   vote: Vote,
   replies: readonly (readonly NodeLock[])[],
 ): readonly QuorumHolder[] | undefined {
-  const missing = vote.count(undefined);
-  const unknown = missing + vote.count('no-reply');
-  const possible = locksByOwner(replies).filter(({ length }) => length + unknown >= vote.majority);
-  const isKnown = missing === 0 || possible.every(({ length }) => length >= vote.majority);
+  const possible = possibleLocks(vote, replies);
+  const isKnown = vote.count(undefined) === 0 || possible.every(({ length }) => length >= vote.majority);
   // An owner that is on none of these nodes has no majority.
   if (!vote.replied || !isKnown) return undefined;
   return possible.map((locks) => ({ ...holderOf(locks, vote.majority), owner: locks[0].owner, mode: locks[0].mode }));
 }
 
-/** Returns what the nodes keep of each owner. The owner with the most nodes comes first. */
-function locksByOwner(replies: readonly (readonly NodeLock[])[]): readonly (readonly NodeLock[])[] {
+/**
+ * Returns what the nodes keep of each owner that has a majority, or may have one together with nodes that did not
+ * reply. The owner with the most nodes comes first.
+ */
+function possibleLocks(vote: Vote, replies: readonly (readonly NodeLock[])[]): readonly (readonly NodeLock[])[] {
   const byOwner = new Map<string, NodeLock[]>();
   for (const lock of replies.flat()) byOwner.set(lock.owner, [...(byOwner.get(lock.owner) ?? []), lock]);
-  return [...byOwner.values()].toSorted((one, other) => other.length - one.length);
+  const unknown = vote.count(undefined) + vote.count('no-reply');
+  const possible = [...byOwner.values()].filter(({ length }) => length + unknown >= vote.majority);
+  return possible.toSorted((one, other) => other.length - one.length);
 }
 
 function stateOf([first, ...rest]: readonly (readonly NodeLock[])[], majority: number): LockState {

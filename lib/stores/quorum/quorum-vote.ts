@@ -7,14 +7,18 @@
  */
 export type Ballot = 'granted' | 'yes' | 'no' | 'no-reply';
 
+/** Returns more than half of the nodes: any two majorities have a node in common. */
+export function majorityOf(nodes: number): number {
+  return Math.floor(nodes / 2) + 1;
+}
+
 /** Counts the ballots of one request. A vote is decided as soon as missing replies cannot change its result. */
 export class Vote {
-  /** More than half of the nodes: any two majorities have a node in common. */
   readonly majority: number;
   private readonly ballots: (Ballot | undefined)[];
 
   constructor(private readonly nodes: number) {
-    this.majority = Math.floor(nodes / 2) + 1;
+    this.majority = majorityOf(nodes);
     this.ballots = Array.from<undefined>({ length: nodes });
   }
 

@@ -145,7 +145,6 @@ export class QuorumStore implements LockStore {
     await this.connected();
     const holders = await queryNodes(this.nodes, 'An inspection', {
       send: (node) => node.inspect(key),
-      ballotOf: () => 'yes',
       decide: holdersFrom,
     });
     // By then, the caller already has an error.
@@ -164,15 +163,11 @@ export class QuorumStore implements LockStore {
 
   async inspect(key: string): Promise<LockState | null> {
     await this.connected();
-    return queryNodes(this.nodes, 'An inspection', {
-      send: (node) => node.inspect(key),
-      ballotOf: () => 'yes',
-      decide: stateFrom,
-    });
+    return queryNodes(this.nodes, 'An inspection', { send: (node) => node.inspect(key), decide: stateFrom });
   }
 
   async *list(request: ListRequest): AsyncGenerator<ListedLock> {
-    if (!this.majorityKnown) await this.waitForMajority(this.deps.clock.now() + this.deps.requestTimeoutMs);
+    await this.connected();
     yield* listQuorum(this.nodes, request);
   }
 
@@ -243,7 +238,6 @@ export class QuorumStore implements LockStore {
     const soon = Math.min(until, this.deps.clock.now() + this.deps.nodeTimeoutMs);
     return queryNodes(this.nodes, 'A lock', {
       send: (node) => node.synchronise(node.outage === undefined ? until : soon),
-      ballotOf: () => 'yes',
       decide: (vote) => vote.carried || undefined,
     });
   }
