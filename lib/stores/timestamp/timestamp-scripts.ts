@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/time/clock.js';
 import type { ExtendReply } from '../../core/store/lock-store.js';
 import { helperKey } from '../../core/keys/resource-key.js';
-import { isOne } from '../../redis/decode.js';
+import { isOne, toExtendReply } from '../../redis/decode.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import { scripts } from './scripts.js';
@@ -18,7 +18,7 @@ const acquireScript = new RedisScript(scripts.acquire, (reply) => {
   const [status, now, held, owner] = reply as [status: number | string, now: string, held?: string, owner?: string];
   return { status: Number(status), now: Number(now), held, owner };
 });
-const extendScript = new RedisScript(scripts.extend, isOne);
+const extendScript = new RedisScript(scripts.extend, toExtendReply);
 const forceReleaseScript = new RedisScript(scripts.forceRelease, isOne);
 const releaseScript = new RedisScript(scripts.release, isOne);
 
@@ -60,15 +60,7 @@ export class TimestampScripts implements TimestampProtocol {
       lease.onWrite(expiry);
       return { keys: keysOf(lease.key), args };
     });
-    try {
-      const replies = await extendScript.runAll(this.connection, calls);
-      return replies.map((reply) => {
-        if (reply instanceof Error) return reply;
-        return reply ? 'renewed' : 'lost';
-      });
-    } catch {
-      return renewals.map(() => 'unknown');
-    }
+    return extendScript.runAll(this.connection, calls);
   }
 
   async end(lease: HeldLease): Promise<boolean> {
@@ -86,7 +78,7 @@ export class TimestampScripts implements TimestampProtocol {
   async keep(lease: HeldLease, expiry: Expiry): Promise<boolean> {
     const args = this.extendArgs(lease, expiry);
     lease.onWrite(expiry);
-    return extendScript.run(this.connection, keysOf(lease.key), args);
+    return (await extendScript.run(this.connection, keysOf(lease.key), args)) === 'renewed';
   }
 
   private async takeOnce({ key, owner, leaseMs, expiresAt, isWanted }: TakeRequest): Promise<TakeReply> {

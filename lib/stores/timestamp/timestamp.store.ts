@@ -16,7 +16,6 @@ import type {
 } from '../../core/store/lock-store.js';
 import { LockConfigError } from '../../core/errors.js';
 import { helperKey } from '../../core/keys/resource-key.js';
-import type { Clock } from '../../core/time/clock.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { Pinger } from '../../redis/pinger.js';
@@ -93,14 +92,10 @@ class TimestampStore implements LockStore {
   private readonly protocol: TimestampProtocol;
   private readonly acquires = new Map<string, PendingAcquire>();
   private readonly leases: HeldLeases;
-  private readonly clock: Clock;
-  private readonly requestTimeoutMs: number;
   private listener: StoreListener | undefined;
 
   constructor(context: StoreContext, { unit, scripts, retry }: ResolvedTimestampOptions) {
     const { clock, requestTimeoutMs } = context;
-    this.clock = clock;
-    this.requestTimeoutMs = requestTimeoutMs;
     const client = oneServer(context.redis());
     this.times = { clock, requestTimeoutMs };
     this.client = client;
@@ -175,8 +170,8 @@ class TimestampStore implements LockStore {
     const renewals = requests.map((request) => this.renewalOf(request));
     const known = renewals.filter((renewal) => renewal !== undefined);
     const replies = await this.protocol.renew(known);
-    const replyOf = new Map(known.map((renewal, i) => [renewal, replies[i] ?? 'unknown']));
-    const all = renewals.map((renewal) => (renewal === undefined ? 'lost' : (replyOf.get(renewal) ?? 'unknown')));
+    const replyOf = new Map(known.map((renewal, i) => [renewal, replies[i]]));
+    const all = renewals.map((renewal) => (renewal && replyOf.get(renewal)) ?? 'lost');
     return extendReplies(requests, all, this.listener).map((reply, i) => {
       const renewal = renewals[i];
       if (reply === 'renewed') renewal?.lease.onWritten(renewal.expiry);
@@ -242,9 +237,9 @@ class TimestampStore implements LockStore {
   }
 
   private force(key: string, protocol: TimestampScripts): Promise<boolean> {
-    const { clock, connection, requestTimeoutMs } = this;
+    const { connection, times } = this;
     let former: string | null | undefined;
-    return forcedRelease(clock, requestTimeoutMs, async (checkTime) => {
+    return forcedRelease(times.clock, times.requestTimeoutMs, async (checkTime) => {
       for (;;) {
         const [held, owner] = await Promise.all([this.read(key), this.read(helperKey(key, 'holder'))]);
         if (held === null || this.time.isExpired(held)) return false;
