@@ -286,14 +286,10 @@ export class TokenRequests {
     const calls = requests.map((request) => extendCall(request, this.topology));
     // While a cluster moves a slot, it refuses a script with several keys. A renewal must not wait for that.
     if (this.topology.serverOf !== undefined) return this.topology.runAll(extendScript, calls);
-    const [{ key }] = calls;
     const keys = calls.flatMap((call) => call.keys);
     const args = [...entriesOfAll(requests, this.topology), wholeMs(requests[0].leaseMs)];
-    const run = async () => {
-      const [reply] = await this.topology.runAll(extendBatchScript, [{ key, keys, args }]);
-      if (reply instanceof Error) throw reply;
-      return reply;
-    };
+    const run = ({ connection }: RedisNode): RepliesTogether<ExtendReply> =>
+      connection.together(() => extendBatchScript.run(connection, keys, args));
     return this.sendTogether(requests, run, toError);
   }
 
