@@ -23,12 +23,11 @@ import type {
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { withinTime } from '../../redis/key-scan.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
-import type { RedisScript } from '../../redis/redis-script.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
 import type { Call } from '../../redis/topology.js';
 import { extendReplies } from '../extend-replies.js';
-import { listLocks } from '../list-locks.js';
+import { listLocks, type LockSource } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
 import { warnOnce } from '../warn-once.js';
 import { ClusterAcks } from './replication/cluster-acks.js';
@@ -93,7 +92,7 @@ export class TokenStore implements LockStore {
   /** Whether a caller has needed handoffs. Until then, only long holds try to receive messages. */
   private isAwaited = false;
   /** Reports once that waiting costs more requests. */
-  private warn: (message: string) => void = noListener;
+  private readonly warn = warnOnce((message) => this.listener?.onDegraded(message));
 
   constructor(context: StoreContext) {
     this.clock = context.clock;
@@ -119,7 +118,6 @@ export class TokenStore implements LockStore {
 
   listen(listener: StoreListener): () => void {
     this.listener = listener;
-    this.warn = warnOnce((message) => listener.onDegraded(message));
     const onDisconnected = (concerns?: KeyFilter): void => {
       this.requests.onDisconnected(concerns);
       listener.onDisconnected(concerns);
@@ -167,18 +165,19 @@ export class TokenStore implements LockStore {
   async inspect(key: string): Promise<LockState | null> {
     this.requests.flush();
     try {
-      const [lock, , queue] = this.topology.keysOf(key);
-      // Two scripts with one key each: while a cluster migrates a slot, a script with several keys is refused.
-      const reads = [this.read(key, inspectScript, lock), this.read(key, queueScript, queue)] as const;
-      return stateOf(...(await Promise.all(reads)), this.topology.nodeOf(key)?.connection);
+      const [state] = await this.statesOf([key]);
+      if (state instanceof Error) throw state;
+      return state;
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
   }
 
   list(request: ListRequest): AsyncIterable<ListedLock> {
+    const { clock, requestTimeoutMs } = this;
     const pages = this.topology.scan(request);
-    return listLocks(request, { pages, lockOf, inspectAll: (keys) => this.inspectAll(keys), isFoundElsewhere });
+    const inspectAll: LockSource['inspectAll'] = (keys) => withinTime(this.statesOf(keys), { clock, requestTimeoutMs });
+    return listLocks(request, { pages, lockOf, inspectAll, isFoundElsewhere });
   }
 
   async ping(): Promise<StorePing> {
@@ -207,21 +206,18 @@ export class TokenStore implements LockStore {
     if (this.isAwaited && this.refusal !== undefined) this.warn(`${DEGRADED}: ${this.refusal}`);
   }
 
-  private async inspectAll(keys: readonly string[]): Promise<readonly (LockState | null | Error)[]> {
+  private async statesOf(keys: readonly string[]): Promise<readonly (LockState | null | Error)[]> {
     const { topology } = this;
     const names = keys.map((key) => ({ key, names: topology.keysOf(key) }));
     const calls = (nth: 0 | 2): Call[] => names.map(({ key, names: each }) => ({ key, keys: [each[nth]], args: [] }));
-    const all = Promise.all([topology.runAll(inspectScript, calls(0)), topology.runAll(queueScript, calls(2))]);
-    const [locks, queues] = await withinTime(all, { clock: this.clock, requestTimeoutMs: this.requestTimeoutMs });
+    // Two scripts with one key each: while a cluster migrates a slot, a script with several keys is refused.
+    const reads = [topology.runAll(inspectScript, calls(0)), topology.runAll(queueScript, calls(2))] as const;
+    const [locks, queues] = await Promise.all(reads);
     return locks.map((lock, i) => {
       const queue = queues[i];
       if (lock instanceof Error) return lock;
       return queue instanceof Error ? queue : stateOf(lock, queue, topology.nodeOf(keys[i])?.connection);
     });
-  }
-
-  private read<T>(key: string, script: RedisScript<T>, name: string): Promise<T> {
-    return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
   }
 
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
@@ -261,8 +257,6 @@ export class TokenStore implements LockStore {
     return { owner, mode, keys: [key.slice(prefix.length)] };
   }
 }
-
-const noListener = (): void => undefined;
 
 const DEGRADED = 'Waiting for locks costs more requests, because handoffs cannot be received';
 
