@@ -15,7 +15,6 @@ import type {
   StoreListener,
   StorePing,
 } from '../../core/store/lock-store.js';
-import { whenReplied } from '../../core/store/pending-reply.js';
 import { type DeadlineReply, type DeadlineScript, PAST_DEADLINE } from '../../redis/deadline-requests.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster } from '../../redis/client-port.js';
@@ -78,8 +77,9 @@ class RedissonStore implements LockStore {
   private readonly times: ScanTimes;
   private readonly owners = new RedissonOwners();
   private pubsub: LockPubSub | undefined;
-  private onRefused: (why: string) => void = () => undefined;
   private listener: StoreListener | undefined;
+  /** Reports once that waiting costs more requests. */
+  private readonly warn = warnOnce((message) => this.listener?.onDegraded(message));
   /** Why release messages cannot be received. Undefined if they can, or if nobody has waited yet. */
   private pollingBecause: string | undefined;
 
@@ -114,11 +114,6 @@ class RedissonStore implements LockStore {
   }
 
   listen(listener: StoreListener): () => void {
-    const warn = warnOnce((message) => listener.onDegraded(message));
-    this.onRefused = (why) => {
-      this.pollingBecause = why;
-      warn(`${DEGRADED}: ${why}`);
-    };
     this.listener = listener;
     const events = {
       onReleased: (key: string) => listener.onReleased(key),
@@ -135,14 +130,15 @@ class RedissonStore implements LockStore {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const { keys, owner } = request;
+    const { keys, owner, leaseMs } = request;
     const [key] = keys;
     let messageId: number | undefined;
     const send = (server: RedisNode): Promise<DeadlineReply> =>
       promiseOf((listener) => {
         const run: DeadlineScript['run'] = (deadline, timed) => {
           messageId = this.pubsub?.messageIdOf(key);
-          whenReplied(this.run(request, server, deadline), timed);
+          const args = [this.owners.fieldOf(owner), wholeMs(leaseMs), deadline];
+          acquireScript.runThen(server.connection, this.keysOf(key), args, timed);
         };
         server.deadlineRequests.sendWithDeadline({ request, run }, listener);
       });
@@ -223,18 +219,14 @@ class RedissonStore implements LockStore {
     return Promise.resolve();
   }
 
+  private onRefused(why: string): void {
+    this.pollingBecause = why;
+    this.warn(`${DEGRADED}: ${why}`);
+  }
+
   /** Returns the holder with the id of its instance, if this process knows it. */
   private withInstance(info: HolderInfo | null): HolderInfo | null {
     return info === null ? null : { ...info, holder: this.owners.holderOf(info.holder) };
-  }
-
-  private run(
-    { keys, owner, leaseMs }: AcquireRequest,
-    { connection }: RedisNode,
-    deadline: string,
-  ): Promise<DeadlineReply> {
-    const args = [this.owners.fieldOf(owner), wholeMs(leaseMs), deadline];
-    return acquireScript.run(connection, this.keysOf(keys[0]), args);
   }
 
   private releaseAt(
