@@ -22,12 +22,11 @@ export interface ScanTimes {
  * exists throughout the scan is yielded, or the scan throws: a cursor is not valid on another server or after a
  * restart.
  *
- * @throws LockUnavailableError if a step fails or takes longer than `requestTimeoutMs`, or if the connection ends.
+ * @throws LockUnavailableError if a step fails or takes longer than a request may take, or if the connection ends.
  */
 export async function* scanKeys(
   connection: RedisConnection,
   { pattern, count }: ScanRequest,
-  times: ScanTimes,
 ): AsyncGenerator<readonly string[]> {
   const { keyPrefix } = connection.client;
   const match = escapeGlob(keyPrefix) + pattern;
@@ -35,7 +34,7 @@ export async function* scanKeys(
   let losses: number | undefined;
   do {
     const step = connection.client.send('scan', [], [cursor, 'MATCH', match, 'COUNT', String(count)]);
-    const [next, names] = (await withinTime(step, times)) as [string, string[]];
+    const [next, names] = (await withinTime(step, connection)) as [string, string[]];
     // A client repeats a command over the next connection.
     losses ??= connection.losses;
     if (connection.losses !== losses) throw listingFailed(new Error('the connection ended during the scan'));

@@ -61,8 +61,8 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
 
   constructor(
     readonly client: ServerClient,
-    private readonly clock: Clock,
-    private readonly requestTimeoutMs: number,
+    readonly clock: Clock,
+    readonly requestTimeoutMs: number,
     /** Whether to learn the server's clock. Not every server or proxy has TIME. */
     private readonly usesServerTime: boolean = true,
     server?: string,

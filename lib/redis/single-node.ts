@@ -1,7 +1,7 @@
 import type { StoreListener } from '../core/store/lock-store.js';
 import type { Clock } from '../core/time/clock.js';
 import { DeadlineRequests, PendingRequests } from './deadline-requests.js';
-import { scanKeys, type ScanRequest, type ScanTimes } from './key-scan.js';
+import { scanKeys, type ScanRequest } from './key-scan.js';
 import { Pinger } from './pinger.js';
 import type { ServerClient } from './client-port.js';
 import { type ChannelListener, ChannelSource } from './pubsub/channel-source.js';
@@ -16,13 +16,11 @@ export class SingleNode implements Topology, RedisNode {
   readonly deadlineRequests: DeadlineRequests;
   readonly prefix: string;
   private readonly pending = new PendingRequests();
-  private readonly times: ScanTimes;
   private readonly pinger: Pinger;
   private readonly source: ChannelSource;
   private channels: ChannelListener | undefined;
 
   constructor(client: ServerClient, clock: Clock, requestTimeoutMs: number) {
-    this.times = { clock, requestTimeoutMs };
     this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
     this.prefix = client.keyPrefix;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
@@ -47,7 +45,7 @@ export class SingleNode implements Topology, RedisNode {
   }
 
   scan(request: ScanRequest): AsyncIterable<readonly string[]> {
-    return scanKeys(this.connection, request, this.times);
+    return scanKeys(this.connection, request);
   }
 
   async ping(): Promise<TopologyPing> {

@@ -36,11 +36,8 @@ export async function* scanCluster(
   times: ScanTimes,
 ): AsyncGenerator<readonly string[]> {
   const before = await wholeCluster(nodes, times);
-  for (const [{ connection }] of before) yield* scanKeys(connection, request, times);
-  const after = await viewsOf(
-    before.map(([node]) => node),
-    times,
-  );
+  for (const [{ connection }] of before) yield* scanKeys(connection, request);
+  const after = await viewsOf(before.map(([node]) => node));
   for (const [i, [node, { text }]] of before.entries()) {
     if (after[i].text === text) continue;
     nodes.refresh();
@@ -53,7 +50,7 @@ export async function* scanCluster(
 async function wholeCluster(nodes: ScannedNodes, times: ScanTimes): Promise<WholeCluster> {
   const giveUpAt = times.clock.now() + times.requestTimeoutMs;
   for (;;) {
-    const found = await lookAt(nodes.masterNodes(), times);
+    const found = await lookAt(nodes.masterNodes());
     if (typeof found !== 'string') return found;
     if (times.clock.now() + PAUSE_MS >= giveUpAt) throw listingFailed(new Error(found));
     nodes.refresh();
@@ -62,28 +59,25 @@ async function wholeCluster(nodes: ScannedNodes, times: ScanTimes): Promise<Whol
 }
 
 /** Returns the masters if they have all slots between them, otherwise what is in the way. */
-async function lookAt(
-  masters: ReadonlyMap<string, ClusterNode | undefined>,
-  times: ScanTimes,
-): Promise<WholeCluster | string> {
+async function lookAt(masters: ReadonlyMap<string, ClusterNode | undefined>): Promise<WholeCluster | string> {
   const nodes: ClusterNode[] = [];
   for (const [address, node] of masters) {
     if (node === undefined) return `there is no connection to ${address}`;
     nodes.push(node);
   }
-  const views = await viewsOf(nodes, times);
+  const views = await viewsOf(nodes);
   for (const [i, { problem }] of views.entries()) if (problem !== undefined) return `${nodes[i].address}: ${problem}`;
   const slots = views.reduce((sum, view) => sum + view.slots, 0);
   if (slots !== SLOTS) return `the known masters have ${slots} of ${SLOTS} slots`;
   return nodes.map((node, i) => [node, views[i]] as const);
 }
 
-function viewsOf(nodes: readonly ClusterNode[], times: ScanTimes): Promise<readonly NodeView[]> {
-  return Promise.all(nodes.map(({ connection }) => viewOf(connection, times)));
+function viewsOf(nodes: readonly ClusterNode[]): Promise<readonly NodeView[]> {
+  return Promise.all(nodes.map(({ connection }) => viewOf(connection)));
 }
 
-async function viewOf({ client }: RedisConnection, times: ScanTimes): Promise<NodeView> {
-  const reply = await withinTime(client.send('cluster', [], ['NODES']), times);
+async function viewOf(connection: RedisConnection): Promise<NodeView> {
+  const reply = await withinTime(connection.client.send('cluster', [], ['NODES']), connection);
   return toView(String(reply));
 }
 

@@ -227,9 +227,8 @@ export class QuorumNode {
   /** Yields the keys of this node that match a glob, page by page, without the client's `keyPrefix`. */
   async *scan(request: ScanRequest): AsyncGenerator<readonly string[]> {
     this.demandReady();
-    const { clock, timeouts } = this;
     try {
-      yield* scanKeys(this.connection, request, { clock, ...timeouts });
+      yield* scanKeys(this.connection, request);
     } catch (error) {
       throw unavailableBecause(causeOf(error), `a listing of the locks of ${this.name}`);
     }

@@ -22,7 +22,7 @@ import { Pinger } from '../../redis/pinger.js';
 import { serverNameOf } from '../../redis/server-address.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { toRemainingMs } from '../../redis/decode.js';
-import { scanKeys, type ScanTimes, withinTime } from '../../redis/key-scan.js';
+import { scanKeys, withinTime } from '../../redis/key-scan.js';
 import { toError, unavailableBecause } from '../../redis/redis-errors.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks } from '../list-locks.js';
@@ -83,7 +83,6 @@ class TimestampStore implements LockStore {
   readonly forceRelease: LockStore['forceRelease'];
 
   private readonly connection: RedisConnection;
-  private readonly times: ScanTimes;
   private readonly pinger: Pinger;
   /** A key that the Redis user may read, for the ping: the last one that was requested. */
   private readableKey: string;
@@ -97,7 +96,6 @@ class TimestampStore implements LockStore {
   constructor(context: StoreContext, { unit, scripts, retry }: ResolvedTimestampOptions) {
     const { clock, requestTimeoutMs } = context;
     const client = oneServer(context.redis());
-    this.times = { clock, requestTimeoutMs };
     this.client = client;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, scripts);
     const send = scripts ? undefined : () => client.send('get', [this.readableKey]);
@@ -192,8 +190,8 @@ class TimestampStore implements LockStore {
   list(request: ListRequest): AsyncIterable<ListedLock> {
     // The commands of one batch leave in one packet.
     const inspectAll = (keys: readonly string[]): Promise<readonly (HolderInfo | null | Error)[]> =>
-      withinTime(Promise.all(keys.map((key) => this.holderOf(key).catch(toError))), this.times);
-    return listLocks(request, { pages: scanKeys(this.connection, request, this.times), inspectAll });
+      withinTime(Promise.all(keys.map((key) => this.holderOf(key).catch(toError))), this.connection);
+    return listLocks(request, { pages: scanKeys(this.connection, request), inspectAll });
   }
 
   async ping(): Promise<StorePing> {
@@ -237,9 +235,9 @@ class TimestampStore implements LockStore {
   }
 
   private force(key: string, protocol: TimestampScripts): Promise<boolean> {
-    const { connection, times } = this;
+    const { connection } = this;
     let former: string | null | undefined;
-    return forcedRelease(times.clock, times.requestTimeoutMs, async (checkTime) => {
+    return forcedRelease(connection.clock, connection.requestTimeoutMs, async (checkTime) => {
       for (;;) {
         const [held, owner] = await Promise.all([this.read(key), this.read(helperKey(key, 'holder'))]);
         if (held === null || this.time.isExpired(held)) return false;
