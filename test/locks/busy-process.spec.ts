@@ -339,7 +339,6 @@ describe('a crowd of requests', () => {
     expect([sent, lane.length]).toEqual([100_000, 10]);
     for (const place of places) place.cancel();
     expect(lane.length).toBe(0);
-    expect(lane.size).toBeLessThan(3_000);
   });
 
   it('does not keep a key whose server is not known because the store has thrown', async () => {

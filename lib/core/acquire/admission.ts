@@ -1,4 +1,5 @@
 import { runOutside } from '../context/async-context.js';
+import { type Linked, LinkedList } from '../linked-list.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { Timer } from '../time/clock.js';
 
@@ -9,29 +10,29 @@ import type { Timer } from '../time/clock.js';
 export const MOST_IN_FLIGHT = 1_000;
 
 /** A request that waits to be sent. */
-interface Place {
-  /** Undefined once the request has stopped waiting. */
-  send: (() => void) | undefined;
-}
+class Place implements Linked<Place>, Timer {
+  previous: Place | undefined = undefined;
+  next: Place | undefined = undefined;
 
-/** Served places are removed once there are this many, so that the list does not grow forever. */
-const MANY_SERVED = 1_000;
+  constructor(
+    private readonly places: LinkedList<Place>,
+    readonly send: () => void,
+  ) {}
+
+  cancel(): void {
+    this.places.remove(this);
+  }
+}
 
 /** The acquire requests for one server: those without a reply, and those that wait to be sent. */
 export class Lane {
-  /** How many requests wait to be sent. */
-  length = 0;
   private inFlight = 0;
-  /** In order. */
-  // An array, because finding the first element of a `Set` is O(n) after many removals.
-  private places: Place[] = [];
-  /** The first place that has not been served. */
-  private next = 0;
+  private readonly places = new LinkedList<Place>();
 
   constructor(private readonly most: number) {}
 
-  /** How many places are kept. @internal */
-  get size(): number {
+  /** How many requests wait to be sent. */
+  get length(): number {
     return this.places.length;
   }
 
@@ -44,15 +45,9 @@ export class Lane {
 
   /** Waits until the request may be sent, and then calls `send`. The request counts from then on. */
   wait(send: () => void): Timer {
-    const place: Place = { send };
+    const place = new Place(this.places, send);
     this.places.push(place);
-    this.length += 1;
-    const cancel = (): void => {
-      if (place.send === undefined) return;
-      place.send = undefined;
-      this.length -= 1;
-    };
-    return { cancel };
+    return place;
   }
 
   /** Called when a request that was sent has its outcome. */
@@ -63,19 +58,13 @@ export class Lane {
   }
 
   private sendNext(): void {
-    while (this.length > 0 && this.inFlight < this.most) {
-      const place = this.places[this.next];
-      this.next += 1;
-      const { send } = place;
-      if (send === undefined) continue;
-      place.send = undefined;
-      this.length -= 1;
+    while (this.inFlight < this.most) {
+      const { head } = this.places;
+      if (head === undefined) return;
+      this.places.remove(head);
       this.inFlight += 1;
-      send();
+      head.send();
     }
-    if (this.length > 0 && (this.next < MANY_SERVED || this.next * 2 < this.places.length)) return;
-    this.places = this.length === 0 ? [] : this.places.slice(this.next);
-    this.next = 0;
   }
 }
 

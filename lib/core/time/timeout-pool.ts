@@ -1,4 +1,5 @@
 import { runOutside } from '../context/async-context.js';
+import { type Linked, LinkedList } from '../linked-list.js';
 import { type Clock, type Timer, withTimeout } from './clock.js';
 
 /** A request that may have no reply in time. */
@@ -55,8 +56,8 @@ const EPSILON_MS = 0.001;
  * cancelling 200,000 of them takes 6 to 10 ms, and 25 to 36 ms with a `Set`.
  */
 export class TimeoutPool implements Clock {
-  private oldest: PooledTimeout | undefined;
-  private youngest: PooledTimeout | undefined;
+  /** The timeouts, the oldest first. */
+  private readonly timeouts = new LinkedList<PooledTimeout>();
   private timer: Timer | undefined;
   /** How long the pool has watched, without the time in which the event loop was blocked. */
   private attendedMs = 0;
@@ -106,31 +107,17 @@ export class TimeoutPool implements Clock {
         : this.add(undefined, { onTimeout }, this.clock.now()),
     );
 
-  /** Removes a timeout. Does nothing if it has expired or was removed. */
-  remove(timeout: PooledTimeout): void {
-    const { older, younger } = timeout;
-    if (older === undefined && this.oldest !== timeout) return;
-    if (older === undefined) this.oldest = younger;
-    else older.younger = younger;
-    if (younger === undefined) this.youngest = older;
-    else younger.older = older;
-    timeout.older = timeout.younger = undefined;
-  }
-
   /** Lets all timeouts expire now. Later ones have a timer each. */
   close(): void {
     this.closed = true;
     this.timer?.cancel();
-    for (let timeout = this.oldest; timeout !== undefined; timeout = this.oldest) this.expire(timeout);
+    for (let next = this.timeouts.head; next !== undefined; next = this.timeouts.head) this.expire(next);
   }
 
   private add(key: string | undefined, request: LimitedRequest, now: number): PooledTimeout {
     if (this.timer === undefined) this.start(now);
-    const timeout = new PooledTimeout(this, this.attendedUntil(now) + this.pooledMs, request, key, now);
-    timeout.older = this.youngest;
-    if (this.youngest === undefined) this.oldest = timeout;
-    else this.youngest.younger = timeout;
-    this.youngest = timeout;
+    const timeout = new PooledTimeout(this.timeouts, this.attendedUntil(now) + this.pooledMs, request, key, now);
+    this.timeouts.push(timeout);
     return timeout;
   }
 
@@ -166,8 +153,9 @@ export class TimeoutPool implements Clock {
   }
 
   private look(): void {
-    if (this.oldest !== undefined) {
-      const oldestMs = this.attendedMs + this.pooledMs - this.oldest.at;
+    const { timeouts } = this;
+    if (timeouts.head !== undefined) {
+      const oldestMs = this.attendedMs + this.pooledMs - timeouts.head.at;
       this.listener?.onLook(this.attendedMs, oldestMs);
     }
     for (const timeout of this.due()) {
@@ -176,8 +164,8 @@ export class TimeoutPool implements Clock {
       if (mayExpire) this.expire(timeout);
     }
     this.timer = undefined;
-    if (this.oldest === undefined) return;
-    const restMs = this.oldest.at - this.attendedMs;
+    if (timeouts.head === undefined) return;
+    const restMs = timeouts.head.at - this.attendedMs;
     if (restMs > EPSILON_MS) this.stepMs = Math.min(this.stepMs, restMs);
     this.arm(Math.max(0, this.lookedAt + this.stepMs - this.clock.now()));
   }
@@ -186,22 +174,22 @@ export class TimeoutPool implements Clock {
   private *due(): Generator<PooledTimeout> {
     const due: PooledTimeout[] = [];
     const until = this.attendedMs + EPSILON_MS;
-    for (let next = this.oldest; next !== undefined && next.at <= until; next = next.younger) due.push(next);
-    for (const timeout of due) if (timeout.older !== undefined || this.oldest === timeout) yield timeout;
+    for (let next = this.timeouts.head; next !== undefined && next.at <= until; next = next.next) due.push(next);
+    for (const timeout of due) if (this.timeouts.has(timeout)) yield timeout;
   }
 
   private expire(timeout: PooledTimeout): void {
-    this.remove(timeout);
+    timeout.cancel();
     timeout.request.onTimeout();
   }
 }
 
-class PooledTimeout implements Timer {
-  older: PooledTimeout | undefined = undefined;
-  younger: PooledTimeout | undefined = undefined;
+class PooledTimeout implements Linked<PooledTimeout>, Timer {
+  previous: PooledTimeout | undefined = undefined;
+  next: PooledTimeout | undefined = undefined;
 
   constructor(
-    private readonly pool: TimeoutPool,
+    private readonly timeouts: LinkedList<PooledTimeout>,
     readonly at: number,
     readonly request: LimitedRequest,
     readonly key: string | undefined,
@@ -209,6 +197,6 @@ class PooledTimeout implements Timer {
   ) {}
 
   cancel(): void {
-    this.pool.remove(this);
+    this.timeouts.remove(this);
   }
 }
