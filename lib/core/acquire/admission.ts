@@ -74,18 +74,14 @@ export class Lane {
  */
 export class Admission {
   private readonly lanes = new Map<string | undefined, Lane>();
-  private readonly single: Lane | undefined;
 
   constructor(
     private readonly store: Pick<LockStore, 'serverOf'>,
     private readonly most = MOST_IN_FLIGHT,
-  ) {
-    if (store.serverOf === undefined) this.single = new Lane(most);
-  }
+  ) {}
 
   /** Returns the lane for a key's requests. */
   laneOf(key: string): Lane {
-    if (this.single !== undefined) return this.single;
     const server = this.store.serverOf?.(key);
     let lane = this.lanes.get(server);
     if (lane === undefined) this.lanes.set(server, (lane = new Lane(this.most)));
@@ -94,7 +90,6 @@ export class Admission {
 
   /** How many requests wait to be sent. */
   get waiting(): number {
-    if (this.single !== undefined) return this.single.length;
     let waiting = 0;
     for (const { length } of this.lanes.values()) waiting += length;
     return waiting;

@@ -373,8 +373,7 @@ function mayStray({ faults }: Plan): boolean {
 
 /** Lets an engine have fewer requests without a reply than 1,000. */
 function limitRequests(engine: LockEngine, most: number): void {
-  const { single } = Reflect.get(engine, 'admission') as { readonly single: object | undefined };
-  if (single !== undefined) Reflect.set(single, 'most', most);
+  if (engine.store.serverOf === undefined) Reflect.set(Reflect.get(engine, 'admission') as object, 'most', most);
 }
 
 function pause({ machine }: Process, forMs: number): Promise<void> {
