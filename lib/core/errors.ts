@@ -1,3 +1,4 @@
+import { brandClass } from './brand.js';
 import { kindOf } from './format-value.js';
 
 /** All error codes. */
@@ -59,28 +60,11 @@ export function messageOf(error: unknown): string {
 
 const brand = (name: string): symbol => Symbol.for(`nestjs-redis-lock.${name}`);
 
-/** Returns false for an object that cannot be read, such as a revoked Proxy, because anything can be thrown. */
-function has(candidate: object, symbol: symbol): boolean {
-  try {
-    return symbol in candidate;
-  } catch {
-    return false;
-  }
-}
-
 /** Gives a class an `instanceof` that works across two installed copies of this package. */
 function branded(name: string) {
-  const symbol = brand(name);
   return (target: abstract new (...args: never[]) => LockError): void => {
-    Object.defineProperty(target.prototype, symbol, { value: true });
     Object.defineProperty(target.prototype, 'name', { value: name, configurable: true, writable: true });
-    Object.defineProperty(target, Symbol.hasInstance, {
-      value(this: unknown, candidate: unknown): boolean {
-        // A user's subclass inherits this method. Only the branded class itself is recognized by its brand.
-        if (this !== target) return Function.prototype[Symbol.hasInstance].call(this, candidate);
-        return typeof candidate === 'object' && candidate !== null && has(candidate, symbol);
-      },
-    });
+    brandClass(target, brand(name));
   };
 }
 

@@ -1,3 +1,4 @@
+import { brandClass } from '../brand.js';
 import { OWN_FILE } from './call-site.js';
 import { LockConfigError } from '../errors.js';
 import { VERSION } from '../version.js';
@@ -51,20 +52,10 @@ export function shared<T>(name: string, create: () => T): T {
   return state.get(name) as T;
 }
 
-type AnyClass = abstract new (...args: never[]) => object;
-
 /** Lets `instanceof` recognize instances of a class from all copies of this version. */
 export function sharedClass(name: string) {
-  const brand = Symbol.for(`nestjs-redis-lock:${VERSION}:${name}`);
-  return (target: AnyClass): void => {
-    Object.defineProperty(target.prototype, brand, { value: true });
-    Object.defineProperty(target, Symbol.hasInstance, {
-      value(this: unknown, candidate: unknown): boolean {
-        // A subclass inherits this method. Only the decorated class itself is recognized by its brand.
-        if (this !== target) return Function.prototype[Symbol.hasInstance].call(this, candidate);
-        return typeof candidate === 'object' && candidate !== null && brand in candidate;
-      },
-    });
+  return (target: abstract new (...args: never[]) => object): void => {
+    brandClass(target, Symbol.for(`nestjs-redis-lock:${VERSION}:${name}`));
   };
 }
 

@@ -1,0 +1,23 @@
+/**
+ * Lets `instanceof` recognize the instances of a class from all copies of this package that give the class the same
+ * symbol.
+ */
+export function brandClass(target: abstract new (...args: never[]) => object, brand: symbol): void {
+  Object.defineProperty(target.prototype, brand, { value: true });
+  Object.defineProperty(target, Symbol.hasInstance, {
+    value(this: unknown, candidate: unknown): boolean {
+      // A subclass inherits this method. Only the branded class itself is recognized by its brand.
+      if (this !== target) return Function.prototype[Symbol.hasInstance].call(this, candidate);
+      return typeof candidate === 'object' && candidate !== null && has(candidate, brand);
+    },
+  });
+}
+
+/** Returns false for an object that cannot be read, such as a revoked Proxy, because anything can be thrown. */
+function has(candidate: object, symbol: symbol): boolean {
+  try {
+    return symbol in candidate;
+  } catch {
+    return false;
+  }
+}
