@@ -99,27 +99,11 @@ export function isOfOwnClass(error: LockError): boolean {
   return Object.hasOwn(Object.getPrototypeOf(error) as object, brand(error.name));
 }
 
-/** The optional fields of a {@link LockTimeoutError}. */
-export interface LockTimeoutDetails extends LockErrorDetails {
-  /** The remaining lease of the holder, in milliseconds, from the store's last reply. */
-  readonly remainingMs?: number | undefined;
-  /** The identity of the holder. */
-  readonly heldBy?: string | undefined;
-  /** How long the holder has had the lock, in milliseconds. */
-  readonly heldForMs?: number | undefined;
-  /** How many holders share the lock. */
-  readonly holderCount?: number | undefined;
-  /** Whether this module instance holds the lock. Default: false. */
-  readonly isOwn?: boolean | undefined;
-  /** The message for clients of the application. Default: the message. */
-  readonly publicMessage?: string | undefined;
-  /** How many other callers of the module instance wait for the lock. */
-  readonly waitingHere?: number | undefined;
-  /** How many entries of the store's queue are ahead of the module instance. */
-  readonly queuedAhead?: number | undefined;
-  /** Whether the call was refused because of `maxWaiting`. Default: false. */
-  readonly isQueueFull?: boolean | undefined;
-}
+/**
+ * The optional fields of a {@link LockTimeoutError}. Default: false for those that are boolean, and the message for
+ * `publicMessage`.
+ */
+export type LockTimeoutDetails = LockErrorDetails & Partial<Omit<LockTimeoutError, keyof LockError>>;
 
 /**
  * Thrown if other callers held the lock until `waitMs` had elapsed, or if more than `maxWaiting` callers of this module
@@ -199,15 +183,8 @@ export class LockNotHeldError extends LockError {
   readonly code = 'LOCK_NOT_HELD';
 }
 
-/** The optional fields of a {@link LockUnavailableError}. */
-export interface LockUnavailableDetails extends LockErrorDetails {
-  /** True if a retry cannot succeed. Default: false. */
-  readonly permanent?: boolean;
-  /** The error code of the server that refused the request, such as `NOPERM`. Default: it was not refused. */
-  readonly refusal?: string | undefined;
-  /** Default: the store is the reason. */
-  readonly reason?: 'process-busy' | undefined;
-}
+/** The optional fields of a {@link LockUnavailableError}. `permanent` is false by default. */
+export type LockUnavailableDetails = LockErrorDetails & Partial<Omit<LockUnavailableError, keyof LockError>>;
 
 /**
  * Thrown if the store sent no usable reply. Redis is down, unreachable, silent for 1 s, read-only or out of memory, or
@@ -285,12 +262,7 @@ export interface LockKeyInput {
 }
 
 /** The optional fields of a {@link LockKeyError}. */
-export interface LockKeyDetails extends LockErrorDetails {
-  /** The placeholder whose value cannot form a key. */
-  readonly placeholder?: LockKeyPlaceholder | undefined;
-  /** What the client sent for the placeholder. */
-  readonly input?: LockKeyInput | undefined;
-}
+export type LockKeyDetails = LockErrorDetails & Partial<Omit<LockKeyError, keyof LockError>>;
 
 /**
  * Thrown if a template is invalid, or if a resource or a placeholder's value cannot form a safe key.
