@@ -8,6 +8,9 @@ const LONGEST_NAME = 60;
 const CREDENTIALS = /(\/\/)\S*@|^[^\s/:]*:(?!\/\/)\S*@/g;
 const PARAMETERS = /(:\/\/[^\s?]*\?)\S+/g;
 
+/** Control characters, other characters that could forge a log line, and lone surrogates. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
 /**
  * Returns a value that a caller has given, as an error shows it: at most about 200 characters and without the passwords
  * of URLs. Never throws, whatever the value is.
@@ -53,6 +56,11 @@ export function formatName(name: string): string {
 /** Returns a string, cut off if it is too long for an error. */
 export function shortened(text: string): string {
   return text.length <= LONGEST_TEXT ? text : `${text.slice(0, LONGEST_TEXT)}…`;
+}
+
+/** Returns a text with `?` in place of each character that could forge a log line. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, '?');
 }
 
 function formatText(text: string): string {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { printable } from '../format-value.js';
 import type { LockMode } from '../store/lock-mode.js';
 
 /**
@@ -48,9 +49,6 @@ export interface CallTarget {
 /** The longest label that is shown. */
 const LONGEST_LABEL = 128;
 
-/** Control characters, other characters that could forge a log line, and lone surrogates. */
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-
 // An application may load this package twice, so each copy has a part of its own.
 const COPY = randomBytes(6).toString('hex');
 
@@ -96,7 +94,7 @@ export function familyOfTemplate(template: string): string | undefined {
 
 // A label may be a header that a client sent, so a bad one must not make the call fail.
 function shownLabel(label: string | undefined): string | undefined {
-  return label?.slice(0, LONGEST_LABEL).replace(UNPRINTABLE, '?');
+  return label === undefined ? undefined : printable(label.slice(0, LONGEST_LABEL));
 }
 
 function firstSegmentOf(resource: string): string {

@@ -1,3 +1,4 @@
+import { printable } from '../format-value.js';
 import type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './order-graph.js';
 
 /** The module instance whose name is not shown. */
@@ -5,14 +6,11 @@ const UNNAMED = 'default';
 
 const LONGEST_NAME = 64;
 
-/** Control characters, other characters that could forge a log line, and lone surrogates. */
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-
 /** Returns a family as texts show it: `goods`, or `stock/goods` for the module instance `stock`. */
 function nameOf({ instance, family }: LockOrderFamily): string {
   const name = instance === UNNAMED ? family : `${instance}/${family}`;
   const shown = name.length <= LONGEST_NAME ? name : `${name.slice(0, LONGEST_NAME)}…`;
-  return shown.replace(UNPRINTABLE, '?');
+  return printable(shown);
 }
 
 /** Returns `goods → order in Shop.buy, order → goods in Refunds.run`. */
