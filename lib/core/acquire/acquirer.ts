@@ -329,7 +329,7 @@ export class Acquirer {
       throw upgradeError(resource, grant.mode, options.mode);
     }
     // A scope may keep a lock after its last use has ended.
-    if (options.reentrant || !grant.isInUse) return this.hold(grant, options, scope);
+    if (options.reentrant || grant.useCount === 0) return this.hold(grant, options, scope);
     const holder = isKept ? "the caller's lock scope, in which another use has not ended" : 'the caller';
     throw new LockReentryError(`${resource} is already held by ${holder}, and \`reentrant\` is false.`, { resource });
   }

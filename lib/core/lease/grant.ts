@@ -73,10 +73,8 @@ export class Grant {
   ttlMs: number;
   /** The local moment at which the grant is lost if it is not renewed. */
   deadline: number;
-  /** The lease that the deadline comes from, in milliseconds. Renewals change it. */
-  leaseMs: number;
-  // When that lease was requested.
-  private leasedAt: number;
+  /** The lease that the deadline comes from. Renewals change it. */
+  lease: Lease;
   /** Whether the watchdog renews the grant and checks its deadline. */
   isWatched = false;
   /** The number of the call that the grant was given to. See `nextCall()`. */
@@ -109,8 +107,7 @@ export class Grant {
     this.ttlMs = options.ttlMs;
     this.maxHoldUntil = grantedAt + options.maxHoldMs;
     this.minHoldUntil = grantedAt + options.minHoldMs;
-    this.leasedAt = lease.sentAt;
-    this.leaseMs = lease.leaseMs;
+    this.lease = lease;
     this.deadline = Math.min(deadlineOf(lease.sentAt, lease.leaseMs), this.maxHoldUntil);
   }
 
@@ -135,17 +132,7 @@ export class Grant {
     return this.reason;
   }
 
-  /** The lease that the deadline comes from. */
-  get lease(): Lease {
-    return { sentAt: this.leasedAt, leaseMs: this.leaseMs };
-  }
-
-  /** Whether a caller has a hold of the grant. The holds of lock scopes do not count. */
-  get isInUse(): boolean {
-    return this.holds.some(({ isKept }) => !isKept);
-  }
-
-  /** How many holds of callers have not ended. */
+  /** How many holds of callers have not ended. The holds of lock scopes do not count. */
   get useCount(): number {
     return this.holds.filter(({ isKept }) => !isKept).length;
   }
@@ -161,10 +148,11 @@ export class Grant {
   /** When to renew: two thirds of `ttlMs` before the deadline, or now if the lease is short. Infinity: never. */
   get renewAt(): number {
     if (this.deadline >= this.maxHoldUntil) return Infinity;
-    if (this.isShort) return this.leasedAt;
+    const { sentAt, leaseMs } = this.lease;
+    if (this.isShort) return sentAt;
     if (!this.options.renew) return Infinity;
     // So work that blocks the event loop for less than two thirds of `ttlMs` does not outlast its lease.
-    return deadlineOf(this.leasedAt, this.leaseMs) - (Math.min(this.leaseMs, this.ttlMs) * 2) / 3;
+    return deadlineOf(sentAt, leaseMs) - (Math.min(leaseMs, this.ttlMs) * 2) / 3;
   }
 
   /**
@@ -172,7 +160,8 @@ export class Grant {
    * granted.
    */
   get isShort(): boolean {
-    return this.leaseMs < this.nextLeaseMs(this.leasedAt);
+    const { sentAt, leaseMs } = this.lease;
+    return leaseMs < this.nextLeaseMs(sentAt);
   }
 
   /** Returns the lease to request at `now`: `ttlMs`, but no longer than `maxHoldMs` allows. */
@@ -193,14 +182,13 @@ export class Grant {
   }
 
   /** Records a renewal that was requested at `sentAt`. Ignores a lease that ends before the current one. */
-  renewed({ sentAt, leaseMs }: Lease): void {
-    const deadline = Math.min(deadlineOf(sentAt, leaseMs), this.maxHoldUntil);
+  renewed(lease: Lease): void {
+    const deadline = Math.min(deadlineOf(lease.sentAt, lease.leaseMs), this.maxHoldUntil);
     if (deadline < this.deadline) return;
     // The holder of a handoff renews its short lease immediately, which says nothing about the length of the hold.
     if (!this.isShort) this.holds = this.holds.map((hold) => hold.onRenewed?.() ?? hold);
     this.deadline = deadline;
-    this.leasedAt = sentAt;
-    this.leaseMs = leaseMs;
+    this.lease = lease;
     this.whyOver = undefined;
   }
 
@@ -360,8 +348,7 @@ export class Ownership {
     /** When the store granted it. */
     readonly since: number,
     private readonly deps: OwnershipDeps,
-    /** Changes when a line takes it over. */
-    public user: OwnershipUser,
+    private readonly user: OwnershipUser,
   ) {
     this.longestLeaseMs = given.leaseMs;
   }
@@ -388,11 +375,6 @@ export class Ownership {
   /** When its last caller got it. */
   get servedAt(): number {
     return this.newest?.grantedAt ?? this.since;
-  }
-
-  /** How many callers have had it, one after the other. */
-  get callers(): number {
-    return this.passes + 1;
   }
 
   /** Returns a watched grant for a caller. The user must have recorded the ownership before. */
@@ -440,7 +422,7 @@ export class Ownership {
     this.isLost ||= isLost;
     this.closedUntil = Math.max(this.closedUntil, isLost ? closedUntil : grant.minHoldUntil);
     // The last renewal may have run without a reply, so the store may keep a longer lease than is known here.
-    this.longestLeaseMs = Math.max(this.longestLeaseMs, grant.ttlMs, grant.leaseMs);
+    this.longestLeaseMs = Math.max(this.longestLeaseMs, grant.ttlMs, grant.lease.leaseMs);
     if (this.grants.length > 0) return Promise.resolve(!isLost);
     const restMs = this.closedUntil - now;
     if (restMs <= 0 && this.user.passOn(this, now)) return Promise.resolve(true);

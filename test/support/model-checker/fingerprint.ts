@@ -6,7 +6,7 @@ import type { World } from './world.js';
 
 /** Moments, which are written relative to now. */
 const MOMENTS = new Set([
-  'at', 'sentAt', 'deadline', 'leasedAt', 'expiresAt', 'leaseOverAt', 'mayBeRepeatedUntil', 'since', 'until',
+  'at', 'sentAt', 'deadline', 'expiresAt', 'leaseOverAt', 'mayBeRepeatedUntil', 'since', 'until',
 ]); // prettier-ignore
 /** Moments that are all alike once they have passed. */
 const PAST_IS_ALIKE = new Set(['minHoldUntil', 'closedUntil']);
