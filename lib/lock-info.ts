@@ -1,4 +1,4 @@
-import type { Target } from './core/acquire/acquire-options.js';
+import type { Target } from './core/events/call.js';
 import { CallFinder, type CallNames, type KeyCalls } from './core/state/own-calls.js';
 import { identityOf } from './core/store/instance-id.js';
 import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';

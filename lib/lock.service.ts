@@ -1,5 +1,5 @@
-import type { AcquireOptions, Target } from './core/acquire/acquire-options.js';
-import { nextCall } from './core/events/call.js';
+import type { AcquireOptions } from './core/acquire/acquire-options.js';
+import { nextCall, type Target } from './core/events/call.js';
 import { aFunction, checkValue } from './core/checks/check-options.js';
 import { offerService } from './core/context/copies.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';

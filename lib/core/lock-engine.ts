@@ -1,5 +1,5 @@
 import { describeUnsupportedForce } from './acquire/acquire-errors.js';
-import type { AcquireOptions, Target } from './acquire/acquire-options.js';
+import type { AcquireOptions } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { Admission } from './acquire/admission.js';
 import { HolderProbe } from './acquire/holder-probe.js';
@@ -7,7 +7,7 @@ import { Lines } from './acquire/lines.js';
 import { Turns } from './acquire/turns.js';
 import { keepOutside, runOutside } from './context/async-context.js';
 import { BusyReport } from './acquire/busy-report.js';
-import { nextCall } from './events/call.js';
+import { nextCall, type Target } from './events/call.js';
 import { type lockChannels, LockEvents } from './events/diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
 import { assertHeldAround } from './hold/assert-held.js';

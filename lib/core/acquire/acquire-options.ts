@@ -1,3 +1,4 @@
+import type { Target } from '../events/call.js';
 import type { HoldUse } from '../hold/lock.js';
 import type { OnLost } from '../hold/run-under.js';
 import type { Grant, HoldOptions, OwnershipDeps, PassingLimits } from '../lease/grant.js';
@@ -9,14 +10,6 @@ import { driftOf } from '../time/clock.js';
 import type { LimitRequest } from '../time/timeout-pool.js';
 import type { Admission } from './admission.js';
 import type { Turns } from './turns.js';
-
-/** The resource, and the key that it is locked under. */
-export interface Target {
-  readonly resource: string;
-  readonly key: string;
-  /** The number of the call, which its events and its hold also have. See `nextCall()`. */
-  readonly call?: number;
-}
 
 /** How a caller waits for a lock. */
 export interface WaitOptions extends HoldOptions {

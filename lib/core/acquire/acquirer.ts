@@ -1,4 +1,5 @@
 import { eitherOf, onAbort, throwIfAborted } from '../context/abort-signals.js';
+import type { Target } from '../events/call.js';
 import type { LockEvents } from '../events/diagnostics.js';
 import { LockReentryError } from '../errors.js';
 import { heldAround, isInHold, isUsedAround, locksAround } from '../hold/held-locks.js';
@@ -20,7 +21,7 @@ import {
   unsupportedMode,
   upgradeError,
 } from './acquire-errors.js';
-import { type AcquireOptions, leaseOf, type Target } from './acquire-options.js';
+import { type AcquireOptions, leaseOf } from './acquire-options.js';
 import type { Lines } from './lines.js';
 import { inLockOrder } from './lock-order.js';
 import { UseWaiter } from './use-waiter.js';

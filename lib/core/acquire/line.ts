@@ -1,4 +1,5 @@
 import { LockTimeoutError, type LockError, withoutStack } from '../errors.js';
+import type { Target } from '../events/call.js';
 import { Ownership, type OwnershipUser } from '../lease/grant.js';
 import type { StoreGrant } from '../lease/lease.js';
 import { closedError } from '../lifecycle.js';
@@ -16,7 +17,7 @@ import {
   unavailable,
 } from './acquire-errors.js';
 import { AcquireLoop, type LoopUser } from './acquire-loop.js';
-import { type AcquireDeps, READERS_PER_PLACE, type Target, type WaitOptions } from './acquire-options.js';
+import { type AcquireDeps, READERS_PER_PLACE, type WaitOptions } from './acquire-options.js';
 import { withItem, without } from '../lists.js';
 import { turnsOf } from './turns.js';
 import { type Waiter, WaiterQueue } from './waiters.js';

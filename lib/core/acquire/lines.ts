@@ -1,15 +1,9 @@
+import type { Target } from '../events/call.js';
 import { type Grant, Ownership, type OwnershipUser } from '../lease/grant.js';
 import { closedError } from '../lifecycle.js';
 import type { Handoff, KeyFilter, LockMode, StoreListener } from '../store/lock-store.js';
 import { outageError } from './acquire-errors.js';
-import {
-  type AcquireDeps,
-  leaseOf,
-  outageFor,
-  type Target,
-  type WaitingCaller,
-  type WaitOptions,
-} from './acquire-options.js';
+import { type AcquireDeps, leaseOf, outageFor, type WaitingCaller, type WaitOptions } from './acquire-options.js';
 import type { Attempt } from './attempt.js';
 import { Line } from './line.js';
 import { MultiAcquire, type Obstacle } from './multi-acquire.js';

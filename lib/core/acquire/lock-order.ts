@@ -1,5 +1,5 @@
+import type { Target } from '../events/call.js';
 import { hashTag } from '../keys/resource-key.js';
-import type { Target } from './acquire-options.js';
 
 /**
  * Returns each key once, in the order in which every process acquires several keys. Because a caller that waits for a

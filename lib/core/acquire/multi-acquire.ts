@@ -1,17 +1,11 @@
 import { onAbort } from '../context/abort-signals.js';
 import type { LockUnavailableError } from '../errors.js';
+import type { Target } from '../events/call.js';
 import type { Grant } from '../lease/grant.js';
 import type { StoreGrant } from '../lease/lease.js';
 import type { AcquireReply } from '../store/lock-store.js';
 import { failedBecause, type LastReply, outageError } from './acquire-errors.js';
-import {
-  type AcquireDeps,
-  leaseOf,
-  outageFor,
-  type Target,
-  type WaitingCaller,
-  type WaitOptions,
-} from './acquire-options.js';
+import { type AcquireDeps, leaseOf, outageFor, type WaitingCaller, type WaitOptions } from './acquire-options.js';
 import { Attempt, type AttemptListener } from './attempt.js';
 
 /** Why several locks could not be acquired together, and the first lock that could not. */

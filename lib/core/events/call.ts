@@ -38,11 +38,11 @@ export interface CallDetails {
   readonly family?: string | undefined;
 }
 
-/** What a call wants to lock. */
-export interface CallTarget {
+/** The resource that a call names, and the key that it is locked under. */
+export interface Target {
   readonly resource: string;
   readonly key: string;
-  /** The number of the call. See {@link nextCall}. */
+  /** The number of the call, which its events and its hold also have. See {@link nextCall}. */
   readonly call?: number | undefined;
 }
 
@@ -65,7 +65,7 @@ export function latestCall(): number {
 }
 
 /** Returns the public description of a call. */
-export function describeCall({ resource, key, call = 0 }: CallTarget, details: CallDetails): LockCall {
+export function describeCall({ resource, key, call = 0 }: Target, details: CallDetails): LockCall {
   const { mode, method } = details;
   return {
     id: `${COPY}-${call}`,

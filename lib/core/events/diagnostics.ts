@@ -1,5 +1,5 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
-import { type CallDetails, type CallTarget, describeCall, type LockCall } from './call.js';
+import { type CallDetails, describeCall, type LockCall, type Target } from './call.js';
 import { LockError, type LockLostError, LockTimeoutError } from '../errors.js';
 import {
   isTraced,
@@ -103,7 +103,7 @@ export interface StoreEvent {
 export const storeChannel: Channel<unknown, unknown> = channel('nestjs-redis-lock:store');
 
 /** The grant that an event is about. */
-interface EventGrant extends CallTarget {
+interface EventGrant extends Target {
   readonly token: number | undefined;
   readonly grantedAt: number;
   readonly options: CallDetails;
@@ -130,12 +130,12 @@ export class LockEvents {
     private readonly channels: typeof lockChannels = lockChannels,
   ) {}
 
-  requested(target: CallTarget, options: CallDetails): void {
+  requested(target: Target, options: CallDetails): void {
     if (isTraced()) traceRequest(target, options, this.instance);
     if (this.channels.requested.hasSubscribers) this.channels.requested.publish(this.of(target, options));
   }
 
-  granted(lock: GrantedLock, target: CallTarget, waitedMs: number): void {
+  granted(lock: GrantedLock, target: Target, waitedMs: number): void {
     const { grant } = lock;
     if (this.channels.granted.hasSubscribers) {
       const event: GrantedEvent = { ...this.of(grant, grant.options), waitedMs, fencingToken: grant.token };
@@ -150,7 +150,7 @@ export class LockEvents {
   }
 
   /** @param known how the call ended. Default: the kind of the reason. */
-  refused(target: CallTarget, options: RefusedOptions, waitedMs: number, reason: unknown, known?: LockOutcome): void {
+  refused(target: Target, options: RefusedOptions, waitedMs: number, reason: unknown, known?: LockOutcome): void {
     const { hasSubscribers } = this.channels.refused;
     const hasTraces = isTraced();
     if (!hasSubscribers && !hasTraces) return;
@@ -202,7 +202,7 @@ export class LockEvents {
     return hasSubscribers ? ({ ...this.of(grant, grant.options), heldMs } satisfies EndedEvent) : undefined;
   }
 
-  private of(target: CallTarget, details: CallDetails): LockEvent {
+  private of(target: Target, details: CallDetails): LockEvent {
     return { ...describeCall(target, details), instance: this.instance };
   }
 }

@@ -1,5 +1,5 @@
 import { channel, type Channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel';
-import { type CallDetails, type CallTarget, describeCall, type LockCall } from './call.js';
+import { type CallDetails, describeCall, type LockCall, type Target } from './call.js';
 import { shared } from '../context/copies.js';
 
 /**
@@ -110,7 +110,7 @@ export function isTraced(): boolean {
 }
 
 /** Publishes the start of a call. */
-export function traceRequest(target: CallTarget, options: CallDetails, instance: string): void {
+export function traceRequest(target: Target, options: CallDetails, instance: string): void {
   const context = contextOf(target, options, instance);
   contexts.set(target, context);
   acquire.start.publish(context);
@@ -123,7 +123,7 @@ export function traceRequest(target: CallTarget, options: CallDetails, instance:
  * @param lock the caller's hold.
  */
 export function traceGrant(
-  target: CallTarget,
+  target: Target,
   lock: object,
   options: CallDetails,
   { instance, ...granted }: { readonly instance: string } & Pick<LockCallContext, 'waitedMs' | 'fencingToken'>,
@@ -141,7 +141,7 @@ export function traceGrant(
 
 /** Publishes the refusal of a call. */
 export function traceRefusal(
-  target: CallTarget,
+  target: Target,
   refused: Required<Pick<LockCallContext, 'waitedMs' | 'outcome' | 'error'>>,
 ): void {
   const context = contexts.get(target);
@@ -176,7 +176,7 @@ function publishEnd(channels: TracingChannel<unknown, LockCallContext>, context:
 }
 
 function contextOf(
-  target: CallTarget,
+  target: Target,
   options: CallDetails & { readonly waitMs?: number },
   instance: string,
 ): LockCallContext {

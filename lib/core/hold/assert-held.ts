@@ -1,6 +1,8 @@
 import { LockNotHeldError } from '../errors.js';
+import type { Target } from '../events/call.js';
+import type { LeaseManager } from '../lease/lease-manager.js';
 import { heldAround, lossAround } from './held-locks.js';
-import type { HoldLeases, Lock } from './lock.js';
+import type { Lock } from './lock.js';
 
 /**
  * Returns the hold of a lock that the caller runs in.
@@ -9,11 +11,7 @@ import type { HoldLeases, Lock } from './lock.js';
  * @throws LockNotHeldError if the caller does not run in a hold of the lock, or only shares it and needs it alone.
  * @throws LockLostError if the hold was lost.
  */
-export function assertHeldAround(
-  leases: HoldLeases,
-  { resource, key }: { readonly resource: string; readonly key: string },
-  mode: 'exclusive' | 'shared',
-): Lock {
+export function assertHeldAround(leases: LeaseManager, { resource, key }: Target, mode: 'exclusive' | 'shared'): Lock {
   const lock = heldAround(leases, key);
   if (lock === undefined) throw lossAround(resource, key) ?? notHeld(resource);
   lock.assertHeld();

@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { shared } from '../context/copies.js';
 import type { LockLostError } from '../errors.js';
-import type { Hold, HoldLeases, Lock } from './lock.js';
+import type { LeaseManager } from '../lease/lease-manager.js';
+import type { Hold, Lock } from './lock.js';
 
 /** A hold that code runs inside, and the holds around it. */
 interface Frame {
@@ -26,7 +27,7 @@ export function* holdsAround(): Generator<Hold> {
 }
 
 /** Returns whether the caller runs inside a hold of that key, and not only in a lock scope that keeps the lock. */
-export function isUsedAround(leases: HoldLeases, key: string): boolean {
+export function isUsedAround(leases: LeaseManager, key: string): boolean {
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
     if (frame.hold.find(leases, key)?.isKept === false) return true;
   }
@@ -37,7 +38,7 @@ export function isUsedAround(leases: HoldLeases, key: string): boolean {
  * Returns the innermost hold of an engine that the caller runs inside, for that key or for any. Skips holds that have
  * ended, because work that outlives a hold acquires the lock like any other caller.
  */
-export function heldAround(leases: HoldLeases, key?: string): Lock | undefined {
+export function heldAround(leases: LeaseManager, key?: string): Lock | undefined {
   // Every acquire runs this, so it makes no iterator and no closure.
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
     const found = frame.hold.find(leases, key);

@@ -1,7 +1,7 @@
 import { runOutside } from '../context/async-context.js';
 import { describeCall } from '../events/call.js';
 import type { LockEvents } from '../events/diagnostics.js';
-import type { Grant } from '../lease/grant.js';
+import type { LeaseManager } from '../lease/lease-manager.js';
 import { secondsOf } from '../store/incident-log.js';
 import type { Clock } from '../time/clock.js';
 import { describePlace, type HandleHold } from './leaked-handles.js';
@@ -13,8 +13,7 @@ const MINUTE_MS = 60_000;
 interface LeakDeps {
   readonly clock: Pick<Clock, 'now'>;
   readonly events: Pick<LockEvents, 'leaked'>;
-  /** Releases a grant whose last hold has ended. */
-  readonly leases: { release(grant: Grant): Promise<boolean> };
+  readonly leases: Pick<LeaseManager, 'release'>;
   warn(message: string): void;
 }
 

@@ -3,8 +3,9 @@ import { aFunction, checkOptions, checkValue, oneOf } from '../checks/check-opti
 import { shared, sharedClass } from '../context/copies.js';
 import { LockLostError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
+import type { LeaseManager } from '../lease/lease-manager.js';
 import { runInHold } from './held-locks.js';
-import { expireAll, type Hold, type HoldLeases, Lock } from './lock.js';
+import { expireAll, type Hold, Lock } from './lock.js';
 import type { MultiLock } from './multi-lock.js';
 import { type OnLost, settle } from './run-under.js';
 
@@ -133,7 +134,7 @@ class KeptLock extends Lock {
 
   constructor(
     grant: Grant,
-    leases: HoldLeases,
+    leases: LeaseManager,
     private readonly scope: ScopeHold,
     private readonly use: KeptUse,
   ) {
@@ -173,7 +174,7 @@ export class ScopeHold implements Hold, LockScope {
   loss: LockLostError | undefined;
   private open = true;
   private readonly kept = new Map<Grant, KeptLock>();
-  private readonly byKey = new Map<HoldLeases, Map<string, KeptLock>>();
+  private readonly byKey = new Map<LeaseManager, Map<string, KeptLock>>();
   /** By key. */
   private readonly requests = new Map<string, Set<ScopedRequest>>();
   private readonly children = new Set<ScopeHold>();
@@ -224,7 +225,7 @@ export class ScopeHold implements Hold, LockScope {
     if (this.parent?.open) this.parent.assertHeld();
   }
 
-  find(leases: HoldLeases, key?: string): Lock | undefined {
+  find(leases: LeaseManager, key?: string): Lock | undefined {
     const locks = this.byKey.get(leases);
     if (key !== undefined) return locks?.get(key)?.find(leases, key);
     for (const lock of locks?.values() ?? []) if (lock.held) return lock;
@@ -232,7 +233,7 @@ export class ScopeHold implements Hold, LockScope {
   }
 
   /** Keeps a caller's grant in this scope and in the open scopes around it. */
-  keep(grant: Grant, leases: HoldLeases, onLost: OnLost | undefined): void {
+  keep(grant: Grant, leases: LeaseManager, onLost: OnLost | undefined): void {
     for (const scope of this.outwards()) scope.keepHere(grant, leases, { onLost });
   }
 
@@ -246,7 +247,7 @@ export class ScopeHold implements Hold, LockScope {
     return hold.map((lock) => this.kept.get(lock.grant) ?? lock);
   }
 
-  private keepHere(grant: Grant, leases: HoldLeases, use: KeptUse): void {
+  private keepHere(grant: Grant, leases: LeaseManager, use: KeptUse): void {
     if (!this.open) return;
     const isExpendable = use.onLost === 'ignore';
     const known = this.kept.get(grant);
@@ -291,7 +292,7 @@ export class ScopeHold implements Hold, LockScope {
   }
 
   /** Returns true if a caller in this scope, or in an open scope around it, waits for the lock. */
-  awaits(leases: HoldLeases, key: string): boolean {
+  awaits(leases: LeaseManager, key: string): boolean {
     for (const { requests } of this.outwards()) {
       for (const request of requests.get(key) ?? NONE) if (request.leases === leases) return true;
     }
@@ -359,7 +360,7 @@ export class ScopedRequest {
 
   constructor(
     private readonly scope: ScopeHold,
-    readonly leases: HoldLeases,
+    readonly leases: LeaseManager,
     readonly key: string,
   ) {
     scope.add(this);

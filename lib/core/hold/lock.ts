@@ -1,22 +1,7 @@
 import type { Grant } from '../lease/grant.js';
+import type { LeaseManager } from '../lease/lease-manager.js';
 import { LockConfigError, LockLostError } from '../errors.js';
 import type { HandleHold, LeakedHandles } from './leaked-handles.js';
-
-/** What a hold uses of the lease manager. */
-export interface HoldLeases {
-  /** The name of the module instance. */
-  readonly instance: string;
-  /** Returns the clock's time. */
-  now(): number;
-  /** Releases a grant whose last hold has ended. Returns false if the grant was lost. */
-  release(grant: Grant, mayFollowCommit: boolean): Promise<boolean>;
-  /** Renews a grant now. */
-  extend(grant: Grant, ttlMs: number): Promise<void>;
-  /** Declares a grant lost if its local deadline has passed. */
-  expire(grant: Grant): void;
-  /** Declares a grant lost if its local deadline has passed and no renewal has arrived. See {@link Hold.expire}. */
-  expireUnlessRenewed(grant: Grant): Promise<void> | undefined;
-}
 
 /** How a caller uses its hold. */
 export interface HoldUse {
@@ -47,7 +32,7 @@ export interface Hold {
   /** Aborts the signal. The locks stay held. */
   abort(reason: unknown): void;
   /** Returns a lock of that engine and key that has not ended. Without a key, the first lock of that engine. */
-  find(leases: HoldLeases, key?: string): Lock | undefined;
+  find(leases: LeaseManager, key?: string): Lock | undefined;
   /** Releases all locks. Resolves when the store has replied to the releases. */
   release(): Promise<unknown>;
 }
@@ -82,7 +67,7 @@ export class Lock implements Hold {
   constructor(
     grant: Grant,
     /** @internal */
-    readonly leases: HoldLeases,
+    readonly leases: LeaseManager,
     { runsWork = false, awaitRelease = true, leaks, place }: HoldUse = {},
   ) {
     this.grant = grant;
@@ -161,7 +146,7 @@ export class Lock implements Hold {
   }
 
   /** See {@link Hold.find}. @internal */
-  find(leases: HoldLeases, key?: string): Lock | undefined {
+  find(leases: LeaseManager, key?: string): Lock | undefined {
     const fits = this.leases === leases && (key === undefined || key === this.key);
     return fits && this.held ? this : undefined;
   }

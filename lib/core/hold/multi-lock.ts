@@ -1,6 +1,7 @@
 import { formatValue, shortened } from '../format-value.js';
 import { LockKeyError, type LockLostError } from '../errors.js';
-import { endOf, expireAll, type Hold, type HoldLeases, type Lock } from './lock.js';
+import type { LeaseManager } from '../lease/lease-manager.js';
+import { endOf, expireAll, type Hold, type Lock } from './lock.js';
 
 /**
  * Several locks that were acquired together, by `LockService` or by a `@Locked` method that names several resources.
@@ -113,7 +114,7 @@ export class MultiLock implements Hold {
   }
 
   /** See {@link Hold.find}. @internal */
-  find(leases: HoldLeases, key?: string): Lock | undefined {
+  find(leases: LeaseManager, key?: string): Lock | undefined {
     return this.locks.find((lock) => lock.find(leases, key) !== undefined);
   }
 

@@ -1,8 +1,9 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
-import { type CallDetails, familyOf } from '../events/call.js';
+import { type CallDetails, familyOf, type Target } from '../events/call.js';
 import { callerInProgram, shortSite } from '../context/call-site.js';
 import { shared } from '../context/copies.js';
 import { LockOrderError } from '../errors.js';
+import type { Lock } from '../hold/lock.js';
 import type { Warn } from '../events/warnings.js';
 import {
   type LockOrderCycle,
@@ -52,23 +53,8 @@ export interface LockOrderEvent {
  */
 export const lockOrderChannel: Channel<unknown, unknown> = channel('nestjs-redis-lock:order');
 
-/** A lock that a caller holds. */
-export interface HeldLock {
-  readonly resource: string;
-  /** The name of its module instance. */
-  readonly instance: string;
-  /** Its grant. */
-  readonly grant: { readonly options: CallDetails };
-}
-
-/** A lock that a caller requests, and that it does not hold. */
-export interface RequestedLock {
-  readonly resource: string;
-}
-
 /** How a lock is requested. */
 export interface RequestDetails extends CallDetails {
-  readonly waitMs: number;
   readonly lockOrder?: LockOrderPolicy | undefined;
 }
 
@@ -123,11 +109,11 @@ export class OrderWatch {
    *
    * @throws LockOrderError if that closes a cycle and the policy of the request is `error`.
    */
-  nested(held: readonly HeldLock[], taken: RequestedLock, details: RequestDetails): void {
-    const to = orderedLock(this.instance, taken, details);
+  nested(held: readonly Lock[], { resource }: Target, details: RequestDetails): void {
+    const to = orderedLock(this.instance, resource, details);
     for (const lock of held) {
       const { options } = lock.grant;
-      const from = orderedLock(lock.instance, lock, options);
+      const from = orderedLock(lock.instance, lock.resource, options);
       this.record({ held: from, taken: to, holder: options.method, taker: details.method }, details);
     }
   }
@@ -138,13 +124,13 @@ export class OrderWatch {
    *
    * @throws LockOrderError if that closes a cycle and the policy of the request is `error`.
    */
-  several(inOrder: readonly RequestedLock[], details: RequestDetails): void {
+  several(inOrder: readonly Target[], details: RequestDetails): void {
     const { instance } = this;
     const { method } = details;
     let sameFamily = 0;
     for (let at = 1; at < inOrder.length; at += 1) {
-      const held = orderedLock(instance, inOrder[at - 1], details);
-      const taken = orderedLock(instance, inOrder[at], details);
+      const held = orderedLock(instance, inOrder[at - 1].resource, details);
+      const taken = orderedLock(instance, inOrder[at].resource, details);
       if (held.family === taken.family) {
         sameFamily += 1;
         if (sameFamily > MOST_OF_A_FAMILY || held.resource >= taken.resource) continue;
@@ -174,6 +160,6 @@ export class OrderWatch {
 /** How many pairs of one family are recorded for a list. Further pairs add nothing new. */
 const MOST_OF_A_FAMILY = 8;
 
-function orderedLock(instance: string, { resource }: RequestedLock, details: CallDetails): OrderedLock {
+function orderedLock(instance: string, resource: string, details: CallDetails): OrderedLock {
   return { instance, family: familyOf(resource, details), resource };
 }
