@@ -30,7 +30,7 @@ export class HandleHold implements GrantHold {
     readonly grant: Grant,
     /** The place that acquired the lock: the first frames of the stack. Undefined if it is not known. */
     readonly place: string | undefined,
-    private readonly tracker: Pick<LeakedHandles, 'untrack'>,
+    private readonly registry: FinalizationRegistry<HandleHold>,
   ) {
     this.handle = new WeakRef(handle);
   }
@@ -46,7 +46,7 @@ export class HandleHold implements GrantHold {
 
   /** Called when the handle is released. */
   end(): void {
-    this.tracker.untrack(this);
+    this.registry.unregister(this);
   }
 }
 
@@ -74,14 +74,9 @@ export class LeakedHandles {
    */
   track(handle: Handle, grant: Grant, place: string | undefined): HandleHold | undefined {
     if (!grant.options.renew) return undefined;
-    const hold = new HandleHold(handle, grant, place, this);
+    const hold = new HandleHold(handle, grant, place, this.registry);
     this.registry.register(handle, hold, hold);
     return hold;
-  }
-
-  /** Forgets a handle that was released. */
-  untrack(hold: HandleHold): void {
-    this.registry.unregister(hold);
   }
 
   /**
