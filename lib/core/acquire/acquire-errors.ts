@@ -12,7 +12,7 @@ import { modesOf } from '../store/lock-mode.js';
 import { secondsOf } from '../store/incident-log.js';
 import { identityOf } from '../store/instance-id.js';
 import type { Outage } from '../store/store-health.js';
-import type { HolderHint, LockMode, LockStore, PermitsMismatch, StoreCapabilities } from '../store/lock-store.js';
+import type { HolderHint, LockMode, LockStore, StoreCapabilities } from '../store/lock-store.js';
 
 /** One holder of a lock. */
 export interface CurrentHolder extends HolderHint {
@@ -63,8 +63,7 @@ type HeldReply = Extract<LastReply, { readonly kind: 'held' }>;
 export const NO_REPLY: LastReply = { kind: 'none' };
 
 export function heldUntil(until: number | undefined, holder?: CurrentHolder, ahead?: number): LastReply {
-  if (ahead !== undefined) return { kind: 'held', until, holder, ahead };
-  return holder === undefined ? { kind: 'held', until } : { kind: 'held', until, holder };
+  return { kind: 'held', until, holder, ahead };
 }
 
 /**
@@ -84,18 +83,6 @@ export function failedBecause(error: LockUnavailableError, sentAt: number): Last
 export function notYetLimitOf(leastMs: number, { unavailableAfterMs }: StoreLimit, requestTimeoutMs: number): number {
   const isLimited = unavailableAfterMs !== undefined && unavailableAfterMs !== Infinity;
   return Math.max(leastMs, isLimited ? unavailableAfterMs : requestTimeoutMs);
-}
-
-/**
- * @param error the error for a caller whose time elapses before a request is delivered.
- * @param now when the failure was noticed.
- */
-export function notDelivered(error: LockUnavailableError, now: number): LastReply {
-  return { kind: 'undelivered', error, since: now };
-}
-
-export function otherPermits({ permits }: PermitsMismatch): LastReply {
-  return { kind: 'permits-mismatch', permits };
 }
 
 /** What an error says about the callers of this module instance that wait for the lock. */

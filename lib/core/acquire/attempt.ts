@@ -6,7 +6,7 @@ import { secondsOf } from '../store/incident-log.js';
 import { type ReplyListener, whenReplied } from '../store/pending-reply.js';
 import type { Clock, Timer } from '../time/clock.js';
 import type { LimitedRequest } from '../time/timeout-pool.js';
-import { heldUntil, type LastReply, notDelivered, type NotYet, otherPermits, unavailable } from './acquire-errors.js';
+import { heldUntil, type LastReply, type NotYet, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { type Lane, MOST_IN_FLIGHT } from './admission.js';
 import { attemptChannel, type AttemptResult, publishAttempt } from './attempt-events.js';
@@ -202,13 +202,13 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
     // Nothing was granted, so nothing is known about the lock, and the request is repeated.
     if (reply.status === 'expired')
       return this.notDelivered(this.unavailable(`the request could not be delivered in time${this.stallNote()}`));
-    if (reply.status === 'permits-mismatch') return otherPermits(reply);
+    if (reply.status === 'permits-mismatch') return { kind: 'permits-mismatch', permits: reply.permits };
     const notYet = this.notYetOf(reply);
     if (notYet !== undefined) return { kind: 'held', until: undefined, notYet };
     const { remainingMs, holder, ahead } = reply;
     const until = remainingMs === undefined ? undefined : this.deps.clock.now() + remainingMs;
-    if (holder === undefined) return heldUntil(until, undefined, ahead);
-    return heldUntil(until, { ...holder, isOwn: holder.instanceId === instanceOf(this.owner) }, ahead);
+    const isOwn = holder?.instanceId === instanceOf(this.owner);
+    return heldUntil(until, holder && { ...holder, isOwn }, ahead);
   }
 
   /** Returns how long to wait before the request is repeated, in milliseconds, if others hold the lock. */
@@ -305,8 +305,9 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
     this.endRequest();
   }
 
+  /** @param error the error for a caller whose time elapses before a request is delivered. */
   private notDelivered(error: LockUnavailableError): LastReply {
-    return notDelivered(error, this.deps.clock.now());
+    return { kind: 'undelivered', error, since: this.deps.clock.now() };
   }
 
   private endRequest(): void {
