@@ -6,7 +6,7 @@ import { repliesRead } from '../time/replies-read.js';
 import type { TimeoutPool } from '../time/timeout-pool.js';
 import { ForceChecks } from './force-checks.js';
 import type { Grant } from './grant.js';
-import { OverdueReport } from './overdue-report.js';
+import { OverdueHolds } from './overdue-holds.js';
 import { TransactionCheck } from './transaction-check.js';
 import { Watchdog } from './watchdog.js';
 
@@ -32,7 +32,7 @@ export interface LeaseOptions {
 export class LeaseManager {
   readonly watchdog: Watchdog;
   private readonly forceChecks: ForceChecks;
-  private readonly overdue: OverdueReport;
+  private readonly overdue: OverdueHolds;
   private readonly transactions: TransactionCheck | undefined;
 
   constructor(
@@ -41,15 +41,13 @@ export class LeaseManager {
     private readonly events: LockEvents,
     private readonly options: LeaseOptions,
   ) {
-    this.watchdog = new Watchdog(store, clock, {
-      extended: (grant) => {
-        options.onExtended?.(grant.key);
-        events.extended(grant);
-      },
-      lost: (grant, why) => this.lose(grant, why),
-      overdue: (grants, now) => this.overdue.begin(grants, now),
-    });
-    this.overdue = new OverdueReport(clock, options, events);
+    this.overdue = new OverdueHolds(clock, options, events);
+    const onExtended = (grant: Grant): void => {
+      options.onExtended?.(grant.key);
+      events.extended(grant);
+    };
+    const onLost = (grant: Grant, why: string): void => this.lose(grant, why);
+    this.watchdog = new Watchdog(store, clock, { extended: onExtended, lost: onLost }, this.overdue);
     const { inTransaction } = options;
     this.transactions = inTransaction && new TransactionCheck(inTransaction, (message) => options.warn(message));
     this.forceChecks = new ForceChecks(store, clock, clock.inTime, {

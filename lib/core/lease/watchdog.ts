@@ -4,15 +4,13 @@ import { afterPromiseJobs, type Clock, type Timer } from '../time/clock.js';
 import type { Grant, Ownership, Renewal } from './grant.js';
 import { cutTo } from './lease.js';
 import { LoopDelay } from './loop-delay.js';
-import { OverdueHolds } from './overdue-holds.js';
+import type { OverdueHolds } from './overdue-holds.js';
 import { retryMoment } from './retry-moment.js';
 
 /** What the watchdog reports. */
 export interface WatchdogEvents {
   extended(grant: Grant): void;
   lost(grant: Grant, why: string): void;
-  /** Called with grants that are renewed for longer than their `warnHeldMs`. Once for each. */
-  overdue?(grants: readonly Grant[], now: number): void;
 }
 
 const TAKEN = 'its key is gone or belongs to someone else';
@@ -49,16 +47,15 @@ export class Watchdog {
   private timer: Timer | undefined;
   private armedFor = Infinity;
   private readonly loopDelay = new LoopDelay();
-  private readonly overdue: OverdueHolds;
   private clockJumps: number;
 
   constructor(
     private readonly store: LockStore,
     private readonly clock: Clock,
     private readonly events: WatchdogEvents,
+    private readonly overdue: OverdueHolds,
   ) {
     this.clockJumps = this.countClockJumps();
-    this.overdue = new OverdueHolds((grants, now) => events.overdue?.(grants, now));
   }
 
   /** How many grants are watched. */
