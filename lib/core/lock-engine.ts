@@ -81,7 +81,6 @@ export class LockEngine {
   readonly lines: Lines;
   /** Finds the handles that callers forget to release. */
   readonly leaks: LeakedHandles;
-  private readonly requestTimeoutMs: number;
   private readonly health: StoreHealth;
   private readonly leases: LeaseManager;
   private readonly probe: HolderProbe;
@@ -102,7 +101,6 @@ export class LockEngine {
     const { requestTimeoutMs, lockDelayMs, passing, instance } = options;
     keepOutside();
     this.instanceId = newInstanceId(options.identity ?? '');
-    this.requestTimeoutMs = requestTimeoutMs;
     const warn = (this.warn = safely((message) => options.warn(message)));
     const info = (this.info = safely((message) => options.info?.(message)));
     const events = new LockEvents(instance, options.channels);
@@ -231,17 +229,15 @@ export class LockEngine {
    * @throws LockUnavailableError if the store sent no usable reply within `requestTimeoutMs`.
    */
   async forceRelease({ resource, key }: Target, leaseMs: number, ifToken?: number): Promise<boolean> {
-    const { store, requestTimeoutMs } = this;
+    const { store } = this;
     const refusal = describeUnsupportedForce(store, ifToken);
     if (refusal !== undefined) throw new LockConfigError(refusal, { resource });
     const tokens = this.options.passing.maxLocalPasses + 1;
     let mayBeReleased = true;
     try {
       const reply = store.forceRelease?.({ key, ifToken, handoffMs: handoffLease(leaseMs), tokens });
-      mayBeReleased = await this.clock.inTime(reply ?? Promise.resolve(false), () => {
-        const message = `The release of ${resource} by force got no reply within ${requestTimeoutMs} ms.`;
-        throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
-      });
+      const request = `The release of ${resource} by force`;
+      mayBeReleased = await this.inTime(reply ?? Promise.resolve(false), { resource, key }, request);
       return mayBeReleased;
     } finally {
       // A request without a reply may have run.
@@ -258,11 +254,8 @@ export class LockEngine {
    * Returns who holds the key and who waits for it. Null if nobody does either. Throws `LockUnavailableError` after
    * `requestTimeoutMs` without a reply.
    */
-  inspect({ resource, key }: Target): Promise<LockState | null> {
-    return this.clock.inTime(this.store.inspect(key), () => {
-      const message = `The inspection of ${resource} got no reply within ${this.requestTimeoutMs} ms.`;
-      throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
-    });
+  inspect(target: Target): Promise<LockState | null> {
+    return this.inTime(this.store.inspect(target.key), target, `The inspection of ${target.resource}`);
   }
 
   /**
@@ -378,6 +371,14 @@ export class LockEngine {
     this.probe.close();
     this.clock.close();
     this.stopListening();
+  }
+
+  /** @param request what got no reply, to begin the error's message with. */
+  private inTime<T>(reply: Promise<T>, { resource, key }: Target, request: string): Promise<T> {
+    return this.clock.inTime(reply, () => {
+      const message = `${request} got no reply within ${this.options.requestTimeoutMs} ms.`;
+      throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
+    });
   }
 
   private hasCalls(last: number): boolean {
