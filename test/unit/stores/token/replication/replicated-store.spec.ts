@@ -1,0 +1,23 @@
+import { expect, it } from '@jest/globals';
+import { LockReplicationError, LockUnavailableError } from 'nestjs-redis-lock';
+import { ManualClock } from 'nestjs-redis-lock/testing';
+import type { ExtendRequest, LockStore } from '../../../../../lib/core/store/lock-store.js';
+import type { Acks, Confirmed } from '../../../../../lib/stores/token/replication/replica-acks.js';
+import { ReplicatedStore } from '../../../../../lib/stores/token/replication/replicated.store.js';
+
+/** Renews a lock that the master has, with this result of the replicas. */
+async function renew(confirmed: Confirmed): Promise<unknown> {
+  const master = { capabilities: {}, extend: async () => ['renewed'] } as unknown as LockStore;
+  const acks = { confirm: async () => [confirmed], onLockMissing: () => undefined } as unknown as Acks;
+  const [reply] = await new ReplicatedStore(master, () => acks, new ManualClock()).extend([{} as ExtendRequest]);
+  return reply;
+}
+
+it.each<[string, Confirmed, string]>([
+  ['acknowledge it', 'renewed', 'renewed'],
+  ['are too few', new LockReplicationError('0 of 1'), 'unreplicated'],
+  ['cannot be asked', new LockUnavailableError('no connection'), 'unknown'],
+  ['do not have the lock', 'lost', 'unknown'],
+])('a renewal by the master counts only if replicas acknowledge it: they %s', async (_what, confirmed, reply) => {
+  expect(await renew(confirmed)).toBe(reply);
+});
