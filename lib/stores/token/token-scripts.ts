@@ -73,8 +73,8 @@ export const queueScript = new RedisScript(scripts.inspectQueue, (reply) => deco
 /** The value of an exclusive lock, and its token if this store has written it. Undefined without one. */
 export const lockValueScript = new RedisScript(redisScripts.inspect, (reply) => {
   if (reply === null) return undefined;
-  const [held] = reply as [string, unknown];
-  return { held, token: decodeHolder(held, 0).token };
+  const [held, ttl] = reply as [held: string, ttl: number | string];
+  return { held, token: decodeHolder(held, ttl).token };
 });
 /** The entries of the sharers whose leases are not over. Another wire version may measure leases in another way. */
 export const holdersScript = new RedisScript(scripts.inspectQueue, (reply) => {
