@@ -198,6 +198,30 @@ describe('a user that may use the channels and not the keys', () => {
     expect(await here.leftovers()).toEqual([]);
   });
 
+  it('causes no request by repeating a message after the lease of its handoff', async () => {
+    const { proxy, log } = await here.way();
+    const [holder, waiter] = [here.instance(), here.instance({ redis: proxy.url })];
+    const forger = await Forger.start();
+    const lock = await holder.acquire('goods:300');
+    const { granted } = await here.enqueue(() => waiter.acquire('goods:300'));
+    await lock.release();
+    await (await granted).release();
+    await eventually('the message is received', () => forger.received.length > 0);
+    const [{ channel, message }] = forger.received;
+    const requestsAfter = async (laterMs: number): Promise<number> => {
+      await here.clock.advance(laterMs);
+      log.clear();
+      const receivedAt = subscriptionOf(waiter)!.receivedAt;
+      await forger.send(channel, message);
+      await eventually('the message has arrived', () => subscriptionOf(waiter)!.receivedAt > receivedAt);
+      await waiter.inspect('goods:300');
+      return log.count('tokenRelease');
+    };
+    expect(await requestsAfter(1)).toBe(1);
+    expect(await requestsAfter(60_000)).toBe(0);
+    forger.close();
+  });
+
   it.each(['repeats', 'forges'])('does not open a lock that stays closed after its loss if it %s', async (how) => {
     const forger = await Forger.start();
     const [one, other] = [here.instance(), here.instance({ lockDelayMs: 20_000 })];

@@ -177,6 +177,19 @@ describe('the requests of one tick', () => {
     expect(log.count('tokenReleaseBatch')).toBeLessThan(8);
   });
 
+  it('keep locks closed until minHoldMs', async () => {
+    const locks = here.instance();
+    const resources = RESOURCES.slice(0, 3);
+    const held = await Promise.all(resources.map((resource) => locks.acquire(resource, { minHoldMs: 20_000 })));
+    await Promise.all(held.map((lock) => lock.release()));
+    const other = here.instance();
+    const tryAll = (): Promise<unknown[]> =>
+      Promise.all(resources.map(async (resource) => (await other.tryAcquire(resource))?.resource));
+    expect(await tryAll()).toEqual([undefined, undefined, undefined]);
+    await here.clock.advance(20_001);
+    expect(await tryAll()).toEqual(resources);
+  });
+
   it('leave nothing locked if their callers give up at once', async () => {
     const locks = here.instance();
     await locks.using('first:1', () => undefined);

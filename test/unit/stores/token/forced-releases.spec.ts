@@ -49,5 +49,17 @@ it('a notice that a client refuses by a throw ends its repeats, and nothing else
   expect(await forced.release(REQUEST)).toBe(true);
   const notified = outcome(forced.notified());
   await clock.advance(1_000);
-  expect(notified).toEqual({ value: undefined });
+  expect(notified).toStrictEqual({ value: undefined });
+});
+
+it('is notified when the holder has received a notice', async () => {
+  const replies: unknown[] = [HOLDER, [], { ...ENDED, unnotified: ['one:1'] }, 0, 1];
+  const clock = new ManualClock();
+  const forced = forcedReleases(clock, () => Promise.resolve(replies.shift()));
+  expect(await forced.release(REQUEST)).toBe(true);
+  const notified = outcome(forced.notified());
+  await clock.advance(10);
+  expect([replies.length, notified]).toStrictEqual([1, {}]);
+  await clock.advance(1_000);
+  expect([replies.length, notified]).toStrictEqual([0, { value: undefined }]);
 });

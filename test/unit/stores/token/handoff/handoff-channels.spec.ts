@@ -8,20 +8,26 @@ import { CHANNEL_OF_TAG, HandoffChannels } from '../../../../../lib/stores/token
 
 const tickEnd = (): Promise<void> => new Promise((resolve) => void atEndOfTick(resolve));
 
-/** The channels of an instance beside a node that confirms every subscription. */
-function channelsOf(reports: KeyFilter[] = []) {
-  const subscribed = (): Promise<number> => Promise.resolve(1);
+/**
+ * The channels of an instance beside a node that confirms every subscription.
+ *
+ * @param node how many subscribers the node counts at a probe, and whether the channels are sharded.
+ */
+function channelsOf(reports: KeyFilter[] = [], { subscribers = 1, isSharded = false } = {}) {
+  let attempts = 0;
+  const refusals: string[] = [];
   const source = {
-    connection: { client: { run: subscribed }, sentScripts: new Set(), evalOnly: false },
+    connection: { client: { run: async () => subscribers }, sentScripts: new Set(), evalOnly: false, ready: true },
     ready: true,
     open: () => undefined,
-    subscribe: subscribed,
+    subscribe: async () => (attempts += 1),
     unsubscribe: () => undefined,
+    reconnect: () => undefined,
     close: () => undefined,
   } as unknown as ChannelSource;
   const topology = {
     keysOf: (key: string) => [key, 'fence', `${key}|queue`],
-    handoffArgs: (key: string) => [`channel:${key}:`],
+    handoffArgs: (key: string) => [`channel:${key}:`, ...(isSharded ? ['1'] : [])],
     sourceOf: () => source,
   };
   const clock = new ManualClock();
@@ -33,12 +39,13 @@ function channelsOf(reports: KeyFilter[] = []) {
     {
       onMessage: () => undefined,
       onSubscribed: (concerns) => void reports.push(concerns),
-      onRefused: () => undefined,
+      onRefused: (why) => void refusals.push(why),
     },
   );
   const probe = (key: string): void => channels.subscriptions.onMessage(source, `channel:${key}:v1-one`, PROBE);
   const opened = (): string[] => channels.subscriptions.all.map(({ channel }) => channel);
-  return { channels, clock, opened, probe };
+  const isSubscribed = (key: string): boolean => channels.isSubscribed(key, source);
+  return { channels, clock, opened, probe, isSubscribed, refusals, attempts: () => attempts };
 }
 
 describe('the channels of an instance in a cluster', () => {
@@ -66,6 +73,25 @@ describe('the channels of an instance in a cluster', () => {
     channels.close();
     await tickEnd();
     expect(reports).toEqual([]);
+  });
+
+  it('are not opened by a grant whose reply arrives after they were closed', async () => {
+    const { channels, clock, opened } = channelsOf();
+    channels.close();
+    channels.onGranted('one:1', 'goods:1');
+    expect(clock.pending).toBe(0);
+    channels.open('goods:1');
+    expect(opened()).toEqual([]);
+  });
+
+  it('are subscribed again, without a warning, if their node counts no subscriber', async () => {
+    const { channels, clock, attempts, isSubscribed, refusals } = channelsOf([], { isSharded: true, subscribers: 0 });
+    channels.open('goods:1');
+    await clock.advance(999);
+    expect([attempts(), isSubscribed('goods:1')]).toEqual([1, false]);
+    await clock.advance(1);
+    expect([attempts(), isSubscribed('goods:1'), refusals]).toEqual([2, false, []]);
+    channels.close();
   });
 
   it('are opened for holds that last, and kept as long as these', async () => {
@@ -98,4 +124,13 @@ describe('the channels of an instance in a cluster', () => {
     expect(opened()).toHaveLength(1_001);
     channels.close();
   });
+});
+
+it('a plain channel is subscribed when its probe arrives, even if another server counts it', async () => {
+  const { channels, probe, isSubscribed } = channelsOf([], { subscribers: 0 });
+  channels.open('goods:1');
+  await tickEnd();
+  probe('goods:1');
+  expect(isSubscribed('goods:1')).toBe(true);
+  channels.close();
 });
