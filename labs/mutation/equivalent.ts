@@ -41,7 +41,7 @@ const EQUIVALENT: readonly Equivalent[] = [
     file: 'lib/core/events/call.ts',
     original: '0',
     replacement: '1',
-    within: 'call = 0 }: CallTarget',
+    within: 'call = 0 }: Target',
     reason: 'each target that the lock service makes has the number of its call',
   },
   {
@@ -80,6 +80,18 @@ const EQUIVALENT: readonly Equivalent[] = [
     original: '31',
     replacement: '(31 - 1)',
     reason: 'a longer delay then takes twice as many timers, and ends at the same time',
+  },
+  {
+    file: 'lib/locked/bind-instances.ts',
+    original: "typeof metatype !== 'function' || bindingFactories.has(metatype)",
+    replacement: 'bindingFactories.has(metatype)',
+    reason: 'the metatype of a factory provider is a function, and only the compiler does not know it',
+  },
+  {
+    file: 'lib/locked/bind-instances.ts',
+    original: "typeof metatype !== 'function' || bindingFactories.has(metatype)",
+    replacement: 'false',
+    reason: 'each instance is then bound several times, always to the same services',
   },
   {
     file: 'lib/stores/token/scripts/includes/acquire-or-wait.lua',
