@@ -140,6 +140,15 @@ describe('an instance that Nest did not make from a class', () => {
     expect(await app.nest.get(Stock).buy(7)).toBe(`7 {feature_goods}:7`);
   });
 
+  it('gets a service that its module itself provides', async () => {
+    const own = { provide: LockService, useValue: createTestLocks({ prefix: 'own_' }) };
+    @Module({ providers: [own, { provide: Stock, useFactory: () => make(new Catalogue()) }] })
+    class Feature {}
+    const lockModules = () => [RedisLockModule.forRoot({ store: memory(), prefix: 'global_', isGlobal: true })];
+    const app = await startApp({ lockModules, imports: [Feature] });
+    expect(await app.nest.get(Stock).buy(7)).toBe('7 {own_goods}:7');
+  });
+
   it.each([
     ['in a list', (shop: Shop) => shop.list[0]],
     ['made by hand', (shop: Shop) => new Stock(shop.stock.catalogue)],

@@ -4,10 +4,12 @@ import {
   Body,
   Catch,
   Controller,
+  Cookies,
   createParamDecorator,
   type ExceptionFilter,
   Get,
   Headers,
+  HostParam,
   Injectable,
   Param,
   type PipeTransform,
@@ -81,6 +83,30 @@ class GoodsController {
   @Locked('goods:<0>')
   header(@Headers('X-Tenant') tenant: string): string {
     return tenant;
+  }
+
+  @Get('cookie')
+  @Locked('goods:<id>')
+  cookie(@Cookies('id') id: string): string {
+    return id;
+  }
+
+  @Get('dropped-cookie')
+  @Locked('goods:<id>')
+  droppedCookie(@Cookies('id', Drop) id: string): string {
+    return id;
+  }
+
+  @Get('host')
+  @Locked('goods:<shop>')
+  host(@HostParam('shop') shop: string): string {
+    return shop;
+  }
+
+  @Post('team')
+  @Locked('team:<constructor>')
+  team(@Body('constructor') constructor: string): string {
+    return constructor;
   }
 
   @Post('body')
@@ -198,6 +224,9 @@ describe.each(PLATFORMS)('a value that cannot form a key on %s', (platform) => {
     ['/whole-query', {}, "The query parameter 'id' is missing."],
     ['/path/1', {}, "The path parameter 'size' is missing."],
     ['/header', {}, "The header 'X-Tenant' is missing."],
+    ['/cookie', {}, "The cookie 'id' is missing."],
+    ['/host', {}, "The host parameter 'shop' is missing."],
+    ['/team', { method: 'POST', headers: json, body: '{}' }, "The body's property 'constructor' is missing."],
     ['/body', { method: 'POST' }, "The body's property 'shop.name' is missing."],
     ['/body', { method: 'POST', headers: json, body: '{}' }, "The body's property 'shop.name' is missing."],
     [
@@ -218,7 +247,7 @@ describe.each(PLATFORMS)('a value that cannot form a key on %s', (platform) => {
     expect(app.log.lines).toEqual([]);
   });
 
-  it.each(['/user/1', '/dropped/1', '/custom', '/function', '/service'])(
+  it.each(['/user/1', '/dropped/1', '/custom', '/dropped-cookie', '/function', '/service'])(
     'is a 500 and logged if the program made it: %s',
     async (path) => {
       const { status, body } = await app.call(path);

@@ -287,6 +287,14 @@ describe.each(PLATFORMS)('a filter that knows the exceptions of Nest on %s', (pl
     });
   });
 
+  it('may change the error before it passes the error on', async () => {
+    await fail(busyError);
+    const seen = ExtendsBase.seen as LockTimeoutError & HttpException;
+    Object.assign(seen, { message: 'Please try again.', cause: undefined });
+    Reflect.deleteProperty(seen, 'stack');
+    expect([seen.message, seen.cause, seen.stack]).toEqual(['Please try again.', undefined, undefined]);
+  });
+
   it('of HttpException gets no lock error with http.filter false', async () => {
     const app = await start({ platform, locks: { http: { filter: false } }, ...asProvider({ useClass: OfHttp }) });
     const { status, headers } = await busy(app, () => app.call('/locked/1'));

@@ -267,6 +267,20 @@ describe('an override without @Locked of a @Locked method', () => {
     ]);
   });
 
+  it('is not warned of if it is a handler with a @Locked of its own', async () => {
+    @Controller()
+    class OverridingHandlers extends Handlers {
+      @Get('below/:id')
+      @Locked('goods:<id>')
+      override below(@Param('id') id: string): string {
+        return `${id} of the override`;
+      }
+    }
+    const app = await start({ controllers: [OverridingHandlers] });
+    expect((await app.call('/below/7')).text).toBe('7 of the override');
+    expect(app.logged).toEqual([]);
+  });
+
   it('is not looked at, or fails the start, by checks.unlockedOverride', async () => {
     const ignoring = { checks: { unlockedOverride: 'off', decoratorOrder: 'error' } } as const;
     expect(overridesIn(await start({ providers: [Overriding] }, ignoring))).toEqual([]);

@@ -193,6 +193,14 @@ describe('a locked method of a provider', () => {
     },
   );
 
+  it('starts beside a provider whose class has no prototype', async () => {
+    class Price {
+      readonly amount = 7;
+    }
+    const app = await startApp({ providers: [{ provide: 'price', useClass: Price.bind(undefined) }] });
+    expect(app.nest.get<Price>('price').amount).toBe(7);
+  });
+
   it('returns a promise, or an Observable if declared', async () => {
     const app = await start();
     const goods = app.nest.get(GoodsService);

@@ -60,6 +60,12 @@ class OddController {
     return { getStream: () => Promise.resolve(1) };
   }
 
+  @Get('no-stream/:id')
+  @Locked('goods:<id>')
+  noStream(@Param('id') _id: string): object {
+    return { name: 'pump', getStream: () => ({ pipe: () => undefined }), setErrorHandler: () => undefined };
+  }
+
   @Get('nothing/:id')
   @Locked('goods:<id>')
   nothing(@Param('id') _id: string): Observable<string> {
@@ -117,6 +123,8 @@ describe('a handler', () => {
   it('releases the lock if it returns an object that resembles a file', async () => {
     expect((await fetch(`${app.url}/no-file/1`)).status).toBe(200);
     await app.log.until('released goods:1');
+    expect((await app.call('/no-stream/1')).body).toEqual({ name: 'pump' });
+    await app.log.until('released goods:1', 2);
   });
 
   it('releases the lock if it returns nothing instead of an Observable', async () => {
@@ -164,6 +172,17 @@ describe('a provider', () => {
     await signal.promise;
     subscription.unsubscribe();
     expect((await signal.promise).reason).toHaveProperty('name', 'AbortError');
+  });
+
+  it('keeps an unaborted signal when its Observable ends by itself', async () => {
+    class Short {
+      @Locked('goods:<0>')
+      signals(_id: string, @CurrentLock() lock?: Lock): Observable<AbortSignal> {
+        return from([(lock as Lock).signal]);
+      }
+    }
+    const signal = await lastValueFrom(withLocks(new Short()).signals('1'));
+    expect(signal.aborted).toBe(false);
   });
 
   it('does not start if unsubscribed at the grant, and minHoldMs does not apply', async () => {

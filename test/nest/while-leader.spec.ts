@@ -1,7 +1,8 @@
 import { Injectable, Scope, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { type Lock, LockClosedError, LockService, RedisLockModule, WhileLeader } from 'nestjs-redis-lock';
+import { type Lock, LockClosedError, LockService, memory, RedisLockModule, WhileLeader } from 'nestjs-redis-lock';
+import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { ManualClock, RedisLockTestingModule, withMemoryLocks } from 'nestjs-redis-lock/testing';
 import { deferred, type Deferred, eventually } from '../support/async.js';
 import { uniquePrefix } from '../support/shared-redis.js';
@@ -125,6 +126,34 @@ describe('@WhileLeader', () => {
     await clock.advance(60_000);
     expect(calls).toEqual(['jobs']);
     await module.close();
+  });
+
+  it('is checked by the module instance of that name, and by no other', async () => {
+    const begun = deferred();
+    const leaderOf = (name?: string): Type => {
+      @Injectable()
+      class Leader {
+        @WhileLeader('report', { name, ttlMs: 60_000 })
+        run(): void {
+          begun.resolve();
+        }
+      }
+      return Leader;
+    };
+    const shortestLease = { ms: 90_000, reason: 'its server is far away' };
+    const patient: StoreFactory = (context) => {
+      const store = memory()(context);
+      return Object.assign(store, { capabilities: { ...store.capabilities, shortestLease } });
+    };
+    const lockModules = () => [
+      RedisLockModule.forRoot({ store: patient, ttlMs: 90_000 }),
+      RedisLockModule.forRoot({ store: memory(), name: 'jobs' }),
+    ];
+    await startApp({ lockModules, providers: [leaderOf('jobs')] });
+    await begun.promise;
+    await expect(startApp({ lockModules, providers: [leaderOf()] })).rejects.toThrow(
+      '@WhileLeader of Leader.run: the lease is 60000 ms; ttlMs and maxHoldMs must allow 90000 or more',
+    );
   });
 
   it('does not run if a test has replaced the lock service', async () => {

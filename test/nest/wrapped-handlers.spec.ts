@@ -110,6 +110,12 @@ const beginAndCommit: Wrapped = async ({ room }, call) => {
 };
 const retry: Wrapped = (_self, call) => call().catch(call);
 const inParallel: Wrapped = (_self, call) => Promise.all([call(), call()]);
+const againLater: Wrapped = async ({ room }, call) => {
+  const result = await commit({ room }, call);
+  const later = room.stay('later').then(call);
+  void later.catch((error: unknown) => error).then((outcome) => room.stay(outcome));
+  return result;
+};
 const lastValue: Wrapped = async (_self, call) => lastValueFrom((await call()) as Observable<unknown>);
 
 interface Wrapper {
@@ -199,6 +205,14 @@ class CommittingController {
   async recursive(@Param('id') id: string): Promise<string> {
     this.calls += 1;
     return this.calls === 3 ? id : this.recursive(id);
+  }
+
+  @Get('again-later/:id')
+  @UseInterceptors(TimeoutInterceptor)
+  @Around(againLater)
+  @Locked('goods:<id>')
+  async againLater(@Param('id') id: string): Promise<string> {
+    return id;
   }
 
   @Get('last-value/:id')
@@ -378,6 +392,21 @@ describe.each(PLATFORMS)('a wrapper between the response and @Locked (%s)', (pla
     expect((await app.call(`/${path}/1`)).text).toBe(text);
     expect(app.log.count('released')).toBe(1);
     expect(await app.isLocked('goods:1')).toBe(false);
+  });
+
+  it('that calls the method again later, after a timeout, gets a lock of its own', async () => {
+    const app = await start();
+    const call = app.call('/again-later/1');
+    const commits = await app.room.next();
+    app.nest.get(Control).timeout.resolve();
+    expect((await call).status).toBe(408);
+    commits.leave();
+    await app.log.until('released goods:1');
+    (await app.room.next()).leave();
+    const outcome = await app.room.next();
+    expect(outcome.of).toBe('1');
+    expect(app.log.count('granted goods:1')).toBe(2);
+    outcome.leave();
   });
 
   it.each(['copying', 'scoped-foreign'])('is a 500 if the lock is lost before it commits: %s', async (path) => {

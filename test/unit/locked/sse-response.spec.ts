@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { ExecutionContext } from '@nestjs/common';
 import { expect, it } from '@jest/globals';
-import { Subject } from 'rxjs';
+import { of, Subject } from 'rxjs';
 import type { Observable } from 'rxjs';
 import { respondWithEvents } from '../../../lib/locked/sse-response.js';
 
@@ -43,4 +43,17 @@ it('nothing is opened for a client that has left', () => {
     (error) => error,
   ).subscribe({ complete: () => (completed = true) });
   expect({ opened, completed }).toEqual({ opened: false, completed: true });
+});
+
+it('the call ends if nobody subscribes to the events, because the client has just left', async () => {
+  const context = httpContext(Object.assign(new EventEmitter(), { destroyed: false }));
+  let completed = false;
+  respondWithEvents(
+    () => undefined,
+    context,
+    () => of('price'),
+    (error) => error,
+  ).subscribe({ complete: () => (completed = true) });
+  await new Promise(setImmediate);
+  expect(completed).toBe(true);
 });
