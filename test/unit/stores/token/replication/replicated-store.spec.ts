@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { LockReplicationError, LockUnavailableError } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import type { ExtendRequest, LockStore } from '../../../../../lib/core/store/lock-store.js';
+import type { AcquireRequest, ExtendRequest, LockStore } from '../../../../../lib/core/store/lock-store.js';
 import type { Acks, Confirmed } from '../../../../../lib/stores/token/replication/replica-acks.js';
 import { ReplicatedStore } from '../../../../../lib/stores/token/replication/replicated.store.js';
 
@@ -20,4 +20,12 @@ it.each<[string, Confirmed, string]>([
   ['do not have the lock', 'lost', 'unknown'],
 ])('a renewal by the master counts only if replicas acknowledge it: they %s', async (_what, confirmed, reply) => {
   expect(await renew(confirmed)).toBe(reply);
+});
+
+it('a lock that others have is not asked for at the replicas', async () => {
+  const held = { status: 'held', queued: false } as const;
+  const master = { capabilities: {}, acquire: async () => held } as unknown as LockStore;
+  const acks = { confirm: async () => ['lost'], onLockMissing: () => undefined } as unknown as Acks;
+  const request = { keys: ['goods:300'], owner: 'one:1', leaseMs: 30_000 } as unknown as AcquireRequest;
+  expect(await new ReplicatedStore(master, () => acks, new ManualClock()).acquire(request)).toBe(held);
 });
