@@ -1,7 +1,12 @@
 import { expect, it } from '@jest/globals';
-import { LockReplicationError, LockUnavailableError } from 'nestjs-redis-lock';
+import { LockReplicationError, LockUnavailableError, MemoryStore } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import type { AcquireRequest, ExtendRequest, LockStore } from '../../../../../lib/core/store/lock-store.js';
+import type {
+  AcquireRequest,
+  ExtendRequest,
+  LockStore,
+  StoreListener,
+} from '../../../../../lib/core/store/lock-store.js';
 import type { Acks, Confirmed } from '../../../../../lib/stores/token/replication/replica-acks.js';
 import { ReplicatedStore } from '../../../../../lib/stores/token/replication/replicated.store.js';
 
@@ -28,4 +33,31 @@ it('a lock that others have is not asked for at the replicas', async () => {
   const acks = { confirm: async () => ['lost'], onLockMissing: () => undefined } as unknown as Acks;
   const request = { keys: ['goods:300'], owner: 'one:1', leaseMs: 30_000 } as unknown as AcquireRequest;
   expect(await new ReplicatedStore(master, () => acks, new ManualClock()).acquire(request)).toBe(held);
+});
+
+const WANTED = {
+  keys: ['goods:300'],
+  mode: 'exclusive',
+  queue: true,
+  handoffMs: 1_200,
+  tokens: 1,
+  expiresAt: Infinity,
+} as const;
+
+it('a notice that grants nothing is passed on without a wait for replicas', async () => {
+  const clock = new ManualClock();
+  const master = new MemoryStore(clock);
+  const silent = { confirm: () => new Promise(() => undefined) } as unknown as Acks;
+  const store = new ReplicatedStore(master, () => silent, clock);
+  const notices: unknown[] = [];
+  const listener = { instanceId: 'one', onHandoff: (handoff: unknown) => void notices.push(handoff) };
+  const stop = store.listen(listener as unknown as StoreListener);
+  const acquire = (owner: string, leaseMs: number): unknown => master.acquire({ ...WANTED, owner, leaseMs });
+  await acquire('two:1', 100);
+  for (const owner of ['one:1', 'one:2']) await acquire(owner, 30_000);
+  await clock.advance(101);
+  await acquire('one:1', 30_000);
+  await clock.advance(0);
+  expect(notices).toEqual([expect.objectContaining({ owner: 'one:2', grantedAt: undefined })]);
+  stop();
 });
