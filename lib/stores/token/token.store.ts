@@ -23,6 +23,7 @@ import type {
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { withinTime } from '../../redis/key-scan.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
+import type { RedisScript } from '../../redis/redis-script.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
 import type { Call } from '../../redis/topology.js';
@@ -165,9 +166,10 @@ export class TokenStore implements LockStore {
   async inspect(key: string): Promise<LockState | null> {
     this.requests.flush();
     try {
-      const [state] = await this.statesOf([key]);
-      if (state instanceof Error) throw state;
-      return state;
+      const [lock, , queue] = this.topology.keysOf(key);
+      // Two scripts with one key each: while a cluster migrates a slot, a script with several keys is refused.
+      const reads = [this.read(key, inspectScript, lock), this.read(key, queueScript, queue)] as const;
+      return stateOf(...(await Promise.all(reads)), this.topology.nodeOf(key)?.connection);
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
@@ -210,7 +212,6 @@ export class TokenStore implements LockStore {
     const { topology } = this;
     const names = keys.map((key) => ({ key, names: topology.keysOf(key) }));
     const calls = (nth: 0 | 2): Call[] => names.map(({ key, names: each }) => ({ key, keys: [each[nth]], args: [] }));
-    // Two scripts with one key each: while a cluster migrates a slot, a script with several keys is refused.
     const reads = [topology.runAll(inspectScript, calls(0)), topology.runAll(queueScript, calls(2))] as const;
     const [locks, queues] = await Promise.all(reads);
     return locks.map((lock, i) => {
@@ -218,6 +219,11 @@ export class TokenStore implements LockStore {
       if (lock instanceof Error) return lock;
       return queue instanceof Error ? queue : stateOf(lock, queue, topology.nodeOf(keys[i])?.connection);
     });
+  }
+
+  /** Has no time limit, because the engine limits an inspection. Its probes of a silent server depend on that. */
+  private read<T>(key: string, script: RedisScript<T>, name: string): Promise<T> {
+    return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
   }
 
   private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
