@@ -16,7 +16,7 @@ export type ChannelKind = 'sharded' | 'sharded or plain';
 export interface ChannelSources {
   /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
   sourceOf(key: string): ChannelSource | undefined;
-  /** Learns from a redirection that the key's server sent in reply to a SUBSCRIBE. */
+  /** Learns from a redirection that the key's server sent. */
   learnRedirection?(key: string, redirection: Redirection): void;
   /** Refreshes the slot table in the background. */
   refresh?(): void;

@@ -215,9 +215,10 @@ export class TokenRequests {
   /** Returns true if the server refused a script call of several requests. They are then sent alone. */
   private isRefusedTogether(error: unknown, key: string): boolean {
     if (!isErrorReply(error) || refusesEverything(error)) return false;
-    // The topology sends the call to the node that has the slot now.
-    if (redirectionIn(error)?.kind === 'moved') return false;
-    this.refused.add(this.topology.scriptGroupOf(key), this.clock.now(), ALONE_MS);
+    const redirection = redirectionIn(error);
+    // The requests that are sent alone now go to the node that has the slot.
+    if (redirection?.kind === 'moved') this.topology.learnRedirection?.(key, redirection);
+    else this.refused.add(this.topology.scriptGroupOf(key), this.clock.now(), ALONE_MS);
     return true;
   }
 
