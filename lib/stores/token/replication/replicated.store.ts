@@ -59,7 +59,7 @@ export class ReplicatedStore implements LockStore {
     const overrides: Partial<StoreListener> = {
       onHandoff: (handoff) => {
         // Without a moment the owner acquires again, and that request is confirmed.
-        if (handoff.grantedAt === undefined) listener.onHandoff(handoff);
+        if (handoff.grantedAt === undefined) this.listener?.onHandoff(handoff);
         else void this.onHandoff(handoff);
       },
       onDisconnected: (concerns) => {
