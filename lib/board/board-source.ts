@@ -22,13 +22,13 @@ export interface BoardCallers extends Pick<LocalWaiter, 'waitedMs' | 'method' | 
 }
 
 /** What the board takes from the description of a lock. */
-type DescribedLock = Pick<
+type ShownLock = Pick<
   LockInfo,
   'resource' | 'key' | 'expiresInMs' | 'fencingToken' | 'mode' | 'permits' | 'heldForMs' | 'method' | 'label'
 >;
 
 /** A lock as the board reads it. Its holder is undefined if others wait for it and nobody is known to hold it. */
-export interface BoardLock extends BoardHolder, DescribedLock {
+export interface BoardLock extends BoardHolder, ShownLock {
   readonly others: readonly BoardHolder[];
   readonly waiting: readonly BoardWaiter[];
   /** Undefined if no caller of this instance waits. */

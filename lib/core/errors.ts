@@ -99,11 +99,14 @@ export function isOfOwnClass(error: LockError): boolean {
   return Object.hasOwn(Object.getPrototypeOf(error) as object, brand(error.name));
 }
 
+/** The fields that an error has in addition to those of every lock error. All are optional. */
+type DetailsOf<E extends LockError> = { readonly [K in Exclude<keyof E, keyof LockError>]?: E[K] | undefined };
+
 /**
  * The optional fields of a {@link LockTimeoutError}. Default: false for those that are boolean, and the message for
  * `publicMessage`.
  */
-export type LockTimeoutDetails = LockErrorDetails & Partial<Omit<LockTimeoutError, keyof LockError>>;
+export type LockTimeoutDetails = LockErrorDetails & DetailsOf<LockTimeoutError>;
 
 /**
  * Thrown if other callers held the lock until `waitMs` had elapsed, or if more than `maxWaiting` callers of this module
@@ -184,7 +187,7 @@ export class LockNotHeldError extends LockError {
 }
 
 /** The optional fields of a {@link LockUnavailableError}. `permanent` is false by default. */
-export type LockUnavailableDetails = LockErrorDetails & Partial<Omit<LockUnavailableError, keyof LockError>>;
+export type LockUnavailableDetails = LockErrorDetails & DetailsOf<LockUnavailableError>;
 
 /**
  * Thrown if the store sent no usable reply. Redis is down, unreachable, silent for 1 s, read-only or out of memory, or
@@ -262,7 +265,7 @@ export interface LockKeyInput {
 }
 
 /** The optional fields of a {@link LockKeyError}. */
-export type LockKeyDetails = LockErrorDetails & Partial<Omit<LockKeyError, keyof LockError>>;
+export type LockKeyDetails = LockErrorDetails & DetailsOf<LockKeyError>;
 
 /**
  * Thrown if a template is invalid, or if a resource or a placeholder's value cannot form a safe key.

@@ -59,7 +59,7 @@ export function shortened(text: string): string {
 }
 
 /** Returns a text with `?` in place of each character that could forge a log line. */
-export function printable(text: string): string {
+export function withoutForgery(text: string): string {
   return text.replace(UNPRINTABLE, '?');
 }
 

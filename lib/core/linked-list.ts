@@ -20,6 +20,7 @@ export class LinkedList<Item extends Linked<Item>> {
     this.tail = item;
   }
 
+  /** Returns whether an item is in the list. The item must be in no other list. */
   has(item: Item): boolean {
     return item.previous !== undefined || this.head === item;
   }

@@ -2,7 +2,7 @@ import { Inject, type InjectionToken } from '@nestjs/common';
 import { checkValue } from '../core/checks/check-options.js';
 import { LockService } from '../lock.service.js';
 import { serviceProperty } from '../locked/bound-service.js';
-import type { InjectedService } from '../locked/locked-method.js';
+import type { ServiceBinding } from '../locked/locked-method.js';
 import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 
@@ -32,8 +32,11 @@ export function InjectLockService(name: string = DEFAULT_INSTANCE): PropertyDeco
   return Inject(getLockServiceToken(name));
 }
 
-/** Makes Nest inject the lock service of a module instance into the class of a decorated method. */
-export function injectServiceInto(target: object, name: string): InjectedService {
+/**
+ * Makes Nest inject the lock service of a module instance into the class of a decorated method. Returns where the
+ * service is then found.
+ */
+export function injectServiceInto(target: object, name: string): ServiceBinding {
   const [token, service] = [getLockServiceToken(name), serviceProperty(name)];
   Inject(token)(target, service);
   return { token, service };

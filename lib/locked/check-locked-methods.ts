@@ -7,7 +7,7 @@ import type { CheckLevel, CheckOptions } from '../options/redis-lock.options.js'
 import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
 import { findSynchronousMethod } from './check-return-type.js';
 import { isHandler } from './handlers.js';
-import { decoratedMethodOf, type InjectedService } from './locked-method.js';
+import { decoratedMethodOf, type ServiceBinding } from './locked-method.js';
 import { type FoundMethod, instancesOf, lockedMethodsOf, type Provider, prototypesIn } from './providers.js';
 import { transactionsAreScopes } from '../core/hold/transaction-scopes.js';
 
@@ -80,7 +80,7 @@ function* lockedMethodsIn(modules: ModulesContainer): Generator<[FoundMethod, Pr
 }
 
 /** Returns the lock service of a provider's instances. Several module instances may have the same name. */
-export function boundService(provider: Provider, { service: property }: InjectedService): unknown {
+export function boundService(provider: Provider, { service: property }: ServiceBinding): unknown {
   for (const instance of instancesOf(provider)) {
     const service = (instance as Record<symbol, unknown>)[property];
     if (service !== undefined) return service;

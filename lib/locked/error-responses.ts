@@ -100,7 +100,7 @@ export class ErrorResponses {
   }
 
   /** Returns what a caller gets for an error, and logs the error if the program is to blame. */
-  logAndRespondTo(error: LockError): LockErrorResponse {
+  loggedResponseTo(error: LockError): LockErrorResponse {
     const response = this.responseTo(error);
     if (response.logged) logUnexpected(error);
     return response;

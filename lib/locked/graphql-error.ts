@@ -43,5 +43,5 @@ export function toGraphqlError(error: LockError, response: LockErrorResponse): L
  * this code cannot see whether filters follow.
  */
 export function toFieldError(error: unknown, responses: ErrorResponses): unknown {
-  return responses.handles(error) ? toGraphqlError(error, responses.logAndRespondTo(error)) : error;
+  return responses.handles(error) ? toGraphqlError(error, responses.loggedResponseTo(error)) : error;
 }

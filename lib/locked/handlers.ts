@@ -13,6 +13,7 @@ const PATTERN_METADATA = 'microservices:pattern';
 const MESSAGE_MAPPING_METADATA = 'websockets:message_mapping';
 const RESOLVER_TYPE_METADATA = 'graphql:resolver_type';
 const FIELD_RESOLVER_METADATA = 'graphql:resolve_property';
+/** Those of `@nestjs/schedule` and `@nestjs/event-emitter`. */
 const BACKGROUND_METADATA = ['SCHEDULER_TYPE', 'EVENT_LISTENER_METADATA'];
 
 /** What Nest runs interceptors for. By default, Nest calls field resolvers without interceptors. */

@@ -2,11 +2,11 @@ import type { ModulesContainer } from '@nestjs/core';
 import { LockConfigError, messageOf } from '../core/errors.js';
 import { isSameService, type LockService } from '../lock.service.js';
 import { boundService } from './check-locked-methods.js';
-import { type InjectedService, type Method, MethodRegistry } from './locked-method.js';
+import { type ServiceBinding, type Method, MethodRegistry } from './locked-method.js';
 import { chainOf, instancesOf, type Provider, prototypesIn, visibleProvider } from './providers.js';
 
 /** A method that is decorated with `@WhileLeader`. */
-interface LeaderMethod extends InjectedService {
+interface LeaderMethod extends ServiceBinding {
   /** `ReportService.run` */
   readonly name: string;
   readonly resource: string;

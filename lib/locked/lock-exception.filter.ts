@@ -28,7 +28,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
     // A field resolver has converted and logged the error.
     if (isGraphqlError(error)) return error;
     const type = host.getType<string>();
-    const response = ErrorResponses.of(this.application).logAndRespondTo(error);
+    const response = ErrorResponses.of(this.application).loggedResponseTo(error);
     // The sender of an event gets no reply.
     if (type === 'rpc' && response.byClient) new Logger('RedisLockModule').warn(error.message);
     if (type === 'http') return this.replyHttp(error, response, host);

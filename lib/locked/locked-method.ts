@@ -15,19 +15,19 @@ export type OnUnavailable = 'throw' | 'skip' | ((error: LockUnavailableError, ..
 export type When = (...args: never[]) => boolean;
 
 /** The lock service that Nest injects into a class with decorated methods. */
-export interface InjectedService {
+export interface ServiceBinding {
   readonly token: InjectionToken;
   /** The property of the instances that holds the service. */
   readonly service: symbol;
 }
 
 /** A method that is decorated with `@Locked`. */
-export interface LockedMethod extends InjectedService {
+export interface LockedMethod extends ServiceBinding {
   /** `GoodsService.buy` */
   readonly name: string;
   /** The name of the method in its class. */
   readonly key: string | symbol;
-  /** The options of its lock that were given, after the checks. */
+  /** The options of its lock that were given, checked. `mode` includes the permits and is always there. */
   readonly options: Partial<ResolvedLockOptions> & Pick<ResolvedLockOptions, 'mode'>;
   /** Undefined: that of the resource's family. */
   readonly onBusy: OnBusy | undefined;

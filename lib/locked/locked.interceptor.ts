@@ -52,7 +52,7 @@ export class LockedInterceptor implements NestInterceptor {
   /** Returns what a client may know about an error after its response has begun. No filter sees such an error. */
   private toPublic(error: unknown): unknown {
     const responses = ErrorResponses.of(this.application);
-    return responses.handles(error) ? new Error(responses.logAndRespondTo(error).message, { cause: error }) : error;
+    return responses.handles(error) ? new Error(responses.loggedResponseTo(error).message, { cause: error }) : error;
   }
 
   /** Marks an error for the filter of the handler's class, if no global filter of the application sees it. */

@@ -22,7 +22,7 @@ export interface ScanTimes {
  * exists throughout the scan is yielded, or the scan throws: a cursor is not valid on another server or after a
  * restart.
  *
- * @throws LockUnavailableError if a step fails or takes longer than a request may take, or if the connection ends.
+ * @throws LockUnavailableError if a step fails or takes longer than `requestTimeoutMs`, or if the connection ends.
  */
 export async function* scanKeys(
   connection: RedisConnection,

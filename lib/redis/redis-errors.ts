@@ -121,7 +121,7 @@ export function unavailableBecause(error: unknown, subject: string): LockUnavail
 
 /** Returns the error of the client or the server from which `unavailableBecause` has made this error. */
 export function causeOf(error: unknown): unknown {
-  return error instanceof LockUnavailableError ? error.cause : error;
+  return error instanceof LockUnavailableError ? (error.cause ?? error) : error;
 }
 
 /** Returns the error code of another reply of a server. Undefined for an error of the connection. */

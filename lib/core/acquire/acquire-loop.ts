@@ -41,7 +41,7 @@ export type AcquireLoopState =
   | { readonly kind: 'idle' }
   /** Others come first, or the last attempt was given up. The next attempt starts when the timer fires. */
   | { readonly kind: 'pausing'; readonly timer: Timer }
-  /** The next attempt starts after the outstanding reply. No caller waits for that reply beyond `until`. */
+  /** The next attempt starts after the outstanding reply. Callers whose time is up still wait for it until `until`. */
   | { readonly kind: 'blocked'; readonly until: number }
   | { readonly kind: 'requesting'; readonly attempt: Attempt }
   /** Too many requests of this process have no reply. The request is sent when it is its turn. */

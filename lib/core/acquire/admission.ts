@@ -73,6 +73,7 @@ export class Lane {
  * outstanding one completes. Renewals and releases do not wait.
  */
 export class Admission {
+  /** By server. The only server of a store without `serverOf` is undefined. */
   private readonly lanes = new Map<string | undefined, Lane>();
 
   constructor(

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { printable } from '../format-value.js';
+import { withoutForgery } from '../format-value.js';
 import type { LockMode } from '../store/lock-mode.js';
 
 /**
@@ -94,7 +94,7 @@ export function familyOfTemplate(template: string): string | undefined {
 
 // A label may be a header that a client sent, so a bad one must not make the call fail.
 function shownLabel(label: string | undefined): string | undefined {
-  return label === undefined ? undefined : printable(label.slice(0, LONGEST_LABEL));
+  return label === undefined ? undefined : withoutForgery(label.slice(0, LONGEST_LABEL));
 }
 
 function firstSegmentOf(resource: string): string {

@@ -33,7 +33,7 @@ export interface Hold {
   abort(reason: unknown): void;
   /** Returns a lock of that engine and key that has not ended. Without a key, the first lock of that engine. */
   find(leases: LeaseManager, key?: string): Lock | undefined;
-  /** Releases all locks. Resolves when the store has replied to the releases. */
+  /** Ends all holds. A lock scope does not reject. The others may reject if the store sends no reply. */
   release(): Promise<unknown>;
 }
 

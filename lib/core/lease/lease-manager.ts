@@ -8,7 +8,7 @@ import { ForceChecks } from './force-checks.js';
 import type { Grant } from './grant.js';
 import { OverdueHolds } from './overdue-holds.js';
 import { TransactionCheck } from './transaction-check.js';
-import { Watchdog } from './watchdog.js';
+import { Watchdog, type WatchdogEvents } from './watchdog.js';
 
 /** How the leases of one module instance are kept. */
 export interface LeaseOptions {
@@ -42,12 +42,14 @@ export class LeaseManager {
     private readonly options: LeaseOptions,
   ) {
     this.overdue = new OverdueHolds(clock, options, events);
-    const onExtended = (grant: Grant): void => {
-      options.onExtended?.(grant.key);
-      events.extended(grant);
+    const watched: WatchdogEvents = {
+      extended: (grant) => {
+        options.onExtended?.(grant.key);
+        events.extended(grant);
+      },
+      lost: (grant, why) => this.lose(grant, why),
     };
-    const onLost = (grant: Grant, why: string): void => this.lose(grant, why);
-    this.watchdog = new Watchdog(store, clock, { extended: onExtended, lost: onLost }, this.overdue);
+    this.watchdog = new Watchdog(store, clock, watched, this.overdue);
     const { inTransaction } = options;
     this.transactions = inTransaction && new TransactionCheck(inTransaction, (message) => options.warn(message));
     this.forceChecks = new ForceChecks(store, clock, clock.inTime, {

@@ -1,4 +1,4 @@
-import { printable } from '../format-value.js';
+import { withoutForgery } from '../format-value.js';
 import type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './order-graph.js';
 
 /** The module instance whose name is not shown. */
@@ -10,7 +10,7 @@ const LONGEST_NAME = 64;
 function nameOf({ instance, family }: LockOrderFamily): string {
   const name = instance === UNNAMED ? family : `${instance}/${family}`;
   const shown = name.length <= LONGEST_NAME ? name : `${name.slice(0, LONGEST_NAME)}…`;
-  return printable(shown);
+  return withoutForgery(shown);
 }
 
 /** Returns `goods → order in Shop.buy, order → goods in Refunds.run`. */

@@ -202,7 +202,10 @@ export interface ExtendRequest extends LockOwnership {
  */
 export type ExtendReply = 'renewed' | 'lost' | 'unknown' | 'unreplicated';
 
-/** A grant to an owner in the queue, or a notice that such an owner has to repeat its acquire request. */
+/**
+ * A grant to an owner in the queue, or a prompt: such an owner has to repeat its acquire request. The tokens of a
+ * prompt mean nothing.
+ */
 export interface Handoff extends LockOwnership, GrantedTokens {
   /** The lease that the owner starts with, in milliseconds. */
   readonly leaseMs: number;

@@ -6,7 +6,10 @@ import { setImmediate } from 'node:timers';
 /** Calls a function when the promise jobs that are queued by now have run. A test cannot fake it later. */
 export const afterPromiseJobs = queueMicrotask;
 
-/** Calls a function when the current code has run. A promise job calls it after all other promise jobs of the tick. */
+/**
+ * Calls a function when the current code has run. If a promise job asks for it, the other promise jobs of the tick come
+ * first. A test cannot fake it later.
+ */
 export const atNextTick: (task: () => void) => void = process.nextTick.bind(process);
 
 /** A timer that was started by {@link Clock.schedule}. */

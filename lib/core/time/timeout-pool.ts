@@ -52,8 +52,7 @@ const EPSILON_MS = 0.001;
  * ten times in a delay, and only time in which this process could read replies counts for timeouts. A late look counts
  * as if it had come in time, because the event loop was blocked.
  *
- * The timeouts are a linked list, because they expire in the order in which they were scheduled. Scheduling and
- * cancelling 200,000 of them takes 6 to 10 ms, and 25 to 36 ms with a `Set`.
+ * The timeouts are a linked list, because they expire in the order in which they were scheduled.
  */
 export class TimeoutPool implements Clock {
   /** The timeouts, the oldest first. */

@@ -55,7 +55,7 @@ export interface QuorumOptions {
  * lower tokens: Kleppmann,
  * {@link https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html | "How to do distributed locking"}.
  *
- * The store has no queue. Waiting callers retry every 10 to 200 ms, and busy instances yield to others between their
+ * The store has no queue. Waiting callers retry every 5 to 200 ms, and busy instances yield to others between their
  * turns. Overlapping readers (`mode: 'shared'`) do not yield, so they can starve a writer. Permits are not supported.
  *
  * @param nodes an odd number of URLs, options of ioredis, or clients, at least 3, to servers that are not replicas of

@@ -169,7 +169,7 @@ class TimestampStore implements LockStore {
     const known = renewals.filter((renewal) => renewal !== undefined);
     const replies = await this.protocol.renew(known);
     const replyOf = new Map(known.map((renewal, i) => [renewal, replies[i]]));
-    const all = renewals.map((renewal) => (renewal && replyOf.get(renewal)) ?? 'lost');
+    const all = renewals.map((renewal) => (renewal === undefined ? 'lost' : (replyOf.get(renewal) ?? 'unknown')));
     return extendReplies(requests, all, this.listener).map((reply, i) => {
       const renewal = renewals[i];
       if (reply === 'renewed') renewal?.lease.onWritten(renewal.expiry);

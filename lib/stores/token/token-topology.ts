@@ -96,8 +96,12 @@ class UnslottedRequest<T> implements ReplyListener<T> {
 
   onFailed(error: unknown): void {
     const { server, request } = this;
-    if (server.learnsSlots(error)) request.send(server, request);
-    else request.onFailed(error);
+    if (!server.learnsSlots(error)) return request.onFailed(error);
+    try {
+      request.send(server, request);
+    } catch (thrown) {
+      request.onFailed(thrown);
+    }
   }
 }
 

@@ -13,7 +13,7 @@
   not keep the lock closed.
   An entry whose instance has no subscriber, or is silent after a prompt, is removed without a grant, because the
   instance may be dead or frozen. An entry with a different `permits` value is removed, because it would block the
-  queue. Its instance gets a handoff that has already expired (`grantedAt` 0), repeats its request, and receives the
+  queue. Its instance gets a prompt (`grantedAt` 0), repeats its request, and receives the
   mismatch error.
   Stops before an entry of another wire version. It stays in the queue and gets the lock by its own request.
   Also stops behind a sharer, or before an entry that it would remove, if the script has come to the end of its
