@@ -1,19 +1,25 @@
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { LockError, type LockOptions, type LockService } from 'nestjs-redis-lock';
-import { Contention } from '../../support/contention.js';
 import { keptBy } from '../../support/inside.js';
 import { randomFrom } from '../../support/random.js';
-import { eventually } from '../../support/redis-locks.js';
+import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 
-let here: Contention;
+let here: StoppedContention;
 
 beforeAll(async () => {
-  here = await Contention.start();
+  here = await StoppedContention.start();
 });
 afterEach(() => here.clear());
 afterAll(() => here.close());
 
 const RESOURCES = Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? `account:${i}` : `order:${i}`));
+
+/** Returns a signal that aborts after a time of the clock. */
+function abortedAfter(delayMs: number): AbortSignal {
+  const controller = new AbortController();
+  here.clock.schedule(delayMs, () => controller.abort(new DOMException('the caller has left', 'TimeoutError')));
+  return controller.signal;
+}
 
 /** The holders of a resource, as readers or alone. */
 class Inside {
@@ -51,14 +57,14 @@ it.each([
     );
     // An instance without a connection may be refused for that.
     for (const locks of instances) await locks.using('account:9', () => undefined);
-    const timer = resets ? setInterval(() => proxy.reset(), 200) : undefined;
+    const timer = resets ? setInterval(() => proxy.reset(), 100) : undefined;
     const inside = new Inside();
     const outcomes = new Set<string>();
     const visit = async (locks: LockService): Promise<void> => {
       const some = RESOURCES.filter(() => random() < 0.3).toSorted(() => random() - 0.5);
       const several = some.length > 0 ? some : RESOURCES.slice(0, 1);
       const reads = random() < 0.4;
-      const signal = oneOf(undefined, undefined, AbortSignal.timeout(Math.ceil(random() * 60)));
+      const signal = oneOf(undefined, undefined, abortedAfter(Math.ceil(random() * 60)));
       const options: LockOptions = {
         ...(reads && { mode: 'shared' }),
         ...(signal && { signal }),
@@ -79,13 +85,13 @@ it.each([
     const task = async (i: number): Promise<void> => {
       for (let turn = 0; turn < 10; turn++) await visit(instances[i % 3]);
     };
-    await Promise.all(Array.from({ length: tasks }, (_, i) => task(i)));
+    await here.clock.until(Promise.all(Array.from({ length: tasks }, (_, i) => task(i))));
     clearInterval(timer);
     expect(inside.faults).toEqual([]);
     if (resets) outcomes.delete('LOCK_UNAVAILABLE');
     expect([...outcomes].toSorted()).toEqual(['LOCK_TIMEOUT', 'TimeoutError', 'done']);
-    await eventually('nothing is left', async () => (await here.leftovers()).length === 0);
-    await eventually('no instance keeps state', () => instances.every((one) => keptBy(one) === 0));
+    await here.clock.advanceUntil('nothing is left', async () => (await here.leftovers()).length === 0);
+    await here.clock.advanceUntil('no instance keeps state', () => instances.every((one) => keptBy(one) === 0));
   },
   60_000,
 );
