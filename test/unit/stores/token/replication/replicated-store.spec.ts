@@ -44,13 +44,13 @@ const WANTED = {
   expiresAt: Infinity,
 } as const;
 
-it('a notice that grants nothing is passed on without a wait for replicas', async () => {
+it('a prompt is passed on without a wait for replicas', async () => {
   const clock = new ManualClock();
   const master = new MemoryStore(clock);
   const silent = { confirm: () => new Promise(() => undefined) } as unknown as Acks;
   const store = new ReplicatedStore(master, () => silent, clock);
-  const notices: unknown[] = [];
-  const listener = { instanceId: 'one', onHandoff: (handoff: unknown) => void notices.push(handoff) };
+  const prompts: unknown[] = [];
+  const listener = { instanceId: 'one', onHandoff: (handoff: unknown) => void prompts.push(handoff) };
   const stop = store.listen(listener as unknown as StoreListener);
   const acquire = (owner: string, leaseMs: number): unknown => master.acquire({ ...WANTED, owner, leaseMs });
   await acquire('two:1', 100);
@@ -58,6 +58,6 @@ it('a notice that grants nothing is passed on without a wait for replicas', asyn
   await clock.advance(101);
   await acquire('one:1', 30_000);
   await clock.advance(0);
-  expect(notices).toEqual([expect.objectContaining({ owner: 'one:2', grantedAt: undefined })]);
+  expect(prompts).toEqual([expect.objectContaining({ owner: 'one:2', grantedAt: undefined })]);
   stop();
 });
