@@ -474,19 +474,28 @@ describe('lead()', () => {
   });
 });
 
+/** A candidate that acquires its lock in this way, and its warnings. */
+function candidateWith(
+  clock: ReturnType<typeof faultyLocks>['clock'],
+  acquire: (signal: AbortSignal | undefined) => Promise<Lock>,
+) {
+  const warnings: string[] = [];
+  const leadership = new Leadership({
+    resource: 'report',
+    signal: undefined,
+    clock,
+    warn: (message) => warnings.push(message),
+    onCallbackError: () => undefined,
+    acquire,
+  });
+  return { leadership, warnings };
+}
+
 describe('a candidate that cannot acquire its lock', () => {
   it('logs the reason once, and again if it is another one', async () => {
     const { clock } = faultyLocks();
-    const warnings: string[] = [];
     let reason = 'one';
-    const leadership = new Leadership({
-      resource: 'report',
-      signal: undefined,
-      clock,
-      warn: (message) => warnings.push(message),
-      onCallbackError: () => undefined,
-      acquire: () => Promise.reject(new Error(reason)),
-    });
+    const { leadership, warnings } = candidateWith(clock, () => Promise.reject(new Error(reason)));
     await clock.advance(60_000);
     expect(warnings).toEqual(['The leadership of report cannot be acquired: one']);
     reason = 'another';
@@ -500,18 +509,11 @@ describe('a candidate whose lock ends before its term begins', () => {
   it('is closed even while it waits for its second hold', async () => {
     const { clock, locks } = faultyLocks();
     const signals: (AbortSignal | undefined)[] = [];
-    const leadership = new Leadership({
-      resource: 'report',
-      signal: undefined,
-      clock,
-      warn: () => undefined,
-      onCallbackError: () => undefined,
-      acquire: (signal) => {
-        signals.push(signal);
-        if (signals.length === 1) return locks.acquire('report');
-        // Its first hold was lost, so it waits like any other caller.
-        return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
-      },
+    const { leadership } = candidateWith(clock, (signal) => {
+      signals.push(signal);
+      if (signals.length === 1) return locks.acquire('report');
+      // Its first hold was lost, so it waits like any other caller.
+      return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
     });
     await clock.advance(10);
     expect(signals).toHaveLength(2);
@@ -526,20 +528,12 @@ describe('a candidate whose lock ends before its term begins', () => {
   ])('campaigns again without a warning if %s', async (_how, endsAt, end) => {
     const all = faultyLocks();
     const { clock, locks } = all;
-    const warnings: string[] = [];
     let acquired = 0;
-    const leadership = new Leadership({
-      resource: 'report',
-      signal: undefined,
-      clock,
-      warn: (message) => warnings.push(message),
-      onCallbackError: () => undefined,
-      acquire: async () => {
-        const lock = await locks.acquire('report');
-        acquired += 1;
-        if (acquired === endsAt) end(all);
-        return lock;
-      },
+    const { leadership, warnings } = candidateWith(clock, async () => {
+      const lock = await locks.acquire('report');
+      acquired += 1;
+      if (acquired === endsAt) end(all);
+      return lock;
     });
     await clock.advance(0);
     expect(leadership.isLeader).toBe(false);
