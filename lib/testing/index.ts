@@ -10,8 +10,6 @@ export {
   type TestBenchOptions,
 } from './test-bench.js';
 export { ManualClock } from './manual-clock.js';
-export { LostLockFailure, type UnsafeAwait } from './lost-lock-failure.js';
-export { type LostLockOptions, type LostLockReport, survivesLostLock } from './survives-lost-lock.js';
 export type { OtherClient, StoreUnderTest } from './contract/store-fixture.js';
 export type { StoreDeclaration } from './contract/needs.js';
 export { registerStoreContract, type StoreContractOptions } from './contract/store-contract.js';

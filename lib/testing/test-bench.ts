@@ -19,7 +19,7 @@ import { AutoAdvancingClock } from './auto-advancing-clock.js';
 import { type BenchEvent, recordedChannels } from './bench-events.js';
 import { BenchStore } from './bench-store.js';
 import { ManualClock } from './manual-clock.js';
-import { addTestService, forTests } from './test-services.js';
+import { forTests } from './for-tests.js';
 
 /**
  * The options of {@link createTestBench}: those of the module for `bench.locks`, and a clock.
@@ -184,7 +184,6 @@ export class TestBench {
     const keyOf = createKeyFactory(resolveOptions(options));
     const instance: BenchInstance = { service, store, keyOf };
     this.instances.add(instance);
-    addTestService(service, this.clock);
     store.setDown(this.isDown);
     for (const occupation of this.occupations) void occupation.take(keyOf(occupation.resource));
     return runtime;

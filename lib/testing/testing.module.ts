@@ -17,7 +17,7 @@ import { type CheckLevel, DEFAULT_INSTANCE, type RedisLockModuleOptions } from '
 import { OPTIONS } from '../options/option-table.js';
 import { memory } from '../stores/memory/memory.store.js';
 import { startOnBench, TestBench } from './test-bench.js';
-import { addTestService, forTests } from './test-services.js';
+import { forTests } from './for-tests.js';
 
 /**
  * The options of {@link RedisLockTestingModule}: the options of `RedisLockModule`, and a clock. `lockOrder` is `error`
@@ -83,11 +83,7 @@ function starterOf(place: string, { bench, clock, store }: Pick<TestingOptions, 
   if (bench === undefined) {
     const own = clock === undefined ? new SystemClock() : clock;
     checkValue(place, 'clock', own, clockRule);
-    return (options, name) => {
-      const runtime = LockRuntime.start(options, name, { clock: own });
-      addTestService(runtime.service, own);
-      return runtime;
-    };
+    return (options, name) => LockRuntime.start(options, name, { clock: own });
   }
   checkValue(place, 'bench', bench, benchRule);
   const beside = clock === undefined ? store && 'store' : 'clock';

@@ -9,7 +9,6 @@ import {
 import type { LockStore } from 'nestjs-redis-lock/store';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import { addTestService } from '../../lib/testing/test-services.js';
 import { deferred, outcome } from './async.js';
 import { FaultyStore } from './faulty-store.js';
 import { inAnyOrder, type InstanceOptions } from './redis-locks.js';
@@ -39,13 +38,8 @@ export function faultyLocks(
 ) {
   const options: RedisLockModuleOptions = { ...given, checks: inAnyOrder(checks) };
   const start = (store: LockStore, own: RedisLockModuleOptions): LockService => {
-    const { service } = LockRuntime.start({ ...PATIENT, ...own, store }, undefined, {
-      clock,
-      passing,
-      requestTimeoutMs,
-    });
-    addTestService(service, clock);
-    return service;
+    const internal = { clock, passing, requestTimeoutMs };
+    return LockRuntime.start({ ...PATIENT, ...own, store }, undefined, internal).service;
   };
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);

@@ -30,7 +30,6 @@ import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
 import type { HealthOptions } from 'nestjs-redis-lock/terminus';
 import type {
-  LostLockOptions,
   OccupyOptions,
   StoreContractOptions,
   StoreUnderTest,
@@ -73,7 +72,6 @@ export const accepted: {
   prometheus: Accepts<LockMetricsOptions>;
   quorum: Accepts<QuorumOptions>;
   redisson: Accepts<RedissonStoreOptions>;
-  lostLock: Accepts<LostLockOptions>;
   storeContract: Accepts<StoreContractOptions>;
   storeUnderTest: Accepts<StoreUnderTest>;
   occupy: Accepts<OccupyOptions>;
@@ -86,7 +84,6 @@ export const accepted: {
   family: (given) => given,
   http: (given) => given,
   lock: (given) => given,
-  lostLock: (given) => given,
   lockScope: (given) => given,
   locked: (given) => given,
   module: (given) => given,
