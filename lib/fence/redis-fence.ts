@@ -14,7 +14,6 @@ import type { IoredisClient } from '../redis/redis-client.js';
 import { isOne } from '../redis/decode.js';
 import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
-import { checkScript, commandsOf, type FencedCommand, type FencedScript, scriptOf } from './fenced-commands.js';
 
 /** The client commands that a fence uses, of ioredis 5 and 6 or from `fromNodeRedis`. */
 export type FenceClient = Pick<IoredisClient, 'eval' | 'evalsha'> | ScriptClient;
@@ -30,11 +29,40 @@ export interface RedisFenceOptions {
   readonly retentionMs?: number | undefined;
 }
 
+/** A write in Lua. The script sees `keys` and `args` as its `KEYS` and `ARGV`, counted from 1. */
+export interface FencedScript {
+  /** The text of the script. Pass values in `args`, because Redis keeps the text of every script that it has run. */
+  readonly lua: string;
+  /** The keys that the script uses, at most 50,000. In a cluster, they must be in the slot of the fence. */
+  readonly keys: readonly string[];
+  /** The arguments, at most 50,000. None by default. */
+  readonly args?: readonly (string | number)[] | undefined;
+}
+
 const DAY_MS = 86_400_000;
 const LEAST_RETENTION_MS = 1_000;
 
 const RULES: OptionRules<RedisFenceOptions> = {
   retentionMs: wholeNumber(LEAST_RETENTION_MS, Number.MAX_SAFE_INTEGER),
+};
+
+/** The limit of each list. All keys and arguments are arguments of one client call. */
+const MAX_VALUES = 50_000;
+
+const isValue = (value: unknown): boolean =>
+  typeof value === 'string' || (typeof value === 'number' && !Number.isNaN(value));
+
+const listOf = (allowed: string, fits: (value: unknown) => boolean): OptionRule => ({
+  allowed: `a list of ${allowed}, at most ${MAX_VALUES}`,
+  // `Array.from` also visits holes.
+  fits: (list) =>
+    Array.isArray(list) && list.length <= MAX_VALUES && Array.from(list as readonly unknown[]).every(fits),
+});
+
+const SCRIPT_RULES: OptionRules<FencedScript> = {
+  lua: { allowed: 'the text of a script', fits: (value) => typeof value === 'string' && value !== '' },
+  keys: listOf('strings', (value) => typeof value === 'string'),
+  args: listOf('strings and numbers', isValue),
 };
 
 const clientRule: OptionRule = {
@@ -105,32 +133,24 @@ export class RedisFence {
   }
 
   /**
-   * Runs commands or a script if this token has opened the fence last. May be called several times. The whole write is
-   * atomic, but not rolled back. If a command fails, for example on a value of the wrong type, the earlier commands
-   * keep their effect.
+   * Runs a script if this token has opened the fence last. May be called several times. The check and the script are
+   * one atomic step. A script that fails is not rolled back: its earlier commands keep their effect.
    *
    * The client may repeat a write whose reply was lost, so set values rather than increment them.
    *
-   * @returns the replies of the commands, one for each, or the reply of the script.
+   * @returns the reply of the script.
    * @throws {StaleFenceError} if nothing was written. A later holder has opened the fence, or `open` was not called
    * with this token, or `retentionMs` has elapsed, or Redis has lost the fence. The holder must discard what it has
    * read. If the client has repeated the write, its first run may have taken effect.
-   * @throws {LockConfigError} if nothing was written. The token is not a whole number from 0 to 2⁵³ - 1, a command or
-   * the script is not allowed, or the key of the fence holds something other than a token.
-   * @throws the client's error, if a command or the script failed, or Redis did not reply.
+   * @throws {LockConfigError} if nothing was written. The token is not a whole number from 0 to 2⁵³ - 1, the script is
+   * not allowed, or the key of the fence holds something other than a token.
+   * @throws the client's error, if the script failed, or Redis did not reply.
    */
-  write(token: number, commands: readonly FencedCommand[]): Promise<unknown[]>;
-  write(token: number, script: FencedScript): Promise<unknown>;
-  async write(token: number, write: readonly FencedCommand[] | FencedScript): Promise<unknown> {
+  async write(token: number, script: FencedScript): Promise<unknown> {
     checkToken(token, this.resource);
-    const commands = commandsOf(write);
-    const { lua, keys, args = [] } = commands === undefined ? checkScript(write as FencedScript) : scriptOf(commands);
+    const { lua, keys, args } = checkScript(script);
     try {
-      return await behindFence(lua).run(
-        this.connection,
-        [this.key, ...keys],
-        [String(token), ...args.map((arg) => String(arg))],
-      );
+      return await behindFence(lua).run(this.connection, [this.key, ...keys], [String(token), ...args.map(String)]);
     } catch (error) {
       throw this.toFenceError(error, token);
     }
@@ -146,6 +166,16 @@ export class RedisFence {
     const allowed = 'a token that open() wrote. Delete the key, or name the fence differently';
     return new LockConfigError(`The key ${key} of a fence holds ${found}; expected ${allowed}.`, { resource });
   }
+}
+
+/** Returns a script whose parts have been checked. @throws LockConfigError if one is not allowed, or is missing. */
+function checkScript(script: FencedScript) {
+  const place = 'The script behind a fence';
+  const { lua, keys, args = [] } = checkOptions<FencedScript>(place, script, SCRIPT_RULES);
+  if (lua === undefined || keys === undefined) {
+    throw new LockConfigError(`${place} has no ${lua === undefined ? 'lua' : 'keys'}; expected { lua, keys, args }.`);
+  }
+  return { lua, keys, args };
 }
 
 /** Returns a script that checks the token and then runs `lua`, which sees only its own keys and arguments. */

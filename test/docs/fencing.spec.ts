@@ -4,7 +4,6 @@ import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { StockService } from './fencing/redis.js';
-import { rename } from './fencing/script.js';
 
 describe('the page on fencing', () => {
   const locks = new RedisLocks();
@@ -28,15 +27,5 @@ describe('the page on fencing', () => {
     await expect(stock.sell(300, overtaken)).rejects.toThrow(StaleFenceError);
     expect(await redis.hget('goods:300', 'left')).toBe('19');
     await redis.del('goods:300', '{goods:300}|opened');
-  });
-
-  it('has a script that works', async () => {
-    const fence = new RedisFence(redis, 'order:{1}');
-    await fence.open(5);
-    await redis.set('order:{1}', 'here');
-    expect(await rename(fence, 5, 'order:{1}', 'old:{1}')).toBe(true);
-    expect(await rename(fence, 5, 'order:{1}', 'old:{1}')).toBe(false);
-    expect(await redis.get('old:{1}')).toBe('here');
-    await redis.del('old:{1}', 'order:{1}|opened');
   });
 });

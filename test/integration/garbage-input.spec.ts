@@ -243,7 +243,10 @@ const fences: Entries = {
     call: (given) => send(new RedisFence(redis, uniquePrefix()), 'open', given),
   },
   'RedisFence.write': {
-    args: (make) => [make.either(5), make.either([make.any().value], [['set', uniquePrefix(), make.any().value]])],
+    args: (make) => [
+      make.either(5),
+      make.either({ lua: 'return 1', keys: [uniquePrefix()], args: [make.any().value] }, { keys: [], argv: [] }),
+    ],
     call: async (...args) => {
       const fence = new RedisFence(redis, uniquePrefix());
       await fence.open(5);

@@ -4,7 +4,6 @@ import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import type { Lock } from '../../lib/core/hold/lock.js';
-import { RedisFence } from '../../lib/fence/index.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { fromNodeRedis } from '../../lib/node-redis/index.js';
 import type { LockOptions } from '../../lib/options/lock.options.js';
@@ -35,7 +34,6 @@ runtime.connect();
 const data = new Redis(given.redis, { lazyConnect: true });
 const held = new Map<string, Lock>();
 const lockOf = (resource: string): Lock => held.get(resource) as Lock;
-const fenceOf = (resource: string): RedisFence => new RedisFence(data, resource);
 
 /** What the parent may call. */
 const calls = {
@@ -64,11 +62,6 @@ const calls = {
     return (signal.reason as Error).message;
   },
   release: (resource: string) => lockOf(resource).release(),
-  openFence: (resource: string) => fenceOf(resource).open(lockOf(resource).fencingToken),
-  read: (resource: string) => data.get(resource),
-  write: (resource: string, value: string) => data.set(resource, value),
-  writeFenced: (resource: string, value: string) =>
-    fenceOf(resource).write(lockOf(resource).fencingToken, [['set', resource, value]]),
   expiresInMs: (resource: string) => lockOf(resource).expiresInMs,
   /** Takes the lock again and again, and counts by reading and writing. Keeps all tokens in a list. */
   async count(resource: string, prefix: string, times: number): Promise<void> {

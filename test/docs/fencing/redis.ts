@@ -3,6 +3,8 @@ import { Redis } from 'ioredis';
 import { LockService, resource } from 'nestjs-redis-lock';
 import { RedisFence } from 'nestjs-redis-lock/fence';
 
+const SET_LEFT = `return redis.call('HSET', KEYS[1], 'left', ARGV[1])`;
+
 @Injectable()
 export class StockService {
   constructor(
@@ -17,7 +19,7 @@ export class StockService {
       await fence.open(fencingToken); // before the first read
       const left = Number(await this.redis.hget(goods, 'left')) - 1;
       await pay(); // may take longer than the lease
-      await fence.write(fencingToken, [['hset', goods, 'left', left]]); // or a StaleFenceError
+      await fence.write(fencingToken, { lua: SET_LEFT, keys: [goods], args: [left] });
       return left;
     });
   }

@@ -3,6 +3,8 @@ import { Redis } from 'ioredis';
 import { LockService, resource } from 'nestjs-redis-lock';
 import { RedisFence } from 'nestjs-redis-lock/fence';
 
+const APPEND = `return redis.call('RPUSH', KEYS[1], ARGV[1])`;
+
 @Injectable()
 export class InvoiceNumbers {
   constructor(
@@ -18,7 +20,7 @@ export class InvoiceNumbers {
       await fence.open(fencingToken); // before the first read
       const number = (await this.redis.llen(numbers)) + 1;
       const invoice = await print(number);
-      await fence.write(fencingToken, [['rpush', numbers, invoice]]); // or a StaleFenceError
+      await fence.write(fencingToken, { lua: APPEND, keys: [numbers], args: [invoice] });
       return number;
     });
   }

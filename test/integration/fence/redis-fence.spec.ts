@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockError } from 'nestjs-redis-lock';
-import { type FencedCommand, RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
+import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { RedisProxy } from '../../support/proxy.js';
-import { eventually } from '../../support/redis-locks.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
 import { startRedis, type RedisServer } from '../../support/redis/index.js';
 import { freePort } from '../../support/redis/local-server.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
@@ -20,18 +20,19 @@ beforeEach(() => {
   fence = new RedisFence(redis, order);
 });
 afterEach(async () => {
-  await redis.del(order, `${order}|opened`, `${order}:lines`);
+  await redis.del(order, `${order}|opened`);
 });
 afterAll(() => redis.quit());
 
-const set = (value: string): FencedCommand[] => [['set', order, value]];
+const SET = `return redis.call('SET', KEYS[1], ARGV[1])`;
+const set = (value: string, key = order) => ({ lua: SET, keys: [key], args: [value] });
 
 describe('a fence in Redis', () => {
   it('accepts all writes of the holder that opened it', async () => {
     await fence.open(5);
-    expect(await fence.write(5, set('first'))).toEqual(['OK']);
+    expect(await fence.write(5, set('first'))).toBe('OK');
     await fence.open(5);
-    expect(await fence.write(5, set('second'))).toEqual(['OK']);
+    expect(await fence.write(5, set('second'))).toBe('OK');
     expect(await redis.get(order)).toBe('second');
   });
 
@@ -62,6 +63,27 @@ describe('a fence in Redis', () => {
     } finally {
       client.disconnect();
       await proxy.close();
+    }
+  });
+
+  it('loses no update if a holder writes after its lock has passed to another', async () => {
+    const instances = new RedisLocks();
+    const [first, second] = [instances.start({ redis: testRedisUrl() }), instances.start({ redis: testRedisUrl() })];
+    const begin = async (locks: typeof first) => {
+      const { fencingToken } = await locks.acquire('order:300');
+      await fence.open(fencingToken);
+      const lines = (await redis.get(order)) ?? '';
+      return (line: string) => fence.write(fencingToken, set(`${lines}${line} `));
+    };
+    try {
+      const addLate = await begin(first);
+      await second.forceRelease('order:300');
+      const add = await begin(second);
+      await add('milk');
+      await expect(addLate('tea')).rejects.toThrow(StaleFenceError);
+      expect(await redis.get(order)).toBe('milk ');
+    } finally {
+      await instances.close();
     }
   });
 
@@ -167,91 +189,7 @@ describe('a fence in Redis', () => {
 describe('a write behind the fence', () => {
   beforeEach(() => fence.open(5));
 
-  it('runs several commands atomically and returns the reply of each', async () => {
-    const lines = `${order}:lines`;
-    const replies = await fence.write(5, [
-      ['rpush', lines, 'tea', 'milk', 'sugar'],
-      ['set', order, 'open', 'PX', 60_000, 'NX'],
-      ['set', order, 'again', 'NX'],
-      ['lrem', lines, 0, 'milk'],
-      ['del', order],
-      ['lpop', lines],
-    ]);
-    expect(replies).toEqual([3, 'OK', null, 1, 1, 'tea']);
-    expect(await redis.lrange(lines, 0, -1)).toEqual(['sugar']);
-    expect(await redis.exists(order)).toBe(0);
-  });
-
-  it('only checks the token if there is no command', async () => {
-    expect(await fence.write(5, [])).toEqual([]);
-    await expect(fence.write(4, [])).rejects.toThrow(StaleFenceError);
-  });
-
-  it('uses one script for commands with different numbers of arguments', async () => {
-    const texts = new Set<unknown>();
-    const client = {
-      eval: (lua: string, count: number, ...rest: string[]) => {
-        texts.add(lua);
-        return redis.eval(lua, count, ...rest);
-      },
-      evalsha: (sha: string, count: number, ...rest: string[]) => redis.evalsha(sha, count, ...rest),
-    };
-    const watched = new RedisFence(client, order);
-    for (const size of [1, 2, 300]) {
-      await watched.write(5, [['rpush', `${order}:lines`, ...Array.from({ length: size }, (_, n) => n)]]);
-    }
-    expect(texts.size).toBe(1);
-    expect(await redis.llen(`${order}:lines`)).toBe(303);
-  });
-
-  it('throws if a command is not in the list', async () => {
-    const wrong = [
-      ['rename', order, 'x'],
-      ['set) os.exit(', order],
-      ['del', order, 'other'],
-      ['HSET', order, 'a', '1'],
-    ];
-    for (const command of wrong) {
-      const refused = fence.write(5, [command as unknown as FencedCommand]);
-      await expect(refused).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
-    }
-  });
-
   const numbers = (size: number): number[] => Array.from({ length: size }, (_, n) => n);
-
-  it('takes 7,000 arguments of a command, 1,000 commands and 50,000 values', async () => {
-    const lines = `${order}:lines`;
-    await fence.write(5, [['rpush', lines, ...numbers(7_000)]]);
-    await fence.write(
-      5,
-      numbers(1_000).map((n): FencedCommand => ['rpush', lines, ...numbers(40).map((each) => each + n)]),
-    );
-    expect(await redis.llen(lines)).toBe(47_000);
-    expect(await fence.write(5, { lua: 'return #ARGV', keys: [], args: numbers(50_000) })).toBe(50_000);
-  });
-
-  it.each<[what: string, write: unknown, message: RegExp]>([
-    ['9,000 arguments', [['hset', 'x', ...numbers(9_000)]], /has 9000 arguments of hset; expected at most 7000/],
-    ['1,001 commands', numbers(1_001).map(() => ['del', 'x']), /has 1001 commands; expected at most 1000/],
-    [
-      '50,001 values',
-      { lua: 'return 1', keys: ['x'], args: numbers(50_000) },
-      /has 50001 keys and arguments; expected/,
-    ],
-    ['null', null, /^The write behind a fence is null; expected a list of commands, or/],
-    ['a Map', new Map(), /is an object of class Map; expected a list of commands/],
-    ['a hole', Array(1), /a command is undefined; expected a list of a name, a key/],
-    ['a command that is a text', ['del'], /a command is "del"; expected a list of a name, a key/],
-    ['an object as argument', [['set', 'x', {}]], /a command is an array; expected .* strings and numbers/],
-    ['a number as key', [['set', 5, 'x']], /The key of set is 5; expected a string/],
-    ['a number as script', { lua: 5, keys: [] }, /lua is 5; expected the text of a script/],
-    ['a script without keys', { lua: 'return 1' }, /has no keys; expected/],
-    ['keys that are a text', { lua: 'return 1', keys: 'x' }, /keys is "x"; expected a list of strings/],
-    ['an unknown part', { lua: 'return 1', keys: [], argv: [] }, /no option argv; there are lua, keys, args/],
-  ])('throws for %s', async (_what, write, message) => {
-    const refused = fence.write(5, write as never);
-    await expect(refused).rejects.toMatchObject({ code: 'LOCK_CONFIG', message: expect.stringMatching(message) });
-  });
 
   it('runs a script that sees only its own keys and arguments', async () => {
     const script = {
@@ -262,17 +200,36 @@ describe('a write behind the fence', () => {
     };
     expect(await fence.write(5, script)).toEqual(['42', 1, 2]);
     expect(await fence.write(5, { lua: 'return #KEYS + #ARGV', keys: [] })).toBe(0);
+    expect(await fence.write(5, { lua: 'return #ARGV', keys: [], args: numbers(50_000) })).toBe(50_000);
     await fence.open(6);
     await redis.del(order);
     await expect(fence.write(5, script)).rejects.toThrow(StaleFenceError);
     expect(await redis.exists(order)).toBe(0);
   });
 
+  it.each<[what: string, script: unknown, message: RegExp]>([
+    ['null', null, /^The script behind a fence: the options are null; expected a plain object/],
+    ['a list', [['set', 'x', '1']], /the options are an array; expected a plain object/],
+    ['a number as text', { lua: 5, keys: [] }, /lua is 5; expected the text of a script/],
+    ['no text', { keys: [] }, /has no lua; expected { lua, keys, args }/],
+    ['no keys', { lua: 'return 1' }, /has no keys; expected { lua, keys, args }/],
+    ['keys that are a text', { lua: 'return 1', keys: 'x' }, /keys is "x"; expected a list of strings/],
+    ['a number as key', { lua: 'return 1', keys: [5] }, /keys is an array; expected a list of strings/],
+    ['a hole', { lua: 'return 1', keys: [], args: Array(1) }, /args is an array; expected a list of strings and/],
+    ['an object as argument', { lua: 'return 1', keys: [], args: [{}] }, /args is an array; expected a list of/],
+    ['50,001 arguments', { lua: 'return 1', keys: [], args: numbers(50_001) }, /a list of .*, at most 50000/],
+    ['an unknown part', { lua: 'return 1', keys: [], argv: [] }, /no option argv; there are lua, keys, args/],
+  ])('throws for %s', async (_what, script, message) => {
+    const refused = fence.write(5, script as never);
+    await expect(refused).rejects.toMatchObject({ code: 'LOCK_CONFIG', message: expect.stringMatching(message) });
+  });
+
   it('rejects with the errors of the script and of the server', async () => {
     const failing = { lua: `return redis.error_reply('SOLDOUT no tea left')`, keys: [] };
     await expect(fence.write(5, failing)).rejects.toThrow('SOLDOUT no tea left');
     await redis.rpush(order, 'a list');
-    await expect(fence.write(5, [['hset', order, 'a', '1']])).rejects.toThrow('WRONGTYPE');
+    const wrong = { lua: `return redis.call('HSET', KEYS[1], 'a', '1')`, keys: [order] };
+    await expect(fence.write(5, wrong)).rejects.toThrow('WRONGTYPE');
   });
 
   it('works after SCRIPT FLUSH, and if EVALSHA is refused', async () => {
@@ -302,7 +259,7 @@ describe('a write behind the fence', () => {
     try {
       const prefixed = new RedisFence(client, 'order:{1}');
       await prefixed.open(5);
-      await prefixed.write(5, [['set', 'order:{1}', 'here']]);
+      await prefixed.write(5, set('here', 'order:{1}'));
       expect(await redis.mget(`${prefix}order:{1}`, `${prefix}order:{1}|opened`)).toEqual(['here', '5']);
       await client.del('order:{1}', 'order:{1}|opened');
     } finally {
@@ -336,9 +293,9 @@ describe('a fence in a cluster', () => {
     ] as const) {
       const clustered = new RedisFence(node, name);
       await clustered.open(5);
-      await clustered.write(5, [['set', key, 'here']]);
+      await clustered.write(5, set('here', key));
       expect(await node.get(key)).toBe('here');
-      await expect(clustered.write(5, [['set', 'elsewhere', '']])).rejects.toThrow('CROSSSLOT');
+      await expect(clustered.write(5, set('', 'elsewhere'))).rejects.toThrow('CROSSSLOT');
     }
   });
 });

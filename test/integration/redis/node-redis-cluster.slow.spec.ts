@@ -58,9 +58,14 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
   it('are guarded by a fence', async () => {
     const fence = new RedisFence(await connect(), 'order:300');
     await fence.open(1);
-    expect(await fence.write(1, [['set', 'order:300', 'paid']])).toEqual(['OK']);
+    const set = (value: string) => ({
+      lua: `return redis.call('SET', KEYS[1], ARGV[1])`,
+      keys: ['order:300'],
+      args: [value],
+    });
+    expect(await fence.write(1, set('paid'))).toBe('OK');
     await fence.open(2);
-    await expect(fence.write(1, [['set', 'order:300', 'late']])).rejects.toThrow('order:300');
+    await expect(fence.write(1, set('late'))).rejects.toThrow('order:300');
   });
 
   it('are listed, and leave no connection of their own behind', async () => {

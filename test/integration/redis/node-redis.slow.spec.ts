@@ -124,9 +124,14 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
     const { client } = await connect();
     const fence = new RedisFence(client, 'order:300');
     await fence.open(1);
-    expect(await fence.write(1, [['set', 'order:300', 'paid']])).toEqual(['OK']);
+    const set = (value: string) => ({
+      lua: `return redis.call('SET', KEYS[1], ARGV[1])`,
+      keys: ['order:300'],
+      args: [value],
+    });
+    expect(await fence.write(1, set('paid'))).toBe('OK');
     await fence.open(2);
-    await expect(fence.write(1, [['set', 'order:300', 'late']])).rejects.toThrow('order:300');
+    await expect(fence.write(1, set('late'))).rejects.toThrow('order:300');
   });
 });
 

@@ -149,6 +149,8 @@ function checkErrorClasses(error: unknown): void {
   assert.equal(error.name, 'LockTimeoutError');
 }
 
+const SET = `return redis.call('SET', KEYS[1], ARGV[1])`;
+
 /** `nestjs-redis-lock/fence` takes the client of either version of ioredis. Its errors are those of the root. */
 export async function checkFence(): Promise<void> {
   const client = new Redis(redisUrl());
@@ -156,9 +158,10 @@ export async function checkFence(): Promise<void> {
   try {
     const fence = new RedisFence(client, key);
     await fence.open(1);
-    assert.deepEqual(await fence.write(1, [['set', key, 'new']]), ['OK']);
+    const set = (value: string) => ({ lua: SET, keys: [key], args: [value] });
+    assert.equal(await fence.write(1, set('new')), 'OK');
     await fence.open(2);
-    const error = await fence.write(1, [['set', key, 'late']]).catch((refusal: unknown) => refusal);
+    const error = await fence.write(1, set('late')).catch((refusal: unknown) => refusal);
     assert(error instanceof StaleFenceError);
     assert(error instanceof LockError, 'the fence has another copy of the errors');
     assert.equal(await client.get(key), 'new');
@@ -189,7 +192,7 @@ export async function checkNodeRedis(): Promise<void> {
     assert.equal(client.isReady, true, 'the module has closed a client that is not its own');
     const fence = new RedisFence(redis, prefix);
     await fence.open(1);
-    assert.deepEqual(await fence.write(1, [['set', prefix, 'new']]), ['OK']);
+    assert.equal(await fence.write(1, { lua: SET, keys: [prefix], args: ['new'] }), 'OK');
     assert.equal(await client.get(prefix), 'new');
     assert.throws(() => fromNodeRedis({} as typeof client), { code: 'LOCK_CONFIG' });
     assert.deepEqual(errors, []);
