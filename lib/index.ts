@@ -59,7 +59,6 @@ export {
   storeChannel,
   type StoreEvent,
 } from './core/events/diagnostics.js';
-export { busyChannel, type BusyEvent } from './core/acquire/busy-report.js';
 export { attemptChannel, type AttemptEvent, type AttemptOutcome } from './core/acquire/attempt-events.js';
 export { lockOrder, type LockOrder, lockOrderChannel, type LockOrderEvent } from './core/order/order-watch.js';
 export type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './core/order/order-graph.js';

@@ -207,7 +207,6 @@ describe('the floors', () => {
   ])('%s knows events, states and its package', (name, peer) => {
     const known = [
       'acquire/attempt-events',
-      'acquire/busy-report',
       'checks/check-options',
       'errors',
       'events/call',

@@ -191,7 +191,7 @@ export type LockUnavailableDetails = LockErrorDetails & DetailsOf<LockUnavailabl
 
 /**
  * Thrown if the store sent no usable reply. Redis is down, unreachable, silent for 1 s, read-only or out of memory, or
- * it refuses scripts. Also thrown if this process is too busy to send the request in time. `cause` is the store's
+ * it refuses scripts. Also thrown if the request could not be sent in time. `cause` is the store's
  * error. The lock is never granted in this case.
  *
  * @publicApi
@@ -209,17 +209,11 @@ export class LockUnavailableError extends LockError {
    * login errors. Undefined if it sent no reply, and for a quorum, whose servers may refuse for different reasons.
    */
   readonly refusal: string | undefined;
-  /**
-   * `process-busy` if the request was not sent in time, because this process has too many requests without a reply.
-   * Redis may be healthy. Undefined if the store is the reason.
-   */
-  readonly reason: 'process-busy' | undefined;
 
   constructor(message: string, details: LockUnavailableDetails = {}) {
     super(message, details);
     this.permanent = details.permanent ?? false;
     this.refusal = details.refusal;
-    this.reason = details.reason;
   }
 }
 

@@ -2,11 +2,9 @@ import { describeUnsupportedForce } from './acquire/acquire-errors.js';
 import type { AcquireOptions } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { Admission } from './acquire/admission.js';
-import { HolderProbe } from './acquire/holder-probe.js';
 import { Lines } from './acquire/lines.js';
 import { Turns } from './acquire/turns.js';
 import { keepOutside, runOutside } from './context/async-context.js';
-import { BusyReport } from './acquire/busy-report.js';
 import { nextCall, type Target } from './events/call.js';
 import { type lockChannels, LockEvents } from './events/diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
@@ -83,9 +81,7 @@ export class LockEngine {
   readonly leaks: LeakedHandles;
   private readonly health: StoreHealth;
   private readonly leases: LeaseManager;
-  private readonly probe: HolderProbe;
   private readonly acquirer: Acquirer;
-  private readonly admission: Admission;
   private readonly stopListening: () => void;
   private readonly leaderships = new Set<Leadership>();
   /** Whether callers are about to be rejected because of an outage. */
@@ -106,18 +102,12 @@ export class LockEngine {
     const events = new LockEvents(instance, options.channels);
     const store = (this.store =
       lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : new RejectingStore(options.store));
-    const admission = (this.admission = new Admission(store));
-    const busy = new BusyReport(options.clock, instance, warn);
     const signs = new ServerSigns(store, requestTimeoutMs);
     const clock = (this.clock = new TimeoutPool(
       options.clock,
       requestTimeoutMs,
       store.connections && {
-        onLook: (attendedMs, oldestMs) => {
-          signs.look(attendedMs, oldestMs);
-          if (admission.waiting > 0) busy.onCrowded(admission.waiting);
-        },
-        onStalled: (stalledMs) => busy.onStalled(stalledMs),
+        onLook: (attendedMs, oldestMs) => signs.look(attendedMs, oldestMs),
         hasFailed: (key, sentAt, attendedMs) => signs.hasFailed(key, sentAt, attendedMs),
       },
     ));
@@ -154,21 +144,17 @@ export class LockEngine {
       releaser,
       health,
       requestTimeoutMs,
-      admission,
+      admission: new Admission(store),
       limitRequest,
-      stalledMs: (since) => busy.stalledMs(since),
       passing,
       instance,
       turns: new Turns(clock),
-      onWaitBehindOwn: () => this.probe.start(),
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
     }));
-    const keysBehindOwn = (): Iterable<string> => lines.keysBehindOwn();
-    this.probe = new HolderProbe(keysBehindOwn, store, clock, limitRequest, health, requestTimeoutMs);
     const order = new OrderWatch(instance, warn);
     this.acquirer = new Acquirer(store, lines, leases, events, clock, order, lifecycle);
-    this.stopListening = this.listen(busy);
+    this.stopListening = this.listen();
   }
 
   /** See {@link Acquirer.acquire}. */
@@ -315,11 +301,6 @@ export class LockEngine {
     return this.health.servers();
   }
 
-  /** How many requests wait in this process to be sent. */
-  get unsent(): number {
-    return this.admission.waiting;
-  }
-
   /** Whether a shutdown has begun. */
   get isShuttingDown(): boolean {
     return !this.lifecycle.isOpen;
@@ -368,7 +349,6 @@ export class LockEngine {
     await this.releaser.drain();
     watchdog.close();
     this.releaser.close();
-    this.probe.close();
     this.clock.close();
     this.stopListening();
   }
@@ -408,7 +388,7 @@ export class LockEngine {
   }
 
   /** Passes the store's events on. */
-  private listen(busy: BusyReport): () => void {
+  private listen(): () => void {
     const { lines, watchdog, releaser, health } = this;
     return this.store.listen({
       instanceId: this.instanceId,
@@ -430,10 +410,6 @@ export class LockEngine {
       onExtendFailed: (key, error) => health.onFailed('extend', key, error),
       onUnreachable: (error, server) => health.onUnreachable(error, server),
       onReachable: (server) => health.onReachable(server),
-      onSlowReply: (durationMs, sentAt) => {
-        // With unsent requests, replies are late because this process has sent more than it can handle.
-        if (this.unsent === 0) busy.onSlowReply(durationMs, sentAt);
-      },
     });
   }
 }

@@ -1,5 +1,4 @@
 import { Counter, Gauge, Histogram, type OpenMetricsContentType, type Registry } from 'prom-client';
-import { busyChannel, type BusyEvent } from '../core/acquire/busy-report.js';
 import type { LockCall } from '../core/events/call.js';
 import {
   type EndedEvent,
@@ -23,8 +22,6 @@ export interface MetricsOptions {
 
 const LABELS = ['name', 'family', 'mode'] as const;
 
-const BUSY_KINDS: readonly BusyEvent['kind'][] = ['crowded', 'stalled', 'slow'];
-
 type Labels = Record<(typeof LABELS)[number], string>;
 type Listener = (event: unknown) => void;
 
@@ -37,7 +34,6 @@ export class LockMetrics {
   private readonly acquireDuration: Histogram<keyof Labels | 'outcome'>;
   private readonly holdDuration: Histogram<keyof Labels>;
   private readonly lost: Counter<keyof Labels>;
-  private readonly busy: Counter<'name' | 'kind'>;
   private readonly listeners: readonly (readonly [name: keyof typeof lockChannels, listener: Listener])[];
 
   constructor(private readonly options: MetricsOptions) {
@@ -57,10 +53,6 @@ export class LockMetrics {
       ...this.named('lost_total', 'Locks that were lost before their work ended.'),
       labelNames: LABELS,
     });
-    this.busy = new Counter({
-      ...this.named('busy_total', 'Signs that this process or a slow Redis delays requests, by kind.'),
-      labelNames: ['name', 'kind'],
-    });
     this.addGauges();
     this.listeners = [
       ['granted', (event) => this.onGranted(event as GrantedEvent)],
@@ -72,12 +64,10 @@ export class LockMetrics {
 
   start(): void {
     for (const [name, listener] of this.listeners) lockChannels[name].subscribe(listener);
-    busyChannel.subscribe(this.onBusy);
   }
 
   stop(): void {
     for (const [name, listener] of this.listeners) lockChannels[name].unsubscribe(listener);
-    busyChannel.unsubscribe(this.onBusy);
     for (const name of this.names) this.options.register.removeSingleMetric(name);
     this.names.length = 0;
   }
@@ -103,17 +93,11 @@ export class LockMetrics {
     this.lost.inc(this.onEnded(event));
   }
 
-  private readonly onBusy = (event: unknown): void => {
-    const { instance: name, kind } = event as BusyEvent;
-    this.busy.inc({ name, kind });
-  };
-
   private remember(labels: Labels): void {
     const series = JSON.stringify(labels);
     if (this.known.has(series)) return;
     this.known.set(series, labels);
     this.lost.inc(labels, 0);
-    for (const kind of BUSY_KINDS) this.busy.inc({ name: labels.name, kind }, 0);
   }
 
   /** Adds the metrics that are read from the module instances at each scrape. */

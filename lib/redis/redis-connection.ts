@@ -9,11 +9,8 @@ import { ServerTime } from './server-time.js';
 /** Receives what happens to the connections of a store. */
 export type ConnectionListener = Pick<
   StoreListener,
-  'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable' | 'onSlowReply'
+  'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'
 >;
-
-/** A reply that takes more milliseconds than this is reported as slow. */
-const SLOW_REPLY_MS = 250;
 
 /** A timer that fires more than this many milliseconds late shows that the event loop stood still. */
 const LATE_MS = 100;
@@ -52,8 +49,6 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   /** The last error since the connection was ready. */
   private lastError: Error | undefined;
   private wasReady = false;
-  /** When the connection last became ready. A request that was made earlier has waited for it. */
-  private readyAt = Infinity;
   /** How many replies have brought the server's time. */
   private replies = 0;
   /** The socket that holds back its bytes. Undefined if none does. */
@@ -154,7 +149,6 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     this.serverTime.learn(serverMicros / 1000, sentAt, now);
     this.replies += 1;
     this.listener?.onReachable();
-    if (now - sentAt > SLOW_REPLY_MS && sentAt >= this.readyAt) this.listener?.onSlowReply?.(now - sentAt, sentAt);
   }
 
   /** Sends one TIME for all callers. While the connection is down, the command waits in the client's queue. */
@@ -181,7 +175,6 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   private onReady(): void {
     const isBack = this.losses > 0 && !this.wasReady;
     this.wasReady = true;
-    this.readyAt = this.clock.now();
     this.lastError = undefined;
     if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.onError(toError(error)));
     else this.listener?.onReachable();

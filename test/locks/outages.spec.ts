@@ -457,3 +457,25 @@ describe('an outage', () => {
     expect(all.clock.pending).toBe(0);
   });
 });
+
+describe('if Redis hangs', () => {
+  /** Stops Redis: nothing comes back from it. */
+  function hang({ store }: Pick<Started, 'store'>): void {
+    for (const verb of ['acquire', 'release', 'extend', 'inspect'] as const) store.hold(verb);
+  }
+
+  it('callers in the queue learn of it within 3 s, also behind eight others', async () => {
+    const { clock, neighbour, stranger } = start();
+    await stranger.take(KEY);
+    const callers = Array.from({ length: 12 }, () => {
+      const { store, locks } = neighbour();
+      return { store, waiting: outcome(locks.acquire('goods:300', { waitMs: 60_000 })) };
+    });
+    await clock.advance(5_000);
+    for (const caller of callers) hang(caller);
+    await clock.advance(2_000);
+    for (const { waiting } of callers.slice(0, 8)) expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+    await clock.advance(1_000);
+    for (const { waiting } of callers) expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+  });
+});

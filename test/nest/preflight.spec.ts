@@ -9,7 +9,6 @@ import { lockModule } from '../support/lock-module.js';
 import { RedisProxy } from '../support/proxy.js';
 import type { InstanceOptions } from '../support/redis-locks.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
-import { isBusyReport } from './support/app.js';
 
 let server: RedisServer;
 let proxy: RedisProxy;
@@ -43,7 +42,7 @@ async function create(options: InstanceOptions): Promise<INestApplication> {
 async function appOf(locks: DynamicModule): Promise<INestApplication> {
   const recorder: LoggerService = {
     log: () => undefined,
-    warn: (line: string) => !isBusyReport(line) && warnings.push(line),
+    warn: (line: string) => warnings.push(line),
     error: (line: string) => errors.push(line),
   };
   const testing = Test.createTestingModule({ imports: [locks] }).setLogger(recorder);

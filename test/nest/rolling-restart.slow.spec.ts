@@ -7,7 +7,6 @@ import { forkSource } from '../support/lock-process.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 import { uniquePrefix } from '../support/shared-redis.js';
 import type { ShopEvent, ShopOptions } from '../support/shop-app.js';
-import { isBusyReport } from './support/app.js';
 
 /** An application in its own process. */
 class Shop {
@@ -20,7 +19,7 @@ class Shop {
     this.child = forkSource('shop-app.ts', options, { NODE_ENV: 'production' });
     this.child.on('message', (event: ShopEvent) => {
       if (event.event === 'listening') this.port = event.port;
-      else if (!isBusyReport(event.line)) this.logged.push(event.line);
+      else this.logged.push(event.line);
     });
     this.exited = new Promise((resolve) => this.child.once('exit', (_code, signal) => resolve(signal)));
   }

@@ -114,7 +114,6 @@ describe('a Redis that is slow, and alive', () => {
       expect(await Promise.all(calls)).toEqual([1, 2, 3]);
       expect(await locks.using('goods:301', { waitMs: 0 }, () => 4)).toBe(4);
       expect(running.warnings).toEqual([]);
-      expect(running.busy).toEqual([expect.stringMatching(/^Redis replies slowly: .* took \d+ ms\.$/)]);
     } finally {
       await running.close();
       await proxy.close();

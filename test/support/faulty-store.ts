@@ -159,11 +159,6 @@ export class FaultyStore implements LockStore {
     this.listener?.onReachable(server);
   }
 
-  /** Reports a reply that has taken long. */
-  reportSlowReply(durationMs: number, sentAt: number): void {
-    this.listener?.onSlowReply?.(durationMs, sentAt);
-  }
-
   acquire(request: AcquireRequest): Promise<AcquireReply> {
     this.acquires.push(request);
     return this.request('acquire', () => Promise.resolve(this.inner.acquire(request)));

@@ -11,14 +11,10 @@ export { eventually } from './async.js';
 /** The options of a module instance, and what a test replaces in it. */
 export type InstanceOptions = RedisLockModuleOptions & Pick<RuntimeInternals, 'passing' | 'requestTimeoutMs'>;
 
-const BUSY = /^(?:Redis replies slowly:|This process (?:did not read|has \d+)) /;
-
 /** Starts lock services on real Redis as the module does, and records what they log. */
 export class RedisLocks {
   readonly prefix = uniquePrefix();
   readonly warnings: string[] = [];
-  /** The warnings that the machine is busy, or Redis slow. */
-  readonly busy: string[] = [];
   readonly errors: string[] = [];
   /** The lines of information. */
   readonly infos: string[] = [];
@@ -29,7 +25,7 @@ export class RedisLocks {
     Logger.overrideLogger({
       log: (message: string) => this.infos.push(message),
       error: (message: string) => this.errors.push(message),
-      warn: (message: string) => (BUSY.test(message) ? this.busy : this.warnings).push(message),
+      warn: (message: string) => this.warnings.push(message),
     });
   }
 

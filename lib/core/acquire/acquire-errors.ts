@@ -121,9 +121,9 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
 
 /** Returns the error of a request, for one of the callers that share the request. */
 function errorOfCall(error: LockUnavailableError, resource: string, elapsedMs: number): LockUnavailableError {
-  const { message, permanent, refusal, reason, cause } = error;
+  const { message, permanent, refusal, cause } = error;
   const Kind = error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
-  return new Kind(message, { resource, elapsedMs, permanent, refusal, reason, cause });
+  return new Kind(message, { resource, elapsedMs, permanent, refusal, cause });
 }
 
 function permitsMismatch(permits: number, { resource, mode }: RejectedCall): LockConfigError {
@@ -190,7 +190,7 @@ function describeHolder(who: string, count = 1, heldForMs?: number): string {
 export function unavailable(
   resource: string,
   why: string,
-  details: Pick<LockUnavailableDetails, 'cause' | 'elapsedMs' | 'reason'> = {},
+  details: Pick<LockUnavailableDetails, 'cause' | 'elapsedMs'> = {},
 ): LockUnavailableError {
   const because = details.cause === undefined ? why : `${why} (${messageOf(details.cause)})`;
   return new LockUnavailableError(`${resource} could not be locked: ${because}.`, { resource, ...details });

@@ -80,12 +80,8 @@ export interface AcquireDeps extends OwnershipDeps {
   readonly instance?: string;
   /** Shares keys with other instances if the store has no queue. */
   readonly turns?: Turns;
-  /** Called when a caller waits behind a holder of this instance. Without it, a silent Redis is not detected. */
-  onWaitBehindOwn?(): void;
   /** Calls a function when a request got no reply, and the key's server was silent, for `requestTimeoutMs`. */
   readonly limitRequest: LimitRequest;
-  /** Returns how long this process has not read replies, in milliseconds. 0 if it reads them. Default: 0. */
-  stalledMs?(since: number): number;
   /** Returns an owner that no other attempt has. */
   nextOwner(): string;
 }

@@ -2,7 +2,6 @@ import { LockUnavailableError, withoutStack } from '../errors.js';
 import { deadlineOf, handoffLeaseAfterExpiry, type StoreGrant } from '../lease/lease.js';
 import { instanceOf } from '../store/instance-id.js';
 import type { AcquireReply, Granted, GrantedTokens, Handoff, Held, LockMode } from '../store/lock-store.js';
-import { secondsOf } from '../store/incident-log.js';
 import { type ReplyListener, whenReplied } from '../store/pending-reply.js';
 import type { Clock, Timer } from '../time/clock.js';
 import type { LimitedRequest } from '../time/timeout-pool.js';
@@ -137,9 +136,9 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
 
   /** Returns the last reply for waiters while the request waits for others before it is sent. */
   crowdedOut(): LastReply {
-    const why = `this process is too busy, ${MOST_IN_FLIGHT} of its requests wait for replies`;
+    const why = `its request was not sent, because ${MOST_IN_FLIGHT} requests of this process have no reply yet`;
     // Each request in a crowd has such an error, and few of the errors reach a caller.
-    return this.notDelivered(withoutStack(() => unavailable(this.listener.resource, why, { reason: 'process-busy' })));
+    return this.notDelivered(withoutStack(() => unavailable(this.listener.resource, why)));
   }
 
   /** Like {@link send}, for a request that has waited for its turn. */
@@ -194,14 +193,14 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
 
   /** Returns the error for a grant whose lease had expired when it arrived. */
   tooLate(): LockUnavailableError {
-    return this.unavailable(`the reply took longer than the lease of ${this.leaseMs} ms${this.stallNote()}`);
+    return this.unavailable(`the reply took longer than the lease of ${this.leaseMs} ms`);
   }
 
   /** Returns the last reply for waiters, from a reply that grants nothing. */
   lastReplyOf(reply: Exclude<AcquireReply, Granted>): LastReply {
     // Nothing was granted, so nothing is known about the lock, and the request is repeated.
     if (reply.status === 'expired')
-      return this.notDelivered(this.unavailable(`the request could not be delivered in time${this.stallNote()}`));
+      return this.notDelivered(this.unavailable('the request could not be delivered in time'));
     if (reply.status === 'permits-mismatch') return { kind: 'permits-mismatch', permits: reply.permits };
     const notYet = this.notYetOf(reply);
     if (notYet !== undefined) return { kind: 'held', until: undefined, notYet };
@@ -313,12 +312,6 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
   private endRequest(): void {
     this.timer = undefined;
     this.lane?.leave();
-  }
-
-  /** Returns a part of a sentence if this process did not read replies while the request was on its way. */
-  private stallNote(): string {
-    const stalledMs = this.deps.stalledMs?.(this.sentAt) ?? 0;
-    return stalledMs === 0 ? '' : `, and this process did not read replies for ${secondsOf(stalledMs)}`;
   }
 
   /** Publishes the outcome of the last request. Call it only if {@link attemptChannel} has subscribers. */

@@ -79,7 +79,6 @@ export class Line implements LoopUser, OwnershipUser {
   join(waiter: Waiter, now: number): void {
     try {
       this.enter(waiter, now);
-      this.lookForOwn();
     } catch (error) {
       // A waiter left in the queue would be granted the lock for nobody.
       waiter.refuse(error);
@@ -135,11 +134,6 @@ export class Line implements LoopUser, OwnershipUser {
   /** Returns how many callers may wait. */
   longest({ maxWaiting = Infinity }: WaitOptions): number {
     return this.isServedTogether ? maxWaiting * READERS_PER_PLACE : maxWaiting;
-  }
-
-  /** Whether callers wait, and this instance has the lock and requests no more of it. */
-  get isBehindOwn(): boolean {
-    return this.queue.head !== undefined && this.asking.length === 0 && this.owned.length > 0;
   }
 
   /** Rejects the waiters that do not run in a hold of this engine: all of them, or only background work. */
@@ -252,7 +246,6 @@ export class Line implements LoopUser, OwnershipUser {
     // Others may have released more permits.
     this.ask(now);
     this.reviewAll();
-    this.lookForOwn();
   }
 
   onReply(reply: LastReply, limit: number): void {
@@ -283,7 +276,6 @@ export class Line implements LoopUser, OwnershipUser {
     if (this.queue.length <= this.asking.length || this.mode === 'shared') return false;
     if (!ownership.tryPass(now)) return false;
     this.admitFirst(ownership, now);
-    this.lookForOwn();
     return true;
   }
 
@@ -356,10 +348,6 @@ export class Line implements LoopUser, OwnershipUser {
     const waiter = this.queue.head as Waiter;
     this.queue.remove(waiter);
     waiter.admit(ownership.grantTo(waiter, now));
-  }
-
-  private lookForOwn(): void {
-    if (this.isBehindOwn) this.deps.onWaitBehindOwn?.();
   }
 
   /** Removes a loop that has stopped. */

@@ -140,11 +140,6 @@ export class Lines implements LinesListener, OwnershipUser {
     return this.at(key).flatMap(({ loops }) => loops.flatMap(({ state }) => ('attempt' in state ? state.attempt : [])));
   }
 
-  /** Yields the keys for which callers wait behind a holder of this instance. */
-  *keysBehindOwn(): Generator<string> {
-    for (const line of this.all()) if (line.isBehindOwn) yield line.key;
-  }
-
   /** Yields the callers that wait for a lock, or for the reply to a request for several. */
   *waiting(): Generator<WaitingCaller> {
     for (const { key, waiters } of this.all())

@@ -15,7 +15,6 @@ export function forwardTo(listener: StoreListener, overrides: Partial<StoreListe
     onReconnected: (concerns) => listener.onReconnected(concerns),
     onUnreachable: (error, server) => listener.onUnreachable(error, server),
     onReachable: (server) => listener.onReachable(server),
-    onSlowReply: (durationMs, sentAt) => listener.onSlowReply?.(durationMs, sentAt),
     ...overrides,
   };
 }

@@ -262,13 +262,6 @@ export interface StoreListener {
   onUnreachable(error: Error, server?: string): void;
   /** The store, or one server of it, replies (again). */
   onReachable(server?: string): void;
-  /**
-   * A reply took long. The engine reports it. The store may report every such reply, or none.
-   *
-   * @param durationMs the time from the request to its reply, in milliseconds.
-   * @param sentAt when the request was sent, on the engine's clock.
-   */
-  onSlowReply?(durationMs: number, sentAt: number): void;
 }
 
 /**

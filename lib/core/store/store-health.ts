@@ -176,14 +176,10 @@ export class StoreHealth {
     this.fallSilent(server, error.message, error);
   }
 
-  /**
-   * Records that a request for the key got no reply in time.
-   *
-   * @param sentAt when the unanswered request was sent. Default: now.
-   */
-  onNoReply(key: string, why: string, sentAt?: number): void {
+  /** Records that a request for the key got no reply in time. */
+  onNoReply(key: string, why: string): void {
     const server = this.serverOf(key);
-    this.fallSilent(server, why, this.silences.get(server)?.error, sentAt);
+    this.fallSilent(server, why, this.silences.get(server)?.error);
   }
 
   /** Records that a request for the key got a reply, of whatever kind. */
@@ -286,12 +282,12 @@ export class StoreHealth {
     for (const [name, { lastAt }] of this.refusing) if (lastAt <= until) this.refusing.delete(name);
   }
 
-  private fallSilent(server: string | undefined, why: string, error: Error | undefined, sentAt?: number): void {
+  private fallSilent(server: string | undefined, why: string, error: Error | undefined): void {
     const known = this.silences.get(server);
     const lastAt = this.now();
     // Before the warning, which runs the user's logger.
-    const { since = sentAt ?? lastAt, unbrokenSince: before = since } = known ?? {};
-    const unbrokenSince = lastAt - (known?.lastAt ?? lastAt) < BROKEN_OFF_MS ? before : (sentAt ?? lastAt);
+    const { since = lastAt, unbrokenSince: before = since } = known ?? {};
+    const unbrokenSince = lastAt - (known?.lastAt ?? lastAt) < BROKEN_OFF_MS ? before : lastAt;
     this.silences.set(server, { error, why, since, lastAt, unbrokenSince, retriedAt: lastAt });
     if (server !== undefined) this.seen.add(server);
     this.forgetSilences();

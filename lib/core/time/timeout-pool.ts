@@ -27,8 +27,6 @@ export interface TimeoutPoolListener {
    * @param oldestMs the part of that time for which the oldest timeout has run.
    */
   onLook(attendedMs: number, oldestMs: number): void;
-  /** Called when the event loop was blocked for that long, and for at least half of the delay of timeouts. */
-  onStalled(stalledMs: number): void;
   /**
    * Returns whether a timeout that has run for its whole time may expire, for a request for the key. Called again at
    * each further look.
@@ -142,11 +140,9 @@ export class TimeoutPool implements Clock {
 
   private onStep(): void {
     const now = this.clock.now();
-    const lateMs = now - this.lookedAt - this.stepMs;
     this.attendedMs = this.attendedUntil(now);
     this.lookedAt = now;
     this.stepMs = this.longestStepMs;
-    if (lateMs >= this.pooledMs / 2) this.listener?.onStalled(lateMs);
     // The event loop runs timers before it reads sockets.
     this.timer = this.clock.schedule(0, () => this.look(), true);
   }

@@ -10,8 +10,6 @@ export interface NodeListener {
   onNodeDisconnected(node: ClusterNode): void;
   onNodeUnreachable(node: ClusterNode, error: Error): void;
   onNodeReachable(node: ClusterNode): void;
-  /** See {@link StoreListener.onSlowReply}. */
-  onSlowReply(durationMs: number, sentAt: number): void;
   /** The node has not replied for `requestTimeoutMs`. Another node may have taken its slots. */
   onNodeSilent(node: ClusterNode): void;
   /** The node has removed sharded channels, because their slot has moved. */
@@ -55,7 +53,6 @@ export class ClusterNode implements RedisNode {
       onReconnected: () => undefined,
       onUnreachable: (error: Error) => listener.onNodeUnreachable(this, error),
       onReachable: () => listener.onNodeReachable(this),
-      onSlowReply: (durationMs: number, sentAt: number) => listener.onSlowReply(durationMs, sentAt),
     };
     const follower = { reconnect: () => this.source.reconnect(), close: () => this.close() };
     this.stopListening = this.connection.listen(connectionListener, follower);

@@ -149,10 +149,6 @@ export class SlotMap implements NodeListener {
     }
   }
 
-  onSlowReply(durationMs: number, sentAt: number): void {
-    this.listener?.onSlowReply?.(durationMs, sentAt);
-  }
-
   onNodeSilent(): void {
     this.refresh();
   }

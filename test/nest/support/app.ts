@@ -149,17 +149,12 @@ export async function closeApps(): Promise<void> {
   raw = undefined;
 }
 
-/** Returns whether a line reports a busy machine. Any application may log it when the machine stands still. */
-export const isBusyReport = (line: string): boolean =>
-  /This process did not read replies of Redis|Redis replies slowly/.test(line);
-
 /** Returns a logger that records warnings and errors and writes nothing. */
 function recorder(lines: string[]): LoggerService {
   const keep =
     (level: string) =>
     (message: unknown): void => {
-      const line = `${level} ${message instanceof Error ? message.message : String(message)}`;
-      if (!isBusyReport(line)) lines.push(line);
+      lines.push(`${level} ${message instanceof Error ? message.message : String(message)}`);
     };
   return {
     log: () => undefined,

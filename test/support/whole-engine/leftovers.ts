@@ -6,7 +6,7 @@ import type { Machine } from './machine.js';
 interface Records {
   readonly releaser: { readonly unanswered: number; readonly late: Sizeable; readonly underWay: Sizeable };
   readonly leases: { readonly forceChecks: { readonly running: Sizeable } };
-  readonly admission: { readonly lanes: ReadonlyMap<string | undefined, Lane> };
+  readonly lines: { readonly deps: { readonly admission: { readonly lanes: ReadonlyMap<string | undefined, Lane> } } };
 }
 interface Sizeable {
   readonly size: number;
@@ -18,8 +18,8 @@ interface Lane {
 
 /** Returns what an engine keeps although nobody uses it. */
 export function leftoversOf(engine: LockEngine, machine: Machine, store: LinkStore, isClosed: boolean): string[] {
-  const { releaser, leases, admission } = engine as unknown as Records;
-  const lanes = [...admission.lanes.values()];
+  const { releaser, leases, lines } = engine as unknown as Records;
+  const lanes = [...lines.deps.admission.lanes.values()];
   const counts: Readonly<Record<string, number>> = {
     // A closed engine may keep what rested.
     lines: isClosed ? 0 : engine.lines.size,

@@ -52,7 +52,6 @@ function watched(status: string) {
     onReconnected: () => undefined,
     onReachable: () => undefined,
     onUnreachable: ({ message }) => reports.push(message),
-    onSlowReply: (durationMs) => reports.push(`slow: ${durationMs} ms`),
   });
   return { clock, client, connection, reports, stop };
 }
@@ -98,19 +97,6 @@ describe('a connection that is not ready', () => {
     connection.probe();
     await clock.advance(0);
     expect(connection.received).toBe(2);
-    stop();
-  });
-
-  it('makes no slow reply of a request that has waited for it', async () => {
-    const { clock, client, connection, reports, stop } = watched('connecting');
-    await clock.advance(100);
-    client.status = 'ready';
-    client.emit('ready');
-    await clock.advance(300);
-    connection.observeTime(1_000_000_000, 50);
-    expect(reports).toEqual([]);
-    connection.observeTime(1_000_000_000, 100);
-    expect(reports).toEqual(['slow: 300 ms']);
     stop();
   });
 });

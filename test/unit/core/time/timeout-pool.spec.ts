@@ -90,7 +90,6 @@ describe('TimeoutPool', () => {
     let hasFailed = false;
     const { inner, clock, fired, start } = pool({
       onLook: () => undefined,
-      onStalled: () => undefined,
       hasFailed: (key) => {
         asked.push(key);
         return hasFailed;
