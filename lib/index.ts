@@ -10,7 +10,6 @@ export type { LockOptions } from './options/lock.options.js';
 export type {
   CheckLevel,
   CheckOptions,
-  FamilyOptions,
   HttpOptions,
   RedisClusterOptions,
   RedisLockModuleOptions,

@@ -20,7 +20,6 @@ import { type HooksCheck, warnWithoutHooks } from './shutdown-hooks.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { Preflight } from './redis/preflight.js';
 import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from './options/redis-lock.options.js';
-import { familyDefaultsOf } from './options/family-defaults.js';
 import { checkAt, REQUEST_TIMEOUT_MS } from './options/option-table.js';
 import { lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
 import type { StartChecks } from './locked/check-locked-methods.js';
@@ -70,11 +69,9 @@ export class LockRuntime {
   ) {
     const options = resolveOptions(given);
     const defaults = lockDefaultsOf(options);
-    const families = familyDefaultsOf(options, defaults);
     const opened = openStore(options, clock, requestTimeoutMs);
     const { store } = opened;
     checkStore(store, options);
-    for (const [family, { lock }] of families ?? []) checkLeases(store, lock, family);
     const logger = new Logger(instance === DEFAULT_INSTANCE ? 'RedisLockModule' : `RedisLockModule:${instance}`);
     const warn = safely((line) => logger.warn(line));
     const engine = new LockEngine({
@@ -94,7 +91,7 @@ export class LockRuntime {
       onCallbackError: (message, error) => logger.error(message, isNativeError(error) ? error.stack : undefined),
     });
     const selectKeys = createKeySelectorFactory(options);
-    const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys, families);
+    const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys);
     const checks = preflightOf(opened, options, { clock, requestTimeoutMs }, logger);
     return new LockRuntime({ instance, options, service, engine, opened, checks, warn });
   }
@@ -261,19 +258,15 @@ function checkStore(store: LockStore, options: ResolvedOptions): void {
   if (!modesOf(capabilities).includes('exclusive')) {
     throw new LockConfigError('store: it has no exclusive mode; use a store that has one.');
   }
-  checkLeases(store, options);
+  checkLease(store, options);
 }
 
-/**
- * @param family the family that the options belong to. Default: the options are the module's.
- * @throws LockConfigError if the store does not support the lease.
- */
-function checkLeases(store: LockStore, { ttlMs }: Pick<ResolvedOptions, 'ttlMs'>, family?: string) {
+/** @throws LockConfigError if the store does not support the lease. */
+function checkLease(store: LockStore, { ttlMs }: ResolvedOptions) {
   const { resolutionMs } = store.capabilities;
-  const where = family === undefined ? '' : `families of RedisLockModule: ${family}: `;
   const refusal = tooShortLease(ttlMs, store.capabilities);
-  if (refusal !== undefined) throw new LockConfigError(`${where}${refusal.message}`);
+  if (refusal !== undefined) throw new LockConfigError(refusal.message);
   if (ttlMs >= resolutionMs && ttlMs % resolutionMs === 0) return;
   const allowed = `a multiple of ${resolutionMs}, the resolution of the store`;
-  throw new LockConfigError(`${where}ttlMs is ${ttlMs}; expected ${allowed}.`);
+  throw new LockConfigError(`ttlMs is ${ttlMs}; expected ${allowed}.`);
 }

@@ -20,7 +20,6 @@ import type { StorePing } from './core/store/store-ping.js';
 import { VERSION } from './core/version.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
 import { copyOfService, markService } from './lock-service-mark.js';
-import { type CallDefaults, callDefaultsOf, type FamilyDefaults, familyOfAll } from './options/family-defaults.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
 import type { LockOptions } from './options/lock.options.js';
 import { checkAt, OPTIONS } from './options/option-table.js';
@@ -45,9 +44,11 @@ const OWN_CALLS_MS = 250;
  * @publicApi
  */
 export class LockService {
-  /** The defaults of calls for locks whose family has no options. */
-  private readonly ownDefaults: CallDefaults;
-  private readonly families: ReadonlyMap<string, CallDefaults> | undefined;
+  // Made once, because the engine recognizes checked options by identity.
+  /** The defaults of work that runs under a lock. */
+  private readonly workDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>;
+  /** The defaults of locks that their callers release. */
+  private readonly handleDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'leaks'>;
 
   /** @internal */
   constructor(
@@ -55,17 +56,9 @@ export class LockService {
     private readonly keyOf: KeyFactory,
     /** @internal */ readonly defaults: ResolvedLockOptions,
     private readonly selectKeys: KeySelectorFactory,
-    families?: ReadonlyMap<string, FamilyDefaults>,
   ) {
-    const of = (family: FamilyDefaults): CallDefaults => callDefaultsOf(family, engine.leaks);
-    this.ownDefaults = of({ lock: defaults });
-    this.families = families && new Map(Array.from(families, ([family, own]) => [family, of(own)]));
-  }
-
-  /** Returns the defaults of calls for these locks. @internal */
-  defaultsOf(resources: unknown, family?: string): CallDefaults {
-    if (this.families === undefined) return this.ownDefaults;
-    return this.families.get(familyOfAll(resources, family) ?? '') ?? this.ownDefaults;
+    this.workDefaults = { ...defaults, runsWork: true };
+    this.handleDefaults = { ...defaults, leaks: engine.leaks };
   }
 
   /**
@@ -106,7 +99,7 @@ export class LockService {
   acquire(resource: string, options?: LockOptions): Promise<Lock>;
   acquire(resources: Resources, options?: LockOptions): Promise<Hold> {
     try {
-      return this.acquireHandle(resources, resolveLockOptions(options, this.defaultsOf(resources).handle), 'acquire');
+      return this.acquireHandle(resources, resolveLockOptions(options, this.handleDefaults), 'acquire');
     } catch (error) {
       return Promise.reject(error);
     }
@@ -122,7 +115,7 @@ export class LockService {
   tryAcquire(resource: string, options?: Omit<LockOptions, 'waitMs'>): Promise<Lock | null>;
   async tryAcquire(resources: Resources, options?: Omit<LockOptions, 'waitMs'>): Promise<Hold | null> {
     try {
-      const resolved = resolveLockOptions(options, this.defaultsOf(resources).handle);
+      const resolved = resolveLockOptions(options, this.handleDefaults);
       return await this.acquireHandle(resources, { ...resolved, waitMs: 0 }, 'tryAcquire');
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
@@ -148,7 +141,7 @@ export class LockService {
     try {
       const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
       checkValue('using()', 'the work', fn, aFunction);
-      const resolved = resolveLockOptions(options, this.defaultsOf(resources).work);
+      const resolved = resolveLockOptions(options, this.workDefaults);
       return runUnder(this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
     } catch (error) {
       return Promise.reject(error);
@@ -188,12 +181,12 @@ export class LockService {
 
   /** Starts nothing. Throws what {@link lead} throws. @internal */
   checkLead(resource: string, options: LeadOptions): void {
-    this.engine.checkLead(this.targetOf(resource), resolveLeadOptions(options, this.defaultsOf(resource).lock).lock);
+    this.engine.checkLead(this.targetOf(resource), resolveLeadOptions(options, this.defaults).lock);
   }
 
   /** Does what {@link lead} does. `name` names the work of the leader in the log. @internal */
   campaign(resource: string, options: LeadOptions, name?: string): Leadership {
-    const { candidacy, lock } = resolveLeadOptions(options, this.defaultsOf(resource).lock);
+    const { candidacy, lock } = resolveLeadOptions(options, this.defaults);
     return this.engine.lead(this.targetOf(resource), lock, { ...candidacy, name });
   }
 
@@ -271,7 +264,7 @@ export class LockService {
    */
   async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {
     const { ifToken } = checkAt('forceRelease()', options);
-    return this.engine.forceRelease(this.targetOf(resource), this.defaultsOf(resource).lock.ttlMs, ifToken);
+    return this.engine.forceRelease(this.targetOf(resource), this.defaults.ttlMs, ifToken);
   }
 
   /**

@@ -42,7 +42,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    * `skip`: the method is not called, and the call returns undefined. A function: it is called on the same instance
    * with the error and the arguments, and the call returns its result. Other errors are always thrown.
    *
-   * @default that of the family in the module's `families`, or 'throw'
+   * @default 'throw'
    */
   readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown) | undefined;
   /**
@@ -53,7 +53,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    * repeating, such as filling a cache, and never for data that the lock keeps consistent. Other errors, including
    * those of the method, are always thrown.
    *
-   * @default that of the family in the module's `families`, or 'throw'
+   * @default 'throw'
    */
   readonly onUnavailable?: 'throw' | 'skip' | ((error: LockUnavailableError, ...args: A) => unknown) | undefined;
   /**
@@ -149,7 +149,8 @@ export function Locked<A extends readonly unknown[] = never[]>(
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
     const place = `@Locked of ${where}`;
     const known = checkMode(checkAt('@Locked', options as LockedOptions, place), place);
-    const { name = DEFAULT_INSTANCE, onBusy, onUnavailable, when, label, mode, permits, ...lockOptions } = known;
+    const { name = DEFAULT_INSTANCE, onBusy = 'throw', onUnavailable = 'throw', when, label, ...rest } = known;
+    const { mode, permits, ...lockOptions } = rest;
     const method: LockedMethod = {
       name: where,
       key: propertyKey,

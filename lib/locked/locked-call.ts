@@ -9,7 +9,6 @@ import type { MultiLock } from '../core/hold/multi-lock.js';
 import { runUnder, settle } from '../core/hold/run-under.js';
 import { runWork, workChannel } from '../core/events/tracing.js';
 import type { LockService } from '../lock.service.js';
-import type { CallDefaults } from '../options/family-defaults.js';
 import { OPTIONS } from '../options/option-table.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
 import { withClientInput } from './client-input.js';
@@ -45,8 +44,6 @@ type Held = Lock | MultiLock;
 /** One call of a `@Locked` method, with the arguments that the method gets. */
 class LockedCall {
   private readonly service: LockService;
-  /** The defaults of its locks. They depend on the resource, because a family may have its own. */
-  private defaults: CallDefaults | undefined;
   private options!: ResolvedLockOptions;
   private readonly scope: HandlerScope | undefined;
 
@@ -155,8 +152,7 @@ class LockedCall {
 
   private async acquire(callerSignal: AbortSignal | undefined): Promise<Held> {
     const resource = this.resource();
-    this.defaults = this.service.defaultsOf(resource, this.method.family);
-    this.options = { ...this.defaults.lock, ...this.method.options };
+    this.options = { ...this.service.defaults, ...this.method.options };
     checkHoldTimes(this.options);
     const { name: method, family } = this.method;
     const label = this.label();
@@ -217,11 +213,8 @@ class LockedCall {
   }
 
   private insteadOf(error: unknown): OnBusy | OnUnavailable {
-    const { method, defaults } = this;
-    if (error instanceof LockTimeoutError) return method.onBusy ?? defaults?.onBusy ?? 'throw';
-    return error instanceof LockUnavailableError
-      ? (method.onUnavailable ?? defaults?.onUnavailable ?? 'throw')
-      : 'throw';
+    if (error instanceof LockTimeoutError) return this.method.onBusy;
+    return error instanceof LockUnavailableError ? this.method.onUnavailable : 'throw';
   }
 
   private callMethod(lock: Held | undefined): unknown {

@@ -29,10 +29,8 @@ export interface LockedMethod extends ServiceBinding {
   readonly key: string | symbol;
   /** The options of its lock that were given, checked. `mode` includes the permits and is always there. */
   readonly options: Partial<ResolvedLockOptions> & Pick<ResolvedLockOptions, 'mode'>;
-  /** Undefined: that of the resource's family. */
-  readonly onBusy: OnBusy | undefined;
-  /** Undefined: that of the resource's family. */
-  readonly onUnavailable: OnUnavailable | undefined;
+  readonly onBusy: OnBusy;
+  readonly onUnavailable: OnUnavailable;
   /** Undefined: every call takes the lock. */
   readonly when: When | undefined;
   /** The label of all calls, or a function that returns the label of a call with these arguments. */

@@ -13,7 +13,7 @@ export interface LeadOptions {
    * The lease in milliseconds. If the leader's process dies, the next leader takes over within this time. A leader that
    * cannot reach Redis is deposed within this time. The leader renews the lock after each third of the lease.
    *
-   * @default the `ttlMs` of the resource's family, or of the module
+   * @default the `ttlMs` of the module
    * @minimum 50
    */
   readonly ttlMs?: number | undefined;

@@ -26,7 +26,6 @@ import { DEFAULT_INSTANCE } from './redis-lock.options.js';
 export type Place =
   | 'module'
   | 'extras'
-  | 'family'
   | 'lock'
   | '@Locked'
   | '@WhileLeader'
@@ -58,8 +57,8 @@ const allow = (allowed: string, fits: OptionRule['fits'], fields?: OptionRules<o
   return { allowed, fits, fields };
 };
 
-/** Options of every lock. The module and a family have their defaults. */
-const EACH = ['module', 'family', 'lock', '@Locked'] as const;
+/** Options of every lock. The module has their defaults. */
+const EACH = ['module', 'lock', '@Locked'] as const;
 /** Options that belong to one call or one resource, so a module has no defaults for them. */
 const ONE = ['lock', '@Locked'] as const;
 const MODULE = ['module'] as const;
@@ -148,7 +147,7 @@ export const OPTIONS = {
   onLost: option(EACH, oneOf('throw', 'ignore'), 'throw'),
   awaitRelease: option(EACH, boolean, true),
   // Its default is `checks.lockOrder`.
-  lockOrder: option(['family', ...ONE], checkLevel),
+  lockOrder: option(ONE, checkLevel),
   signal: option([...ONE, 'lead()'], allow(ABORT_SIGNAL_SHAPE, isAbortSignal)),
   mode: option([...ONE, 'assertHeld()'], oneOf('exclusive', 'shared'), 'exclusive'),
   permits: option(ONE, wholeNumber(1, 1_000_000)),
@@ -173,7 +172,6 @@ export const OPTIONS = {
   ),
   hashTag: option(MODULE, oneOf('family', 'resource'), 'family'),
   key: option(MODULE, allow('a function from a resource to its key', isFunction)),
-  families: option(MODULE, allow('like { goods: { ttlMs: 10000 } }', isOptionsObject)),
   fairness: option(MODULE, oneOf('throughput', 'strict'), 'throughput'),
   unavailableAfterMs: option(MODULE, millisecondsFrom(0), 500),
   checks: option(
@@ -198,8 +196,8 @@ export const OPTIONS = {
       (value) => isFunction(value) && !types.isAsyncFunction(value) && !types.isGeneratorFunction(value),
     ),
   ),
-  onBusy: option(['family', '@Locked'], instead),
-  onUnavailable: option(['family', '@Locked'], instead),
+  onBusy: option(['@Locked'], instead, 'throw'),
+  onUnavailable: option(['@Locked'], instead, 'throw'),
   onElected: option(['lead()'], aFunction),
   onDeposed: option(['lead()'], aFunction),
   match: option(

@@ -1,5 +1,5 @@
 import type { RedisOptions } from 'ioredis';
-import type { LockErrorCode, LockTimeoutError, LockUnavailableError } from '../core/errors.js';
+import type { LockErrorCode } from '../core/errors.js';
 import type { LockStore } from '../core/store/lock-store.js';
 import type { RedisClient, RedisClusterOptions } from '../redis/redis-client.js';
 import type { ReplicaOptions, StoreFactory } from '../stores/store-context.js';
@@ -93,29 +93,6 @@ export interface CheckOptions {
 }
 
 /**
- * The defaults of the locks of one family, in the option `families`. They override the options of the module. The
- * options of `@Locked` and of a call override them.
- *
- * @publicApi
- */
-export interface FamilyOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label' | 'background'> {
-  /**
-   * What happens to a call of a `@Locked` method if others hold the lock until `waitMs` has elapsed. A function is
-   * called on the instance of the method, with the error and the arguments. Methods of `LockService` always throw.
-   *
-   * @default 'throw'
-   */
-  readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: never[]) => unknown) | undefined;
-  /**
-   * What happens to a call of a `@Locked` method if Redis cannot be reached or refuses the request. A function **runs
-   * without the lock**. Methods of `LockService` always throw.
-   *
-   * @default 'throw'
-   */
-  readonly onUnavailable?: 'throw' | 'skip' | ((error: LockUnavailableError, ...args: never[]) => unknown) | undefined;
-}
-
-/**
  * The options of `RedisLockModule.forRoot()`. Those of {@link LockOptions} are the defaults of every lock of the
  * module.
  *
@@ -171,16 +148,6 @@ export interface RedisLockModuleOptions extends Omit<
    * @default 'family'
    */
   readonly hashTag?: 'family' | 'resource' | undefined;
-
-  /**
-   * The defaults of a family's locks: `{ goods: { ttlMs: 10_000, waitMs: 500 } }` for `goods:300` and all other
-   * resources whose first segment is `goods`. A `@Locked` template that begins with a placeholder is its own family:
-   * `'<tenant>:report'`. Events show the family of a lock. Locks that are acquired together have the defaults of their
-   * family if they share one, otherwise those of the module. A `key` function does not change the family.
-   *
-   * Default: none.
-   */
-  readonly families?: Readonly<Record<string, FamilyOptions | undefined>> | undefined;
 
   /**
    * Returns the exact key of a resource, in place of `prefix` and `hashTag`, for keys that another system chose.

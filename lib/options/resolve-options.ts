@@ -18,7 +18,7 @@ export interface ResolvedOptions extends Omit<
   readonly replicas?: Required<ReplicaOptions> | undefined;
 }
 
-type LockDefaults = Required<Pick<LockOptions, keyof LockOptions & NamesAt<'family'>>>;
+type LockDefaults = Required<Pick<LockOptions, keyof LockOptions & (NamesAt<'module'> | 'lockOrder')>>;
 
 /** The options of a lock, with the module's as defaults. */
 export interface ResolvedLockOptions extends LockDefaults {
@@ -121,11 +121,7 @@ function checkNamespace({ namespace, key }: Pick<RedisLockModuleOptions, 'namesp
 }
 
 /** @throws LockConfigError if `minHoldMs` is longer than `maxHoldMs`. */
-export function checkHoldTimes(
-  { minHoldMs, maxHoldMs }: Pick<LockDefaults, 'minHoldMs' | 'maxHoldMs'>,
-  place?: string,
-): void {
+export function checkHoldTimes({ minHoldMs, maxHoldMs }: Pick<LockDefaults, 'minHoldMs' | 'maxHoldMs'>): void {
   if (minHoldMs <= maxHoldMs) return;
-  const where = place === undefined ? '' : `${place}: `;
-  throw new LockConfigError(`${where}minHoldMs is ${minHoldMs}; expected at most maxHoldMs, which is ${maxHoldMs}.`);
+  throw new LockConfigError(`minHoldMs is ${minHoldMs}; expected at most maxHoldMs, which is ${maxHoldMs}.`);
 }

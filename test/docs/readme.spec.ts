@@ -1,8 +1,8 @@
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
-import { bindLocks, Locked, LockService } from 'nestjs-redis-lock';
-import { createTestLocks, withLocks, withMemoryLocks } from 'nestjs-redis-lock/testing';
-import { OPTIONS, optionsAt } from '../../lib/options/option-table.js';
+import { bindLocks, Locked } from 'nestjs-redis-lock';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { optionsAt } from '../../lib/options/option-table.js';
 import { page } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
@@ -72,27 +72,11 @@ describe('the page on configuration', () => {
     expect(explained.toSorted()).toEqual(Object.keys(allOptions).map(markOf).toSorted());
   });
 
-  it('has the options of a lock in every place that the table of options names', () => {
-    // The options of a family are those with •, and two of `@Locked`.
-    const marked = Object.keys(OPTIONS).filter((name) => markOf(name).endsWith('•'));
-    expect(Object.keys(optionsAt('family'))).toEqual([...marked, 'lockOrder', 'onBusy', 'onUnavailable']);
-  });
-
   it('has a function that says whether a call takes the lock', async () => {
     const { ParcelService } = await import('./when.js');
     const parcels = withLocks(new ParcelService());
     expect(await parcels.send({ id: 1, isFragile: true })).toBe('parcel 1 is sent alone');
     expect(await parcels.send({ id: 1, isFragile: false })).toBe('parcel 1 is sent with others');
-  });
-
-  it('has families whose defaults apply', async () => {
-    const { ShopModule } = await import('./families.js');
-    const module = await withMemoryLocks(Test.createTestingModule({ imports: [ShopModule] })).compile();
-    const { defaults } = module.get(LockService);
-    expect(defaults.waitMs).toBe(5_000);
-    expect(module.get(LockService).defaultsOf('goods:300').lock.waitMs).toBe(500);
-    expect(module.get(LockService).defaultsOf('report')).toMatchObject({ onBusy: 'skip', lock: { ttlMs: 120_000 } });
-    await module.close();
   });
 
   it('has an example that works', async () => {

@@ -55,7 +55,6 @@ const MODULE_OPTIONS = [
     ' ',
   ),
   ...'replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),
-  'families',
   'checks',
   'http',
   'lockOrder',
@@ -147,10 +146,6 @@ const services: Entries = {
   extend: { args: anything, call: (given) => send(held, 'extend', given) },
   'MultiLock.of': { args: anything, call: (given) => send(several, 'of', given) },
   createTestLocks: { args: (make) => [make.options(MODULE_OPTIONS)], call: (given) => void makeLocks(given) },
-  'createTestLocks() with families': {
-    args: (make) => [make.options(MODULE_OPTIONS)],
-    call: (given) => void makeLocks({ families: { goods: given } }),
-  },
   createTestBench: {
     args: (make) => [make.options(MODULE_OPTIONS)],
     call: (given) => void invoke(createTestBench, given),
@@ -316,7 +311,10 @@ function isOfCaller(error: unknown): boolean {
 function complaintAbout(error: unknown): string | undefined {
   if (isOfCaller(error)) return undefined;
   if (!(error instanceof LockError)) return String((error as Error)?.stack ?? error).slice(0, 1_000);
-  if (error.message.includes(SECRET)) return `a password: ${error.message}`;
+  // An error names the resource that its caller named, which may be a URL.
+  const named: unknown = error.resource;
+  const message = typeof named === 'string' ? error.message.replace(named, '') : error.message;
+  if (message.includes(SECRET)) return `a password: ${message}`;
   if (error.message.length > LONGEST_MESSAGE)
     return `${error.message.length} characters: ${error.message.slice(0, 300)}`;
   return undefined;

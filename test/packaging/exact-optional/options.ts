@@ -2,7 +2,6 @@
 import {
   type AssertHeldOptions,
   type CheckOptions,
-  type FamilyOptions,
   type HttpOptions,
   type ForceReleaseOptions,
   type LeadOptions,
@@ -47,7 +46,6 @@ type Accepts<T> = (given: AllUndefined<T>) => Partial<T>;
 
 export const accepted: {
   assertHeld: Accepts<AssertHeldOptions>;
-  family: Accepts<FamilyOptions>;
   http: Accepts<HttpOptions>;
   lock: Accepts<LockOptions>;
   lockScope: Accepts<LockScopeOptions>;
@@ -81,7 +79,6 @@ export const accepted: {
   transactional: Accepts<LockScopeAdapterOptions>;
 } = {
   assertHeld: (given) => given,
-  family: (given) => given,
   http: (given) => given,
   lock: (given) => given,
   lockScope: (given) => given,

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type {
   CheckOptions,
-  FamilyOptions,
   HttpOptions,
   LeadOptions,
   LockOptions,
@@ -31,7 +30,6 @@ type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : { lacks: Exclude<B
 const SAME: {
   readonly module: Same<NamesAt<'module'>, keyof RedisLockModuleOptions>;
   readonly extras: Same<NamesAt<'extras'>, keyof RedisLockModuleExtras>;
-  readonly family: Same<NamesAt<'family'>, keyof FamilyOptions>;
   readonly lock: Same<NamesAt<'lock'>, keyof LockOptions>;
   readonly '@Locked': Same<NamesAt<'@Locked'>, keyof LockedOptions>;
   readonly '@WhileLeader': Same<NamesAt<'@WhileLeader'>, keyof WhileLeaderOptions>;
@@ -46,7 +44,6 @@ const SAME: {
 } = {
   module: true,
   extras: true,
-  family: true,
   lock: true,
   '@Locked': true,
   '@WhileLeader': true,
@@ -77,7 +74,7 @@ function documented(): [option: string, tag: string, value: string][] {
 
 describe('the table of options', () => {
   const all: Readonly<Record<string, (typeof OPTIONS)[keyof typeof OPTIONS]>> = OPTIONS;
-  const computed = ['identity', 'store', 'onBusy', 'onUnavailable', 'background'];
+  const computed = ['identity', 'store', 'background'];
 
   it.each(documented().filter(([option, tag]) => tag === 'default' && option in all && !computed.includes(option)))(
     'has the default of %s that its docstring has',
@@ -98,7 +95,7 @@ describe('the table of options', () => {
   });
 
   it('has the options of the interfaces at each place', () => {
-    for (const place of Object.keys(SAME).slice(0, 11)) expect(optionsAt(place as Place)).not.toEqual({});
+    for (const place of Object.keys(SAME).slice(0, 10)) expect(optionsAt(place as Place)).not.toEqual({});
   });
 
   it('allows a function as a label for @Locked only', () => {
