@@ -29,15 +29,6 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    */
   readonly name?: string | undefined;
   /**
-   * Returns whether a call takes the lock. Called on the same instance with the arguments, before the key is made.
-   * `true`: the call takes the lock. `false`: the method runs as if it had no `@Locked`, and `@CurrentLock()` is
-   * undefined. If the function throws, the call rejects with that error. Any other result, such as a promise, rejects
-   * the call with a `LockConfigError`. Do not use `when` on handlers whose arguments would let a client skip the lock.
-   *
-   * Default: every call takes the lock.
-   */
-  readonly when?: ((...args: A) => boolean) | undefined;
-  /**
    * What happens if others hold the lock until `waitMs` has elapsed. `throw`: the call rejects with `LockTimeoutError`.
    * `skip`: the method is not called, and the call returns undefined. A function: it is called on the same instance
    * with the error and the arguments, and the call returns its result. Other errors are always thrown.
@@ -149,7 +140,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
     const place = `@Locked of ${where}`;
     const known = checkMode(checkAt('@Locked', options as LockedOptions, place), place);
-    const { name = DEFAULT_INSTANCE, onBusy = 'throw', onUnavailable = 'throw', when, label, ...rest } = known;
+    const { name = DEFAULT_INSTANCE, onBusy = 'throw', onUnavailable = 'throw', label, ...rest } = known;
     const { mode, permits, ...lockOptions } = rest;
     const method: LockedMethod = {
       name: where,
@@ -157,7 +148,6 @@ export function Locked<A extends readonly unknown[] = never[]>(
       options: { ...lockOptions, mode: modeOf({ mode, permits }) },
       onBusy,
       onUnavailable,
-      when,
       label,
       family: typeof resource === 'string' ? familyOfTemplate(resource) : undefined,
       returnsObservable: returnsObservable(target, propertyKey),

@@ -1,6 +1,6 @@
 import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import { eitherOf } from '../core/context/abort-signals.js';
-import { checkValue, oneOf } from '../core/checks/check-options.js';
+import { checkValue } from '../core/checks/check-options.js';
 import { LockClosedError, LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import { dropPromise } from '../core/format-value.js';
 import { runInHold } from '../core/hold/held-locks.js';
@@ -37,8 +37,6 @@ export function wrapMethod(method: LockedMethod, prototype: object, propertyKey:
   });
 }
 
-const whenResultRule = oneOf(true, false);
-
 type Held = Lock | MultiLock;
 
 /** One call of a `@Locked` method, with the arguments that the method gets. */
@@ -59,9 +57,7 @@ class LockedCall {
 
   /** Runs the method under the lock. The scope of a handler keeps the lock until the scope ends. */
   run(): Promise<unknown> {
-    const takesLock = this.takesLock();
-    const work = (): Promise<unknown> => this.invoke(takesLock);
-    return this.scope === undefined ? work() : this.scope.callMethod(work);
+    return this.scope === undefined ? this.invoke() : this.scope.callMethod(() => this.invoke());
   }
 
   /** Runs a GraphQL field resolver. */
@@ -73,8 +69,7 @@ class LockedCall {
     }
   }
 
-  private async invoke(takesLock: boolean): Promise<unknown> {
-    if (!takesLock) return this.callMethodOnce(undefined);
+  private async invoke(): Promise<unknown> {
     let lock: Held;
     try {
       lock = await this.acquire(this.scope?.signal);
@@ -87,14 +82,12 @@ class LockedCall {
   /** Runs a method that returns an Observable, when somebody subscribes to the result. */
   observe(): Observable<unknown> {
     return new Observable((subscriber) => {
-      // An error thrown here goes to the subscriber.
-      const takesLock = this.takesLock();
       const unsubscribed = new AbortController();
       const signal =
         this.scope === undefined ? unsubscribed.signal : AbortSignal.any([unsubscribed.signal, this.scope.signal]);
-      const enter = async (): Promise<Held | undefined> => (takesLock ? this.acquire(signal) : undefined);
-      const entered = this.scope === undefined ? enter() : this.scope.callMethod(enter);
-      entered.then(
+      const acquire = (): Promise<Held> => this.acquire(signal);
+      const acquired = this.scope === undefined ? acquire() : this.scope.callMethod(acquire);
+      acquired.then(
         (lock) => insideMethod(() => this.stream(lock, subscriber)),
         (error: unknown) => void this.streamAcquireError(error, subscriber),
       );
@@ -102,20 +95,17 @@ class LockedCall {
     });
   }
 
-  private stream(lock: Held | undefined, subscriber: Subscriber<unknown>): void {
-    if (lock !== undefined) {
-      const { scope } = this;
-      scope?.onSubscribe();
-      streamUnder(subscriber, {
-        abort: (reason) => {
-          lock.abort(reason);
-          scope?.onUnsubscribe();
-        },
-        subscribe: (observer) => runInHold(lock, () => this.subscribe(lock, observer)),
-        end: (workError) => settle(lock, this.options.onLost, workError),
-      });
-      // A subscriber that left before the grant does not want the work to begin.
-    } else if (!subscriber.closed) subscriber.add(this.source(undefined).subscribe(subscriber));
+  private stream(lock: Held, subscriber: Subscriber<unknown>): void {
+    const { scope } = this;
+    scope?.onSubscribe();
+    streamUnder(subscriber, {
+      abort: (reason) => {
+        lock.abort(reason);
+        scope?.onUnsubscribe();
+      },
+      subscribe: (observer) => runInHold(lock, () => this.subscribe(lock, observer)),
+      end: (workError) => settle(lock, this.options.onLost, workError),
+    });
   }
 
   private subscribe(lock: Held, observer: Partial<Observer<unknown>>): Subscription {
@@ -125,7 +115,7 @@ class LockedCall {
   }
 
   /** Returns the method's result as an Observable, even if the method returns something other than it declares. */
-  private source(lock: Held | undefined): Observable<unknown> {
+  private source(lock: Held): Observable<unknown> {
     return defer(() => toObservable(this.callMethod(lock)));
   }
 
@@ -138,16 +128,6 @@ class LockedCall {
     } catch (thrown) {
       subscriber.error(thrown);
     }
-  }
-
-  /** Returns whether this call takes the lock. */
-  private takesLock(): boolean {
-    const { when, name } = this.method;
-    if (when === undefined) return true;
-    const given: unknown = Reflect.apply(when, this.instance, this.args);
-    dropPromise(given);
-    checkValue(name, 'the result of the when function', given, whenResultRule);
-    return given as boolean;
   }
 
   private async acquire(callerSignal: AbortSignal | undefined): Promise<Held> {
@@ -217,17 +197,17 @@ class LockedCall {
     return error instanceof LockUnavailableError ? this.method.onUnavailable : 'throw';
   }
 
-  private callMethod(lock: Held | undefined): unknown {
+  private callMethod(lock: Held): unknown {
     const { lockIndexes, original } = this.method;
     if (lockIndexes.length === 0) return original.apply(this.instance, this.args as unknown[]);
     // A handler may use the lock until its response is complete, for example for a file that it returns.
-    const given = lock !== undefined && this.scope !== undefined ? this.scope.ownHoldOf(lock) : lock;
+    const given = this.scope === undefined ? lock : this.scope.ownHoldOf(lock);
     const args = [...this.args];
     for (const index of lockIndexes) args[index] = given;
     return original.apply(this.instance, args);
   }
 
-  private async callMethodOnce(lock: Held | undefined): Promise<unknown> {
+  private async callMethodOnce(lock: Held): Promise<unknown> {
     const result = await this.callMethod(lock);
     if (this.scope !== undefined || !isObservable(result)) return result;
     // The lock ends with the method, so the Observable would run without it.

@@ -11,9 +11,6 @@ export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: neve
 /** What happens to a call if the store cannot be reached or refuses the request. */
 export type OnUnavailable = 'throw' | 'skip' | ((error: LockUnavailableError, ...args: never[]) => unknown);
 
-/** Returns whether a call with these arguments takes the lock. */
-export type When = (...args: never[]) => boolean;
-
 /** The lock service that Nest injects into a class with decorated methods. */
 export interface ServiceBinding {
   readonly token: InjectionToken;
@@ -31,8 +28,6 @@ export interface LockedMethod extends ServiceBinding {
   readonly options: Partial<ResolvedLockOptions> & Pick<ResolvedLockOptions, 'mode'>;
   readonly onBusy: OnBusy;
   readonly onUnavailable: OnUnavailable;
-  /** Undefined: every call takes the lock. */
-  readonly when: When | undefined;
   /** The label of all calls, or a function that returns the label of a call with these arguments. */
   readonly label: string | ((...args: never[]) => string | undefined) | undefined;
   /** The family of its resources, if it is not their first segment. */

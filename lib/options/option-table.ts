@@ -1,4 +1,3 @@
-import { types } from 'node:util';
 import { ABORT_SIGNAL_SHAPE, isAbortSignal } from '../core/context/abort-signals.js';
 import {
   aFunction,
@@ -188,14 +187,6 @@ export const OPTIONS = {
   isGlobal: option(['extras'], boolean, true),
 
   name: option(['extras', '@Locked', '@WhileLeader'], instanceName, DEFAULT_INSTANCE),
-  when: option(
-    ['@Locked'],
-    // An `async` function would return a promise, which is truthy in every condition.
-    allow(
-      'a function that returns true or false, not a promise',
-      (value) => isFunction(value) && !types.isAsyncFunction(value) && !types.isGeneratorFunction(value),
-    ),
-  ),
   onBusy: option(['@Locked'], instead, 'throw'),
   onUnavailable: option(['@Locked'], instead, 'throw'),
   onElected: option(['lead()'], aFunction),

@@ -72,13 +72,6 @@ describe('the page on configuration', () => {
     expect(explained.toSorted()).toEqual(Object.keys(allOptions).map(markOf).toSorted());
   });
 
-  it('has a function that says whether a call takes the lock', async () => {
-    const { ParcelService } = await import('./when.js');
-    const parcels = withLocks(new ParcelService());
-    expect(await parcels.send({ id: 1, isFragile: true })).toBe('parcel 1 is sent alone');
-    expect(await parcels.send({ id: 1, isFragile: false })).toBe('parcel 1 is sent with others');
-  });
-
   it('has an example that works', async () => {
     const { PriceService } = await import('./options.js');
     const locks = createTestLocks();

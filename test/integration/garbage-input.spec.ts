@@ -187,7 +187,7 @@ const decorators: Entries = {
   '@Locked': {
     args: (make) => [
       make.either('goods:<id>', ['goods:<id>', 'a']),
-      make.options([...LOCK_OPTIONS, 'name', 'onBusy', 'onUnavailable', 'when']),
+      make.options([...LOCK_OPTIONS, 'name', 'onBusy', 'onUnavailable']),
       make.any(),
     ],
     call: (given, options, argument) => callLocked(given, options, argument),

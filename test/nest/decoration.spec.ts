@@ -199,7 +199,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     'an unknown option',
     LockConfigError,
-    /^@Locked of GoodsService\.buy: there is no option ttl; there are ttlMs, .*, name, when, onBusy, onUnavailable\.$/,
+    /^@Locked of GoodsService\.buy: there is no option ttl; there are ttlMs, .*, name, onBusy, onUnavailable\.$/,
     () => {
       class GoodsService {
         @Locked('goods', { ttl: 1000 } as LockedOptions)

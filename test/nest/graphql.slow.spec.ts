@@ -88,18 +88,6 @@ class GoodsResolver {
   }
 
   @ResolveField(() => Int, { nullable: true })
-  @Locked('goods:<goods.id>', { waitMs: 0, when: (goods: Goods) => goods.id !== '1' })
-  async weight(@Parent() goods: Goods): Promise<number> {
-    return Number(goods.id) * 10;
-  }
-
-  @ResolveField(() => Int, { nullable: true })
-  @Locked('goods:<goods.id>', { when: () => 1 as never })
-  async wrongWhen(@Parent() goods: Goods): Promise<number> {
-    return Number(goods.id);
-  }
-
-  @ResolveField(() => Int, { nullable: true })
   async offer(@Parent() goods: Goods): Promise<number> {
     return this.goods.price(goods.id);
   }
@@ -218,18 +206,6 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
       const { errors } = await ask(app, '{ list { offer } }');
       expect(errors).toMatchObject([{ extensions: { code: 'LOCK_TIMEOUT' } }]);
     });
-  });
-
-  it('locks the field resolvers that `when` selects', async () => {
-    const app = await start(server, platform);
-    await app.locks.using(['goods:1', 'goods:2'], async () => {
-      const { body, errors } = await ask(app, '{ list { weight } }');
-      expect(body.data).toEqual({ list: [{ weight: 10 }, { weight: null }] });
-      expect(errors).toMatchObject([{ extensions: { code: 'LOCK_TIMEOUT' } }]);
-      expect(errors[0].path.join('.')).toBe('list.1.weight');
-    });
-    const { errors } = await ask(app, '{ list { wrongWhen } }');
-    expect(errors[0]).toMatchObject({ extensions: { code: 'LOCK_CONFIG', status: 500 } });
   });
 
   it('sends no details of other errors, and logs them', async () => {

@@ -53,6 +53,12 @@ class OrdersController {
     return id;
   }
 
+  @Get('failing/:id')
+  @Locked('goods:<id>', { onBusy: 'skip' })
+  async failing(@Param('id') id: string): Promise<string> {
+    throw new LockTimeoutError(`the method failed for ${id}`);
+  }
+
   readonly busyText = 'come again for';
 }
 
@@ -134,6 +140,10 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
       expect((await app.call('/instead/1')).text).toBe('come again for 1: LOCK_TIMEOUT');
       expect((await app.call('/instead/2')).text).toBe('2');
       await holder.release();
+    });
+
+    it("does not replace the method's own error", async () => {
+      expect((await app.call('/failing/1')).status).toBe(423);
     });
   });
 });

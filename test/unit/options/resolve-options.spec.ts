@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockConfigError, memory, type RedisLockModuleOptions } from 'nestjs-redis-lock';
-import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { Locked, LockConfigError, memory, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import { resolveOptions } from '../../../lib/options/resolve-options.js';
 
@@ -128,6 +128,17 @@ describe('options', () => {
     const locks = createTestLocks();
     await expect(locks.acquire('goods:300', { ttlMs: 1 })).rejects.toBeInstanceOf(LockConfigError);
     await expect(locks.using('goods:300', { waitms: 1 } as never, () => 'never')).rejects.toThrow('no option waitms');
+  });
+
+  it('of a method are checked against those of the module at the call', async () => {
+    class Shop {
+      @Locked('goods:<id>', { minHoldMs: 20_000 })
+      async buy(id: number): Promise<number> {
+        return id;
+      }
+    }
+    const shop = withLocks(new Shop(), createTestLocks({ maxHoldMs: 10_000 }));
+    await expect(shop.buy(1)).rejects.toThrow('minHoldMs is 20000; expected at most maxHoldMs, which is 10000');
   });
 
   it('refuse what the store does not support', () => {
