@@ -41,7 +41,6 @@ export {
   type LockKeyPlaceholder,
   LockLostError,
   LockNotHeldError,
-  LockOrderError,
   LockReentryError,
   LockReplicationError,
   LockTimeoutError,
@@ -59,8 +58,6 @@ export {
   type StoreEvent,
 } from './core/events/diagnostics.js';
 export { attemptChannel, type AttemptEvent, type AttemptOutcome } from './core/acquire/attempt-events.js';
-export { lockOrder, type LockOrder, lockOrderChannel, type LockOrderEvent } from './core/order/order-watch.js';
-export type { LockOrderCycle, LockOrderEdge, LockOrderFamily } from './core/order/order-graph.js';
 export type { ServerPing, StorePing } from './core/store/store-ping.js';
 export type { LockCall } from './core/events/call.js';
 export type { LocalHold, LocalLockState, LocalWaiter } from './core/state/local-state.js';

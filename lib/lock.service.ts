@@ -91,7 +91,6 @@ export class LockService {
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
    * @throws {LockReentryError} if the caller's own context holds the lock and `reentrant` is false, or if that hold is
    * shared or a permit and the request has a different mode.
-   * @throws {LockOrderError} with `lockOrder: 'error'`, if the program takes the locks in two orders.
    * @throws {LockClosedError} during a shutdown, if the application has closed its servers, if `shutdownGraceMs` has
    * elapsed, or if the call is for `background` work.
    * @throws the reason of `signal`, if it has aborted.

@@ -70,12 +70,6 @@ const EQUIVALENT: readonly Equivalent[] = [
     reason: 'extend() throws the same error for both',
   },
   {
-    file: 'lib/core/order/order-watch.ts',
-    original: 'held.resource >= taken.resource',
-    replacement: 'held.resource > taken.resource',
-    reason: 'a list is requested with each resource once',
-  },
-  {
     file: 'lib/core/time/clock.ts',
     original: '31',
     replacement: '(31 - 1)',

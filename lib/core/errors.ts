@@ -293,17 +293,6 @@ export class LockReentryError extends LockError {
 }
 
 /**
- * Thrown with `lockOrder: 'error'` if a lock is requested inside another one, and the program took the two in the
- * opposite order before. The message names both places. No request was sent.
- *
- * @publicApi
- */
-@branded('LockOrderError')
-export class LockOrderError extends LockError {
-  readonly code = 'LOCK_ORDER';
-}
-
-/**
  * Thrown if the application shuts down and no longer serves the request. Background work is refused immediately. Other
  * requests are refused once Nest has closed its servers or `shutdownGraceMs` has elapsed. `onDeposed` gets this error
  * if a leadership is closed.

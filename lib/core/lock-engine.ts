@@ -22,7 +22,6 @@ import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { closedError, Lifecycle } from './lifecycle.js';
 import { type LocalLockState, toLocalState } from './state/local-state.js';
-import { OrderWatch } from './order/order-watch.js';
 import { callsByKey, type KeyCalls } from './state/own-calls.js';
 import { DelayedStore } from './store/delayed-store.js';
 import { pingStore } from './store/ping-store.js';
@@ -152,8 +151,7 @@ export class LockEngine {
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
     }));
-    const order = new OrderWatch(instance, warn);
-    this.acquirer = new Acquirer(store, lines, leases, events, clock, order, lifecycle);
+    this.acquirer = new Acquirer(store, lines, leases, events, clock, lifecycle);
     this.stopListening = this.listen();
   }
 

@@ -53,7 +53,6 @@ const LEADER = {
   reentrant: true,
   onLost: 'ignore',
   awaitRelease: true,
-  lockOrder: 'off',
 } as const;
 
 /**

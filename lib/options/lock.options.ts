@@ -102,20 +102,6 @@ export interface LockOptions {
    */
   readonly awaitRelease?: boolean | undefined;
 
-  /**
-   * What to do if this lock is requested inside another one, and the program has already taken the two in the opposite
-   * order. Two such calls at the same time would wait for each other until `waitMs` has elapsed. The check finds both
-   * places as soon as each order has run once, without a deadlock. It compares families (`goods` in `goods:300`), and,
-   * for two locks of one family, their ids. A request with `waitMs: 0` cannot wait and is not reported.
-   *
-   * `warn`: logs one line for each cycle of locks. `error`: throws `LockOrderError`, every time. `off`: does not check
-   * this request. Use `off` for locks that are always taken down a tree, from parent to child. The modules of
-   * `nestjs-redis-lock/testing` have `error` by default.
-   *
-   * @default 'warn'
-   */
-  readonly lockOrder?: 'warn' | 'error' | 'off' | undefined;
-
   /** Stops the wait when it aborts. The request is rejected with the signal's reason. No effect after the grant. */
   readonly signal?: AbortSignal | undefined;
 

@@ -97,7 +97,6 @@ export const CHECKS = {
   server: field(checkLevel, 'warn'),
   decoratorOrder: field(checkLevel, 'warn'),
   unlockedOverride: field(checkLevel, 'warn'),
-  lockOrder: field(checkLevel, 'warn'),
 };
 
 /** The options in `http`. Those of all module instances are merged before they get their defaults. */
@@ -145,8 +144,6 @@ export const OPTIONS = {
   reentrant: option(EACH, boolean, true),
   onLost: option(EACH, oneOf('throw', 'ignore'), 'throw'),
   awaitRelease: option(EACH, boolean, true),
-  // Its default is `checks.lockOrder`.
-  lockOrder: option(ONE, checkLevel),
   signal: option([...ONE, 'lead()'], allow(ABORT_SIGNAL_SHAPE, isAbortSignal)),
   mode: option([...ONE, 'assertHeld()'], oneOf('exclusive', 'shared'), 'exclusive'),
   permits: option(ONE, wholeNumber(1, 1_000_000)),

@@ -82,14 +82,6 @@ export interface CheckOptions {
    * @default 'warn'
    */
   readonly unlockedOverride?: CheckLevel | undefined;
-
-  /**
-   * The default of `lockOrder` for every lock. This check acts while the application runs, not at startup. With
-   * `error`, the caller gets `LockOrderError`.
-   *
-   * @default 'warn'
-   */
-  readonly lockOrder?: CheckLevel | undefined;
 }
 
 /**
@@ -100,7 +92,7 @@ export interface CheckOptions {
  */
 export interface RedisLockModuleOptions extends Omit<
   LockOptions,
-  'signal' | 'mode' | 'permits' | 'label' | 'background' | 'lockOrder'
+  'signal' | 'mode' | 'permits' | 'label' | 'background'
 > {
   /**
    * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2

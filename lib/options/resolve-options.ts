@@ -18,7 +18,7 @@ export interface ResolvedOptions extends Omit<
   readonly replicas?: Required<ReplicaOptions> | undefined;
 }
 
-type LockDefaults = Required<Pick<LockOptions, keyof LockOptions & (NamesAt<'module'> | 'lockOrder')>>;
+type LockDefaults = Required<Pick<LockOptions, keyof LockOptions & NamesAt<'module'>>>;
 
 /** The options of a lock, with the module's as defaults. */
 export interface ResolvedLockOptions extends LockDefaults {
@@ -58,26 +58,10 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   return resolved;
 }
 
-/**
- * Returns the level of each check. A single level applies to the checks at startup.
- *
- * @param lockOrder the default level of the lock order check.
- * @throws LockConfigError that names the check, what was given and what is allowed.
- */
-export function resolveChecks(
-  checks: CheckLevel | CheckOptions | undefined,
-  lockOrder?: CheckLevel,
-): Required<CheckOptions> {
-  return checksOf(checkAt<RedisLockModuleOptions>('module', { checks }, MODULE).checks, lockOrder);
-}
-
-function checksOf(
-  given: CheckLevel | CheckOptions | undefined,
-  lockOrder: CheckLevel = CHECKS.lockOrder.default,
-): Required<CheckOptions> {
-  const checks: Required<CheckOptions> = { ...defaultsOf(CHECKS), lockOrder };
-  if (typeof given !== 'string') return { ...checks, ...(given as Required<CheckOptions> | undefined) };
-  return { ...checks, server: given, decoratorOrder: given, unlockedOverride: given };
+/** Returns the level of each check. A single level applies to all. */
+function checksOf(given: CheckLevel | CheckOptions | undefined): Required<CheckOptions> {
+  if (typeof given !== 'string') return { ...defaultsOf(CHECKS), ...(given as Required<CheckOptions> | undefined) };
+  return { server: given, decoratorOrder: given, unlockedOverride: given };
 }
 
 /**
@@ -96,7 +80,7 @@ export function resolveLockOptions<T extends ResolvedLockOptions>(given: LockOpt
 /** Returns the options of a module that are the defaults of its locks. */
 export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
   const own = Object.fromEntries(OF_LOCKS.map((name) => [name, options[name as keyof ResolvedOptions]]));
-  const ofCalls = { lockOrder: options.checks.lockOrder, signal: undefined, mode: 'exclusive' } as const;
+  const ofCalls = { signal: undefined, mode: 'exclusive' } as const;
   return { ...(own as Omit<ResolvedLockOptions, keyof typeof ofCalls>), ...ofCalls };
 }
 

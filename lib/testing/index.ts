@@ -1,6 +1,5 @@
 import 'reflect-metadata';
 
-export { resetLockOrder } from '../core/order/order-watch.js';
 export type { BenchEvent } from './bench-events.js';
 export {
   createTestBench,

@@ -19,7 +19,6 @@ import { AutoAdvancingClock } from './auto-advancing-clock.js';
 import { type BenchEvent, recordedChannels } from './bench-events.js';
 import { BenchStore } from './bench-store.js';
 import { ManualClock } from './manual-clock.js';
-import { forTests } from './for-tests.js';
 
 /**
  * The options of {@link createTestBench}: those of the module for `bench.locks`, and a clock.
@@ -108,7 +107,7 @@ export class TestBench {
 
   /** A lock service on the bench, for unit tests: `withLocks(new GoodsService(), bench.locks)`. */
   get locks(): LockService {
-    return (this.own ??= this.start(forTests(this.options)).service);
+    return (this.own ??= this.start(this.options).service);
   }
 
   /**

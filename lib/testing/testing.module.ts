@@ -13,21 +13,16 @@ import {
   REDIS_LOCK_MODULE_OPTIONS,
   type RedisLockModuleExtras,
 } from '../redis-lock.module-definition.js';
-import { type CheckLevel, DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
-import { OPTIONS } from '../options/option-table.js';
+import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { memory } from '../stores/memory/memory.store.js';
 import { startOnBench, TestBench } from './test-bench.js';
-import { forTests } from './for-tests.js';
 
 /**
- * The options of {@link RedisLockTestingModule}: the options of `RedisLockModule`, and a clock. `lockOrder` is `error`
- * by default.
+ * The options of {@link RedisLockTestingModule}: the options of `RedisLockModule`, and a clock.
  *
  * @publicApi
  */
 export interface TestingOptions extends RedisLockModuleOptions {
-  /** The same as `checks.lockOrder`, which it overrides. Default: `error`. */
-  readonly lockOrder?: CheckLevel | undefined;
   /** The clock, for example a `ManualClock`. Default: the system's clock. */
   readonly clock?: Clock | undefined;
   /**
@@ -66,7 +61,7 @@ export class RedisLockTestingModule {
     const { clock, bench, ...options } = copyModuleOptions(place, given);
     const start = starterOf(place, { clock, bench, store: options.store });
     const definition = RedisLockModule.forRoot({ store: memory(), ...options });
-    const { name, isGlobal: _isGlobal, ...moduleOptions } = forTests({ store: memory(), ...options });
+    const { name, isGlobal: _isGlobal, ...moduleOptions } = { store: memory(), ...options };
     const runtime = { provide: LOCK_RUNTIME, useFactory: () => start(moduleOptions, name) };
     return { ...definition, providers: [...(definition.providers ?? []), runtime] };
   }
@@ -111,23 +106,22 @@ interface ProviderOverrides {
  *
  * @param builder the result of `Test.createTestingModule()`.
  * @param options `clock`: the clock of all instances, for example a `ManualClock`. Default: the system's clock.
- * `bench`: the bench of all instances, which then share its memory. `lockOrder`: what to do if locks are taken in two
- * orders. Default: the option of the application, or `error`.
+ * `bench`: the bench of all instances, which then share its memory.
  * @throws LockConfigError if an argument has the wrong type.
  *
  * @publicApi
  */
 export function withMemoryLocks<B extends ProviderOverrides>(
   builder: B,
-  options: Pick<TestingOptions, 'bench' | 'clock' | 'lockOrder'> = {},
+  options: Pick<TestingOptions, 'bench' | 'clock'> = {},
 ): B {
   checkValue('withMemoryLocks()', 'the builder', builder, builderRule);
-  const rules = { bench: benchRule, clock: clockRule, lockOrder: OPTIONS.lockOrder };
-  const { bench, clock, ...own } = checkOptions('withMemoryLocks()', options, rules);
+  const rules = { bench: benchRule, clock: clockRule };
+  const { bench, clock } = checkOptions('withMemoryLocks()', options, rules);
   const start = starterOf('withMemoryLocks()', { bench, clock });
   const factory = (given: RedisLockModuleOptions, name: string): LockRuntime => {
     const { redis: _redis, replicas: _replicas, ...others } = given;
-    return start(forTests({ ...others, ...own, store: memory() }), name);
+    return start({ ...others, store: memory() }, name);
   };
   builder.overrideProvider(LOCK_RUNTIME).useFactory({ factory, inject: [REDIS_LOCK_MODULE_OPTIONS, INSTANCE_NAME] });
   return builder;
@@ -143,7 +137,7 @@ export function withMemoryLocks<B extends ProviderOverrides>(
 export function createTestLocks(given: TestingOptions = {}): LockService {
   const { clock, bench, ...options } = copyOptions('createTestLocks()', given);
   const start = starterOf('createTestLocks()', { clock, bench, store: options.store });
-  return start(forTests({ store: memory(), ...options }), DEFAULT_INSTANCE).service;
+  return start({ store: memory(), ...options }, DEFAULT_INSTANCE).service;
 }
 
 /**

@@ -14,7 +14,6 @@ const allOptions = { ...ofModule, ...ofLock };
 const COMPUTED: Readonly<Record<string, string>> = {
   store: 'token()',
   identity: 'host name and pid',
-  lockOrder: 'checks.lockOrder',
   background: 'by decorator',
 };
 

@@ -47,9 +47,7 @@ const CONTRACT_OPTIONS = [
   'toString',
 ];
 const LOCK_OPTIONS =
-  'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease lockOrder signal mode permits constructor'.split(
-    ' ',
-  );
+  'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease signal mode permits constructor'.split(' ');
 const MODULE_OPTIONS = [
   ...'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease redis prefix hashTag key fairness lockDelayMs'.split(
     ' ',
@@ -57,7 +55,6 @@ const MODULE_OPTIONS = [
   ...'replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),
   'checks',
   'http',
-  'lockOrder',
 ];
 const ASYNC_OPTIONS = ['name', 'isGlobal', 'imports', 'inject', 'useFactory', 'useClass', 'useExisting', 'toString'];
 

@@ -1,7 +1,6 @@
 import type { Channel } from 'node:diagnostics_channel';
 import { attemptChannel } from '../../lib/core/acquire/attempt-events.js';
 import { lockChannels } from '../../lib/core/events/diagnostics.js';
-import { lockOrderChannel } from '../../lib/core/order/order-watch.js';
 import { workChannel } from '../../lib/core/events/tracing.js';
 
 /** Returns the sockets, servers and child processes that are open. Node does not document it. */
@@ -12,7 +11,7 @@ type Task = (...args: unknown[]) => void;
 const SIGNALS = ['SIGTERM', 'SIGINT', 'uncaughtException', 'unhandledRejection', 'beforeExit', 'exit'];
 
 /** All suites of a worker share these channels, because `node:diagnostics_channel` is a module of Node. */
-const CHANNELS: readonly Channel[] = [...Object.values(lockChannels), attemptChannel, lockOrderChannel, workChannel];
+const CHANNELS: readonly Channel[] = [...Object.values(lockChannels), attemptChannel, workChannel];
 
 /**
  * How many turns of 2 ms a leftover has to end by itself: a socket that closes, or a timer that finds nothing to do,

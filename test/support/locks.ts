@@ -11,7 +11,7 @@ import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { deferred, outcome } from './async.js';
 import { FaultyStore } from './faulty-store.js';
-import { inAnyOrder, type InstanceOptions } from './redis-locks.js';
+import type { InstanceOptions } from './redis-locks.js';
 
 // Kept here for the specs that still import them from this file.
 export { deferred, outcome };
@@ -23,20 +23,18 @@ Logger.overrideLogger(false);
 const PATIENT = { unavailableAfterMs: Infinity };
 
 /**
- * Returns a lock service with a manual clock and a store whose faults the test controls. Tests of the engine take locks
- * in any order, so none is an error by default.
+ * Returns a lock service with a manual clock and a store whose faults the test controls.
  *
  * @param connections the connections that the store reports. Default: none.
  * @param serverOf returns the server of a key. Default: there is one server.
  * @param clock Default: one whose random numbers are all 0.5.
  */
 export function faultyLocks(
-  { passing, requestTimeoutMs, checks, ...given }: InstanceOptions = {},
+  { passing, requestTimeoutMs, ...options }: InstanceOptions = {},
   connections?: LockStore['connections'],
   serverOf?: LockStore['serverOf'],
   clock = new ManualClock(),
 ) {
-  const options: RedisLockModuleOptions = { ...given, checks: inAnyOrder(checks) };
   const start = (store: LockStore, own: RedisLockModuleOptions): LockService => {
     const internal = { clock, passing, requestTimeoutMs };
     return LockRuntime.start({ ...PATIENT, ...own, store }, undefined, internal).service;

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import type { CheckOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { LockRuntime, type RuntimeInternals } from '../../lib/lock-runtime.js';
 import { eventually } from './async.js';
 import type { ServerManualClock } from './server-clock/server-manual-clock.js';
@@ -34,8 +34,8 @@ export class RedisLocks {
    * for Redis without a limit, so that a busy machine is not an outage. A request has 5 s. Locks may be taken in any
    * order.
    */
-  start({ passing, requestTimeoutMs = 5_000, checks, ...options }: InstanceOptions): LockService {
-    const patience = { waitMs: 100_000, unavailableAfterMs: Infinity, checks: inAnyOrder(checks) };
+  start({ passing, requestTimeoutMs = 5_000, ...options }: InstanceOptions): LockService {
+    const patience = { waitMs: 100_000, unavailableAfterMs: Infinity };
     const given = { prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options };
     const runtime = LockRuntime.start(given, undefined, { clock: this.clock, passing, requestTimeoutMs });
     runtime.connect();
@@ -57,12 +57,6 @@ export class RedisLocks {
     await (this.clock?.until(closing) ?? closing);
     Logger.overrideLogger(new Logger());
   }
-}
-
-/** Returns the checks with that of the lock order off, unless it is set. */
-export function inAnyOrder(checks: RedisLockModuleOptions['checks']): CheckOptions {
-  if (typeof checks === 'object') return { lockOrder: 'off', ...checks };
-  return { server: checks, decoratorOrder: checks, unlockedOverride: checks, lockOrder: 'off' };
 }
 
 /** Extends the lease of a lock until it succeeds. */

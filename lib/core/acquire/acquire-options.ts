@@ -3,7 +3,6 @@ import type { HoldUse } from '../hold/lock.js';
 import type { OnLost } from '../hold/run-under.js';
 import type { Grant, HoldOptions, OwnershipDeps, PassingLimits } from '../lease/grant.js';
 import type { Releaser } from '../lease/releaser.js';
-import type { LockOrderPolicy } from '../order/order-watch.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { Outage, StoreHealth } from '../store/store-health.js';
 import { driftOf } from '../time/clock.js';
@@ -49,8 +48,6 @@ export interface AcquireOptions extends WaitOptions, HoldUse {
   readonly reentrant: boolean;
   /** What a loss means to the lock scopes that keep the lock. Default: `throw`. */
   readonly onLost?: OnLost;
-  /** What to do if the lock and others are taken in two orders. Default: `off`. */
-  readonly lockOrder?: LockOrderPolicy;
 }
 
 /**

@@ -2,14 +2,13 @@ import { eitherOf, onAbort, throwIfAborted } from '../context/abort-signals.js';
 import type { Target } from '../events/call.js';
 import type { LockEvents } from '../events/diagnostics.js';
 import { LockReentryError } from '../errors.js';
-import { heldAround, isInHold, isUsedAround, locksAround } from '../hold/held-locks.js';
+import { heldAround, isUsedAround } from '../hold/held-locks.js';
 import { scopeAround, ScopedRequest, type ScopeHold } from '../hold/lock-scope.js';
 import { Lock } from '../hold/lock.js';
 import { MultiLock } from '../hold/multi-lock.js';
 import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
 import type { Lifecycle } from '../lifecycle.js';
-import type { OrderWatch } from '../order/order-watch.js';
 import { kindOf, modesOf } from '../store/lock-mode.js';
 import type { LockStore } from '../store/lock-store.js';
 import type { Clock } from '../time/clock.js';
@@ -53,7 +52,6 @@ export class Acquirer {
     private readonly leases: LeaseManager,
     private readonly events: LockEvents,
     private readonly clock: Clock,
-    private readonly order: OrderWatch,
     private readonly lifecycle: Lifecycle,
   ) {}
 
@@ -74,8 +72,6 @@ export class Acquirer {
     const outer = nested ? this.outerHold(target.key) : undefined;
     if (outer !== undefined && !this.mustWait(outer)) return whenReady(this.nest(outer, options));
     this.lifecycle.admit(target.resource, nested, options.background);
-    // A caller with an outer hold waits for another use of that lock in its lock scope.
-    if (outer === undefined && isInHold()) this.checkOrder([target], options);
     const startedAt = this.leases.now();
     const scope = scopeAround();
     if (scope !== undefined) return this.acquireInScope(scope, target, { options, startedAt, nested });
@@ -145,7 +141,6 @@ export class Acquirer {
     // These targets become nested holds, which do not count as requests unless they fail.
     const kept = scopeAround() === undefined ? NONE : new Set([...missing.keys()].filter((key) => this.outerHold(key)));
     const others = kept.size === 0 ? [...missing.values()] : [...missing.values()].filter(({ key }) => !kept.has(key));
-    this.checkOrder(others, options);
     for (const target of others) this.events.requested(target, options);
     try {
       for (const group of groups) {
@@ -283,22 +278,6 @@ export class Acquirer {
   private checkCall(target: Target, { options, nested }: AcquireCall): void {
     throwIfAborted(options.signal);
     this.lifecycle.admit(target.resource, nested, options.background);
-  }
-
-  /**
-   * Records which locks the caller holds while it requests the targets, which are in lock order.
-   *
-   * @throws LockOrderError if the program has taken them in the opposite order before, and `lockOrder` is `error`.
-   */
-  private checkOrder(targets: readonly Target[], options: AcquireOptions): void {
-    const { lockOrder = 'off', waitMs } = options;
-    // A request that does not wait cannot deadlock.
-    if (lockOrder === 'off' || waitMs === 0) return;
-    if (isInHold()) {
-      const around = locksAround();
-      for (const target of targets) this.order.nested(around, target, options);
-    }
-    if (targets.length > 1) this.order.several(targets, options);
   }
 
   /** Returns true if the caller runs in a hold of this engine. */

@@ -126,7 +126,7 @@ interface GrantedLock {
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
 export class LockEvents {
   constructor(
-    readonly instance: string,
+    private readonly instance: string,
     private readonly channels: typeof lockChannels = lockChannels,
   ) {}
 

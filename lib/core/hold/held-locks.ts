@@ -57,19 +57,3 @@ export function lossAround(resource: string, key: string): LockLostError | undef
   }
   return undefined;
 }
-
-/** Returns whether the caller runs inside a hold or an open lock scope, of any module instance. */
-export function isInHold(): boolean {
-  // Every acquire runs this, so it makes no iterator and no closure.
-  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
-    if (!frame.hold.isOver) return true;
-  }
-  return false;
-}
-
-/** Returns the locks that the caller runs inside, of all module instances. A nested hold is also one of them. */
-export function locksAround(): readonly Lock[] {
-  const locks: Lock[] = [];
-  for (const hold of holdsAround()) for (const lock of hold.locks) if (lock.held) locks.push(lock);
-  return locks;
-}

@@ -156,11 +156,6 @@ export class Lock implements Hold {
     return !this.held;
   }
 
-  /** The name of the module instance whose lock it is. @internal */
-  get instance(): string {
-    return this.leases.instance;
-  }
-
   /** Why the lock was lost. Undefined if it was not. @internal */
   get loss(): LockLostError | undefined {
     return this.grant.loss;

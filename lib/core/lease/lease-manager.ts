@@ -58,11 +58,6 @@ export class LeaseManager {
     });
   }
 
-  /** The name of the module instance. */
-  get instance(): string {
-    return this.events.instance;
-  }
-
   now(): number {
     return this.clock.now();
   }

@@ -54,11 +54,7 @@ describe('options', () => {
     ['checks', 'fail', '"warn", "error", "off" or like { server: \'error\' }'],
     ['checks', null, '"warn", "error", "off"'],
     ['checks', { server: 'fail' }, 'checks.server is "fail"; expected "warn" or "error" or "off"'],
-    [
-      'checks',
-      { preflight: 'error' },
-      'there are checks.server, checks.decoratorOrder, checks.unlockedOverride, checks.lockOrder',
-    ],
+    ['checks', { preflight: 'error' }, 'there are checks.server, checks.decoratorOrder, checks.unlockedOverride'],
     ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', {}, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', { timeoutMs: 50 }, '{ min: 1, timeoutMs: 50 }'],
@@ -102,12 +98,12 @@ describe('options', () => {
   });
 
   it('set all checks at start by one level, and single ones by an object', () => {
-    const defaults = { server: 'warn', decoratorOrder: 'warn', unlockedOverride: 'warn', lockOrder: 'warn' };
+    const defaults = { server: 'warn', decoratorOrder: 'warn', unlockedOverride: 'warn' };
     expect(resolveOptions({}).checks).toEqual(defaults);
-    const off = { server: 'off', decoratorOrder: 'off', unlockedOverride: 'off', lockOrder: 'warn' };
+    const off = { server: 'off', decoratorOrder: 'off', unlockedOverride: 'off' };
     expect(resolveOptions({ checks: 'off' }).checks).toEqual(off);
-    const checks = { server: 'error', lockOrder: 'off', decoratorOrder: undefined } as const;
-    expect(resolveOptions({ checks }).checks).toEqual({ ...defaults, server: 'error', lockOrder: 'off' });
+    const checks = { server: 'error', decoratorOrder: undefined } as const;
+    expect(resolveOptions({ checks }).checks).toEqual({ ...defaults, server: 'error' });
   });
 
   it('are checked against each other', () => {
