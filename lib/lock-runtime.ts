@@ -83,7 +83,6 @@ export class LockRuntime {
       requestTimeoutMs,
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
-      inTransaction: options.inTransaction,
       written: writtenBy(opened),
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
       warn,

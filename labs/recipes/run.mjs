@@ -59,8 +59,8 @@ const RECIPES = [
   },
   {
     name: 'transactions',
-    page: '[Transactions](../transactions.md#detecting-locks-inside-a-transaction), the rows of the table',
-    packages: ['sequelize', 'cls-hooked', 'drizzle-orm', 'mongoose', '@mikro-orm/postgresql'],
+    page: '[Scopes](../transactions.md#without-the-adapter)',
+    packages: ['sequelize', 'drizzle-orm', 'mongoose', '@mikro-orm/postgresql'],
     needs: 'postgres',
   },
   { name: 'cache', page: '[Cache](data.md#a-cache)', packages: ['@nestjs/cache-manager', '@keyv/redis'] },

@@ -126,9 +126,9 @@ export class HandlerScope {
   }
 
   /** Keeps the method's locks until the end of the scope. */
-  keep(hold: Lock | MultiLock, { onLost, awaitRelease }: KeptUse): void {
+  keep(hold: Lock | MultiLock, use: KeptUse): void {
     this.uses.push(hold);
-    this.locks.keepAll(hold, { onLost, awaitRelease, mayFollowCommit: false });
+    this.locks.keepAll(hold, use);
   }
 
   /** Returns the scope's own hold of the locks that the method was given. */

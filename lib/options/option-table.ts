@@ -175,7 +175,6 @@ export const OPTIONS = {
     allow(LEVELS, (value) => checkLevel.fits(value) || isOptionsObject(value), CHECKS),
     'warn',
   ),
-  inTransaction: option(MODULE, allow('a function that returns a boolean', isFunction)),
   http: option(MODULE, allow('like { filter: true, retryAfterMs: 1000 }', isOptionsObject, HTTP)),
   shutdownGraceMs: option(MODULE, milliseconds(0, MAX_TIMER_MS), 5_000),
   replicas: option(MODULE, allow('like { min: 1, timeoutMs: 50 }', isReplicas, REPLICAS)),

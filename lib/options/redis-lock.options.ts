@@ -189,15 +189,6 @@ export interface RedisLockModuleOptions extends Omit<
    */
   readonly checks?: CheckLevel | CheckOptions | undefined;
 
-  /**
-   * Returns whether the current code runs in a transaction, as far as the database library knows. It is called when a
-   * lock ends. If it returns true, one line is logged for each place in the code, because another holder may read the
-   * old rows before the commit. The function must be fast. `docs/transactions.md` shows the function for each library.
-   *
-   * Default: no function, no check.
-   */
-  readonly inTransaction?: (() => boolean) | undefined;
-
   /** What callers of the application get for lock errors: the filter, the HTTP status, `Retry-After`. */
   readonly http?: HttpOptions | undefined;
 

@@ -212,18 +212,8 @@ class GoodsController {
 let app: TestApp;
 let controller: GoodsController;
 let control: Control;
-let warnings: number;
 beforeEach(async () => {
-  warnings = 0;
-  const inTransaction = (): boolean => {
-    warnings += 1;
-    return false;
-  };
-  app = await startApp({
-    controllers: [GoodsController],
-    providers: [Control, GoodsService],
-    locks: { inTransaction },
-  });
+  app = await startApp({ controllers: [GoodsController], providers: [Control, GoodsService] });
   controller = app.nest.get(GoodsController);
   control = app.nest.get(Control);
 });
@@ -267,11 +257,6 @@ describe('a handler that calls', () => {
     expect([await app.isLocked('goods:1'), await app.isLocked('goods:2')]).toEqual([true, false]);
     visit.leave();
     expect((await call).text).toBe('1');
-  });
-
-  it('asks inTransaction when its lock ends', async () => {
-    await app.call('/nested/1');
-    expect(warnings).toBe(1);
   });
 });
 

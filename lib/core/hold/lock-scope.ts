@@ -123,8 +123,6 @@ export interface KeptUse {
   readonly onLost?: OnLost | undefined;
   /** Whether the end of the scope waits for the reply to the release. Default: true. */
   readonly awaitRelease?: boolean;
-  /** Whether the scope may be around a transaction. Default: true. */
-  readonly mayFollowCommit?: boolean;
 }
 
 /** A lock that a scope keeps. */
@@ -136,7 +134,7 @@ class KeptLock extends Lock {
     grant: Grant,
     leases: LeaseManager,
     private readonly scope: ScopeHold,
-    private readonly use: KeptUse,
+    use: KeptUse,
   ) {
     super(grant, leases, { awaitRelease: use.awaitRelease });
     this.isExpendable = use.onLost === 'ignore';
@@ -162,7 +160,7 @@ class KeptLock extends Lock {
   }
 
   endKept(): Promise<boolean> {
-    return this.end(this.use.mayFollowCommit ?? true);
+    return super.release();
   }
 }
 

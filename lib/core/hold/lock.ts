@@ -207,17 +207,10 @@ export class Lock implements Hold {
    * release is repeated in the background until the store replies or the lease expires.
    */
   release(): Promise<boolean> {
-    return this.end(false);
-  }
-
-  /** @param mayFollowCommit whether a transaction may have been committed since the last use of the lock. @internal */
-  protected end(mayFollowCommit: boolean): Promise<boolean> {
     if (this.ending === undefined) {
       this.hold?.end();
       const last = this.grant.part(this.hold ?? this);
-      this.ending = last
-        ? this.leases.release(this.grant, mayFollowCommit)
-        : Promise.resolve(this.grant.state === 'held');
+      this.ending = last ? this.leases.release(this.grant) : Promise.resolve(this.grant.state === 'held');
     }
     return this.ending;
   }

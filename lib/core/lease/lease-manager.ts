@@ -7,7 +7,6 @@ import type { TimeoutPool } from '../time/timeout-pool.js';
 import { ForceChecks } from './force-checks.js';
 import type { Grant } from './grant.js';
 import { OverdueHolds } from './overdue-holds.js';
-import { TransactionCheck } from './transaction-check.js';
 import { Watchdog, type WatchdogEvents } from './watchdog.js';
 
 /** How the leases of one module instance are kept. */
@@ -20,8 +19,6 @@ export interface LeaseOptions {
   warn(message: string): void;
   /** Called with one line when the release of a lock ends what `warn` reported. */
   info?(message: string): void;
-  /** Returns whether the current code runs in a transaction. Default: not checked. */
-  readonly inTransaction?: (() => boolean) | undefined;
   /** Called with the key of each renewed lock. */
   onExtended?(key: string): void;
   /** Called when a hold has ended. */
@@ -33,7 +30,6 @@ export class LeaseManager {
   readonly watchdog: Watchdog;
   private readonly forceChecks: ForceChecks;
   private readonly overdue: OverdueHolds;
-  private readonly transactions: TransactionCheck | undefined;
 
   constructor(
     store: LockStore,
@@ -50,8 +46,6 @@ export class LeaseManager {
       lost: (grant, why) => this.lose(grant, why),
     };
     this.watchdog = new Watchdog(store, clock, watched, this.overdue);
-    const { inTransaction } = options;
-    this.transactions = inTransaction && new TransactionCheck(inTransaction, (message) => options.warn(message));
     this.forceChecks = new ForceChecks(store, clock, clock.inTime, {
       ownershipsOf: (key) => this.watchdog.ownerships((each) => each === key),
       lose: (grant, why) => this.lose(grant, why),
@@ -65,11 +59,9 @@ export class LeaseManager {
   /**
    * Ends a grant whose last hold has ended.
    *
-   * @param mayFollowCommit whether a lock scope kept the lock until the scope's end, which may follow a commit.
    * @returns false if the lock was lost.
    */
-  release(grant: Grant, mayFollowCommit = false): Promise<boolean> {
-    if (!mayFollowCommit) this.transactions?.look(grant);
+  release(grant: Grant): Promise<boolean> {
     grant.end();
     this.forget(grant);
     if (grant.isOverdue) this.overdue.end(grant, this.clock.now());

@@ -126,22 +126,6 @@ describe('a lock that ends in a transaction', () => {
     expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'commit 1', 'released goods:1']);
   });
 
-  const inTransaction = (): boolean => TransactionHost.getInstance().isTransactionActive();
-  const warningsOf = ({ logged }: TestApp) => logged.filter((line) => line.includes('ends in a transaction'));
-
-  it.each(orders)('is logged without the scope, and not with it: %s', async (_, sell) => {
-    const without = await start({ unscoped: true, locks: { inTransaction } });
-    await run(without.app, () => sell(without.app.nest.get(Shop)));
-    expect(warningsOf(without.app)).toEqual([
-      expect.stringContaining('The lock on goods:1 ends in a transaction, at '),
-    ]);
-    await closeApps();
-    const { app } = await start({ locks: { inTransaction } });
-    await run(app, () => sell(app.nest.get(Shop)));
-    await run(app, () => app.nest.get(Shop).lockedAbove(2));
-    expect(warningsOf(app)).toEqual([]);
-  });
-
   it('stays where it is if @Locked stands above @Transactional', async () => {
     const { app } = await start();
     await run(app, () => app.nest.get(Shop).lockedAbove(1));
