@@ -146,7 +146,7 @@ export class LockRuntime {
     this.hooksTimer ??= warnWithoutHooks({ ...application, clock: engine.clock, ttlMs, warn });
   }
 
-  /** Closes all leaderships and refuses background work. Waits for nothing. */
+  /** Closes all leaderships. Waits for nothing. */
   beginShutdown(): void {
     this.hooksTimer?.cancel();
     this.parts.engine.beginShutdown();

@@ -91,8 +91,8 @@ export class LockService {
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
    * @throws {LockReentryError} if the caller's own context holds the lock and `reentrant` is false, or if that hold is
    * shared or a permit and the request has a different mode.
-   * @throws {LockClosedError} during a shutdown, if the application has closed its servers, if `shutdownGraceMs` has
-   * elapsed, or if the call is for `background` work.
+   * @throws {LockClosedError} during a shutdown, if the application has closed its servers or if `shutdownGraceMs` has
+   * elapsed.
    * @throws the reason of `signal`, if it has aborted.
    */
   acquire(resource: string, options?: LockOptions): Promise<Lock>;

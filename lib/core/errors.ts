@@ -293,9 +293,8 @@ export class LockReentryError extends LockError {
 }
 
 /**
- * Thrown if the application shuts down and no longer serves the request. Background work is refused immediately. Other
- * requests are refused once Nest has closed its servers or `shutdownGraceMs` has elapsed. `onDeposed` gets this error
- * if a leadership is closed.
+ * Thrown if the application shuts down and no longer serves the request. Requests are refused once Nest has closed its
+ * servers or `shutdownGraceMs` has elapsed. `onDeposed` gets this error if a leadership is closed.
  *
  * @publicApi
  */

@@ -8,13 +8,13 @@ export interface Lives {
   hasCalls(last: number): boolean;
   /** Returns whether there are holds. */
   hasHolds(): boolean;
-  /** Rejects waiting callers that do not run in a hold: all of them, or only background work. */
-  refuse(onlyBackground: boolean): void;
+  /** Rejects waiting callers that do not run in a hold. */
+  refuse(): void;
 }
 
 /**
- * The life of one engine. `open` admits all callers. `stopping` admits background work only inside a hold, so that the
- * hold can finish. `draining` admits only callers inside a hold. `closed` admits none.
+ * The life of one engine. `open` and `stopping` admit all callers. `draining` admits only callers inside a hold,
+ * because the hold has to finish. `closed` admits none.
  */
 export class Lifecycle {
   private phase: 'open' | 'stopping' | 'draining' | 'closed' = 'open';
@@ -34,10 +34,8 @@ export class Lifecycle {
   }
 
   /** @throws LockClosedError if the phase does not admit the caller. */
-  admit(resource: string, nested: boolean, background = false): void {
-    if (this.phase === 'open') return;
-    const isLate = this.phase === 'draining' || background;
-    if (this.phase === 'closed' || (isLate && !nested)) throw closedError(resource);
+  admit(resource: string, nested: boolean): void {
+    if (this.phase === 'closed' || (this.phase === 'draining' && !nested)) throw closedError(resource);
   }
 
   /** Called when a call has ended without a lock, and when a hold has ended. */
@@ -51,10 +49,8 @@ export class Lifecycle {
     });
   }
 
-  /** Refuses background work, even if it is already waiting. */
   begin(): void {
     this.phase = 'stopping';
-    this.lives.refuse(true);
   }
 
   /**
@@ -81,7 +77,7 @@ export class Lifecycle {
     const restMs = Math.max(0, (this.graceEndsAt ?? now + graceMs) - now);
     this.graceTimer?.cancel();
     this.phase = 'draining';
-    this.lives.refuse(false);
+    this.lives.refuse();
     let isOver = false;
     const ended = this.until(() => isOver || !this.lives.hasHolds());
     const timer = this.clock.schedule(restMs, () => {

@@ -89,7 +89,6 @@ export class LockEngine {
   private readonly warn: (this: void, message: string) => void;
   private readonly info: (this: void, message: string) => void;
   /** The methods that were not called during a shutdown. */
-  private readonly notStarted = new Set<string>();
   private closed: Promise<void> | undefined;
 
   constructor(private readonly options: EngineOptions) {
@@ -127,7 +126,7 @@ export class LockEngine {
     const lifecycle = (this.lifecycle = new Lifecycle(clock, {
       hasCalls: (last) => this.hasCalls(last),
       hasHolds: () => this.watchdog.size > 0,
-      refuse: (onlyBackground) => this.lines.refuseOutsiders(onlyBackground),
+      refuse: () => this.lines.refuseOutsiders(),
     }));
     const onExtended = (key: string): void => health.onServed('extend', key);
     const onEnded = (): void => lifecycle.onEnded();
@@ -181,10 +180,7 @@ export class LockEngine {
       warn: this.warn,
       // Each term is a call of its own.
       acquire: (waiting) =>
-        this.acquire(
-          { ...target, call: nextCall() },
-          { ...options, method: candidacy.name, signal: waiting, background: true },
-        ),
+        this.acquire({ ...target, call: nextCall() }, { ...options, method: candidacy.name, signal: waiting }),
       onCallbackError: (message, error) => {
         if (this.options.onCallbackError === undefined) this.warn(message);
         else safely((line) => this.options.onCallbackError?.(line, error))(message);
@@ -192,6 +188,7 @@ export class LockEngine {
     });
     this.leaderships.add(leadership);
     void leadership.ended.then(() => this.leaderships.delete(leadership));
+    if (this.isShuttingDown) void leadership.close();
     return leadership;
   }
 
@@ -304,14 +301,7 @@ export class LockEngine {
     return !this.lifecycle.isOpen;
   }
 
-  /** Logs once that a method was not called, because the application is shutting down. */
-  onNotStarted(method: string): void {
-    if (this.notStarted.has(method)) return;
-    this.notStarted.add(method);
-    this.info(`${method} is not called: the application is shutting down.`);
-  }
-
-  /** Closes all leaderships and refuses background work. Everything else continues. */
+  /** Closes all leaderships. Everything else continues. */
   beginShutdown(): void {
     if (this.isShuttingDown) return;
     this.lifecycle.begin();

@@ -13,8 +13,6 @@ const PATTERN_METADATA = 'microservices:pattern';
 const MESSAGE_MAPPING_METADATA = 'websockets:message_mapping';
 const RESOLVER_TYPE_METADATA = 'graphql:resolver_type';
 const FIELD_RESOLVER_METADATA = 'graphql:resolve_property';
-/** Those of `@nestjs/schedule` and `@nestjs/event-emitter`. */
-const BACKGROUND_METADATA = ['SCHEDULER_TYPE', 'EVENT_LISTENER_METADATA'];
 
 /** What Nest runs interceptors for. By default, Nest calls field resolvers without interceptors. */
 const OPERATIONS: ReadonlySet<unknown> = new Set(['Query', 'Mutation', 'Subscription']);
@@ -25,22 +23,10 @@ const AWAITED_NAMES: ReadonlySet<unknown> = new Set(['canActivate', 'transform']
 /** What `@Locked` itself puts on a function. */
 const SERVED: ReadonlySet<unknown> = new Set([INTERCEPTORS_METADATA, EXCEPTION_FILTERS_METADATA]);
 
-/** What other decorators say about a method. */
-export interface Traits {
-  /** Whether it is a GraphQL field resolver, which Nest calls without filters by default. */
-  readonly isField: boolean;
-  /** Whether a timer or an event calls it, so that no client waits for it. */
-  readonly isBackground: boolean;
-}
-
-/** Returns what other decorators say about a method. */
-export function traitsOf(prototype: object, propertyKey: string | symbol): Traits {
+/** Returns whether a method is a GraphQL field resolver, which Nest calls without filters by default. */
+export function isFieldResolver(prototype: object, propertyKey: string | symbol): boolean {
   const method = functionOf(prototype, propertyKey);
-  if (method === undefined) return { isField: false, isBackground: false };
-  return {
-    isField: Reflect.getMetadata(FIELD_RESOLVER_METADATA, method) === true,
-    isBackground: BACKGROUND_METADATA.some((key) => Reflect.hasMetadata(key, method)),
-  };
+  return method !== undefined && Reflect.getMetadata(FIELD_RESOLVER_METADATA, method) === true;
 }
 
 /** Returns whether interceptors run around a method, so that its lock is held until the response is complete. */

@@ -1,7 +1,7 @@
 import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import { eitherOf } from '../core/context/abort-signals.js';
 import { checkValue } from '../core/checks/check-options.js';
-import { LockClosedError, LockTimeoutError, LockUnavailableError } from '../core/errors.js';
+import { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import { dropPromise } from '../core/format-value.js';
 import { runInHold } from '../core/hold/held-locks.js';
 import type { Lock } from '../core/hold/lock.js';
@@ -15,7 +15,7 @@ import { withClientInput } from './client-input.js';
 import { ErrorResponses } from './error-responses.js';
 import { toFieldError } from './graphql-error.js';
 import { type HandlerScope, insideMethod, scopeOf } from './handler-scope.js';
-import { type Traits, traitsOf } from './handlers.js';
+import { isFieldResolver } from './handlers.js';
 import { serviceOf } from './bound-service.js';
 import { type LockedMethod, type Method, type OnBusy, type OnUnavailable, replaceMethod } from './locked-method.js';
 import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
@@ -23,13 +23,13 @@ import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } fr
 /** Returns a function that runs the method under its lock. See {@link replaceMethod}. */
 export function wrapMethod(method: LockedMethod, prototype: object, propertyKey: string | symbol): Method {
   // Decorators above `@Locked` are known only at the first call, and may have replaced the function.
-  let traits: Traits | undefined;
+  let isField: boolean | undefined;
   return replaceMethod(method.original, (instance, args) => {
-    traits ??= traitsOf(prototype, propertyKey);
-    if (method.returnsObservable) return new LockedCall(method, instance, args, traits).observe();
+    if (method.returnsObservable) return new LockedCall(method, instance, args).observe();
+    isField ??= isFieldResolver(prototype, propertyKey);
     try {
-      const call = new LockedCall(method, instance, args, traits);
-      return traits.isField ? call.runField() : call.run();
+      const call = new LockedCall(method, instance, args);
+      return isField ? call.runField() : call.run();
     } catch (error) {
       // The caller of a method that returns a promise expects a rejection.
       return Promise.reject(error);
@@ -49,7 +49,6 @@ class LockedCall {
     private readonly method: LockedMethod,
     private readonly instance: unknown,
     private readonly args: readonly unknown[],
-    private readonly traits: Traits,
   ) {
     this.service = serviceOf(method, instance);
     this.scope = scopeOf(method);
@@ -141,8 +140,7 @@ class LockedCall {
     try {
       const { signal } = either;
       const { warnHeldMs } = this;
-      const call = { method, family, label, signal, warnHeldMs, background: this.isBackground };
-      const options = { ...this.options, ...call, runsWork: true };
+      const options = { ...this.options, method, family, label, signal, warnHeldMs, runsWork: true };
       lock = await this.service.acquireResolved(resource, options);
     } finally {
       either.stop();
@@ -154,11 +152,6 @@ class LockedCall {
     }
     this.scope?.keep(lock, this.options);
     return lock;
-  }
-
-  /** True if nobody waits for this call. The client of a handler waits, whatever else calls the method. */
-  private get isBackground(): boolean {
-    return this.method.options.background ?? (this.traits.isBackground && this.scope === undefined);
   }
 
   /** A stream holds its lock until its client unsubscribes, so it gets no warning by default. */
@@ -185,8 +178,6 @@ class LockedCall {
   }
 
   private onAcquireError(error: unknown): unknown {
-    if (error instanceof LockClosedError && this.isBackground && this.scope === undefined)
-      return this.service.engine.onNotStarted(this.method.name);
     const instead = this.insteadOf(error);
     if (instead === 'throw') throw error;
     return instead === 'skip' ? undefined : (Reflect.apply(instead, this.instance, [error, ...this.args]) as unknown);

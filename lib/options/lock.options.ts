@@ -142,16 +142,4 @@ export interface LockOptions {
    * in place of unprintable ones, so it may be a header that a client sent. Never sent to Redis.
    */
   readonly label?: string | undefined;
-
-  /**
-   * Marks work under the lock that nobody waits for and that can run at another time, such as a scheduled job. The
-   * request is refused with `LockClosedError` as soon as the application begins to shut down, even if it is already
-   * waiting. Other calls are served until Nest has closed its servers. Inside a hold, background work is also served.
-   *
-   * A `@Locked` method that is not a handler is then not called, its call returns `undefined`, and one line is logged.
-   * Such a method is background work by default if it has `@Cron`, `@Interval`, `@Timeout` or `@OnEvent`.
-   *
-   * @default false
-   */
-  readonly background?: boolean | undefined;
 }

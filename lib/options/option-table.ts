@@ -150,7 +150,6 @@ export const OPTIONS = {
   // Any string, because it may come from a client. Events show a part of it.
   label: option(ONE, allow('a string', isString)),
   // Its default depends on the other decorators of the method.
-  background: option(ONE, boolean),
 
   redis: option(MODULE, allow(REDIS, isRedis), 'redis://127.0.0.1:6379'),
   store: option(

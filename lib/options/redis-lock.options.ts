@@ -90,10 +90,7 @@ export interface CheckOptions {
  *
  * @publicApi
  */
-export interface RedisLockModuleOptions extends Omit<
-  LockOptions,
-  'signal' | 'mode' | 'permits' | 'label' | 'background'
-> {
+export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label'> {
   /**
    * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2
    * s". It is part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80

@@ -27,7 +27,6 @@ export interface ResolvedLockOptions extends LockDefaults {
   readonly mode: LockMode;
   readonly signal: AbortSignal | undefined;
   readonly label?: string | undefined;
-  readonly background?: boolean | undefined;
 }
 
 // How errors name the place.

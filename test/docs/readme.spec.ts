@@ -14,7 +14,6 @@ const allOptions = { ...ofModule, ...ofLock };
 const COMPUTED: Readonly<Record<string, string>> = {
   store: 'token()',
   identity: 'host name and pid',
-  background: 'by decorator',
 };
 
 /** Returns an option as the page on configuration names it, with its mark. */

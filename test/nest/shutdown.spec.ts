@@ -160,6 +160,19 @@ describe('an application that shuts down', () => {
     await closing;
   });
 
+  it('begins no campaign for a leadership', async () => {
+    const app = await start(60_000);
+    const call = app.call('/hang/1');
+    const visit = await app.room.next();
+    const { closing } = await beginClosing(app);
+    const leadership = app.locks.lead('report');
+    await leadership.ended;
+    expect(leadership.isLeader).toBe(false);
+    visit.leave();
+    await Promise.all([call, closing]);
+    expect(app.log.count('requested report')).toBe(0);
+  });
+
   it('does not wait for requests that arrive meanwhile before it closes the servers', async () => {
     const app = await start(60_000);
     const call = app.call('/hang/1');

@@ -26,8 +26,6 @@ export interface WaitOptions extends HoldOptions {
   readonly maxWaiting?: number;
   /** Ends the wait with its reason when it aborts. */
   readonly signal: AbortSignal | undefined;
-  /** True for background work, which nobody waits for. A shutdown refuses it immediately. Default: false. */
-  readonly background?: boolean | undefined;
   /**
    * Called with the grant before any other code can run. The callback is then removed, because the grant keeps its
    * options and would otherwise keep the caller's handle.

@@ -71,7 +71,7 @@ export class Acquirer {
     const nested = this.isNested();
     const outer = nested ? this.outerHold(target.key) : undefined;
     if (outer !== undefined && !this.mustWait(outer)) return whenReady(this.nest(outer, options));
-    this.lifecycle.admit(target.resource, nested, options.background);
+    this.lifecycle.admit(target.resource, nested);
     const startedAt = this.leases.now();
     const scope = scopeAround();
     if (scope !== undefined) return this.acquireInScope(scope, target, { options, startedAt, nested });
@@ -133,7 +133,7 @@ export class Acquirer {
     add: (lock: Lock) => void,
   ): Promise<void> {
     const nested = this.isNested();
-    this.lifecycle.admit(targets[0].resource, nested, options.background);
+    this.lifecycle.admit(targets[0].resource, nested);
     const call = { options, nested, startedAt: this.leases.now() };
     const { maxKeys = 1 } = this.store.capabilities;
     const groups = inLockOrder(targets, maxKeys);
@@ -277,7 +277,7 @@ export class Acquirer {
   /** Throws if the caller's signal has aborted or the shutdown has begun since the last step of the call. */
   private checkCall(target: Target, { options, nested }: AcquireCall): void {
     throwIfAborted(options.signal);
-    this.lifecycle.admit(target.resource, nested, options.background);
+    this.lifecycle.admit(target.resource, nested);
   }
 
   /** Returns true if the caller runs in a hold of this engine. */

@@ -136,12 +136,9 @@ export class Line implements LoopUser, OwnershipUser {
     return this.isServedTogether ? maxWaiting * READERS_PER_PLACE : maxWaiting;
   }
 
-  /** Rejects the waiters that do not run in a hold of this engine: all of them, or only background work. */
-  refuseOutsiders(onlyBackground: boolean): void {
-    for (const waiter of this.queue) {
-      if (waiter.nested || (onlyBackground && waiter.options.background !== true)) continue;
-      this.refuse(waiter, closedError(waiter.resource));
-    }
+  /** Rejects the waiters that do not run in a hold of this engine. */
+  refuseOutsiders(): void {
+    for (const waiter of this.queue) if (!waiter.nested) this.refuse(waiter, closedError(waiter.resource));
   }
 
   /** Rejects all waiters and cancels all timers. */

@@ -110,12 +110,11 @@ export class Lines implements LinesListener, OwnershipUser {
     for (const request of this.multiAcquires) request.refuseIfUnavailable();
   }
 
-  /** Rejects the callers that do not run in a hold of this engine: all of them, or only background work. */
-  refuseOutsiders(onlyBackground: boolean): void {
-    for (const line of this.all()) line.refuseOutsiders(onlyBackground);
+  /** Rejects the callers that do not run in a hold of this engine. */
+  refuseOutsiders(): void {
+    for (const line of this.all()) line.refuseOutsiders();
     for (const request of this.multiAcquires) {
-      if (request.caller.nested || (onlyBackground && !request.isBackground)) continue;
-      request.refuse(closedError(request.resource));
+      if (!request.caller.nested) request.refuse(closedError(request.resource));
     }
   }
 

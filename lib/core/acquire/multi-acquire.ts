@@ -43,11 +43,6 @@ export class MultiAcquire implements AttemptListener {
     return this.targets[0].key;
   }
 
-  /** True for background work. */
-  get isBackground(): boolean {
-    return this.options.background === true;
-  }
-
   /** The resource that errors name. */
   get resource(): string {
     return this.targets[0].resource;

@@ -28,7 +28,6 @@ export interface AcquireStep {
   readonly extendTo?: number;
   /** Whether the work acquires the same lock once more. */
   readonly nests?: boolean;
-  readonly background?: boolean;
 }
 
 /** Ends the holds of a key, of any owner. */
@@ -161,7 +160,6 @@ export function planOf(seed: number): Plan {
       ...(chance(0.2) ? { abortAfterMs: chance(0.5) ? below(100) : below(1_500) } : {}),
       ...(chance(0.1) ? { extendTo: oneOf(TTLS) } : {}),
       ...(chance(0.1) ? { nests: true } : {}),
-      ...(chance(0.1) ? { background: true } : {}),
     };
   };
   const step = (): Step =>

@@ -86,7 +86,6 @@ const SIMPLER: readonly ((step: Step) => Step)[] = [
   (step) => (step.kind === 'acquire' && step.abortAfterMs !== undefined ? omit(step, 'abortAfterMs') : step),
   (step) => (step.kind === 'acquire' && step.extendTo !== undefined ? omit(step, 'extendTo') : step),
   (step) => (step.kind === 'acquire' && step.nests !== undefined ? omit(step, 'nests') : step),
-  (step) => (step.kind === 'acquire' && step.background !== undefined ? omit(step, 'background') : step),
   (step) => (step.kind === 'acquire' && step.maxWaiting !== undefined ? omit(step, 'maxWaiting') : step),
   (step) => (step.kind === 'acquire' && step.minHoldMs > 0 ? { ...step, minHoldMs: 0 } : step),
   (step) => (step.kind === 'acquire' && step.maxHoldMs !== Infinity ? { ...step, maxHoldMs: Infinity } : step),

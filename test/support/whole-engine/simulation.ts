@@ -382,7 +382,7 @@ function pause({ machine }: Process, forMs: number): Promise<void> {
 
 function ask(engine: LockEngine, step: AcquireStep, signal: AbortSignal | undefined): Promise<Hold> {
   const targets = step.keys.map((key) => ({ resource: KEYS[key], key: KEYS[key] }));
-  const { mode, waitMs, ttlMs, renew, minHoldMs, maxHoldMs, unavailableAfterMs, maxWaiting, background } = step;
+  const { mode, waitMs, ttlMs, renew, minHoldMs, maxHoldMs, unavailableAfterMs, maxWaiting } = step;
   const options: AcquireOptions = {
     mode,
     waitMs,
@@ -391,7 +391,6 @@ function ask(engine: LockEngine, step: AcquireStep, signal: AbortSignal | undefi
     minHoldMs,
     maxHoldMs,
     unavailableAfterMs,
-    background,
     signal,
     reentrant: true,
     ...(maxWaiting === undefined ? {} : { maxWaiting }),

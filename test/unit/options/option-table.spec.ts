@@ -74,7 +74,7 @@ function documented(): [option: string, tag: string, value: string][] {
 
 describe('the table of options', () => {
   const all: Readonly<Record<string, (typeof OPTIONS)[keyof typeof OPTIONS]>> = OPTIONS;
-  const computed = ['identity', 'store', 'background'];
+  const computed = ['identity', 'store'];
 
   it.each(documented().filter(([option, tag]) => tag === 'default' && option in all && !computed.includes(option)))(
     'has the default of %s that its docstring has',
