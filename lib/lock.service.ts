@@ -45,8 +45,6 @@ const OWN_CALLS_MS = 250;
  */
 export class LockService {
   // Made once, because the engine recognizes checked options by identity.
-  /** The defaults of work that runs under a lock. */
-  private readonly workDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork'>;
   /** The defaults of locks that their callers release. */
   private readonly handleDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'leaks'>;
 
@@ -57,7 +55,6 @@ export class LockService {
     /** @internal */ readonly defaults: ResolvedLockOptions,
     private readonly selectKeys: KeySelectorFactory,
   ) {
-    this.workDefaults = { ...defaults, runsWork: true };
     this.handleDefaults = { ...defaults, leaks: engine.leaks };
   }
 
@@ -140,7 +137,7 @@ export class LockService {
     try {
       const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
       checkValue('using()', 'the work', fn, aFunction);
-      const resolved = resolveLockOptions(options, this.workDefaults);
+      const resolved = resolveLockOptions(options, this.defaults);
       return runUnder(this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
     } catch (error) {
       return Promise.reject(error);
@@ -318,7 +315,7 @@ export class LockService {
   /** @internal */
   acquireResolved(
     resources: Resources,
-    options: ResolvedLockOptions & Pick<AcquireOptions, 'runsWork' | 'method' | 'family' | 'place'>,
+    options: ResolvedLockOptions & Pick<AcquireOptions, 'method' | 'family' | 'place'>,
   ): Promise<Lock | MultiLock> {
     if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
     if (!isList(resources)) throw noResource(resources);

@@ -150,7 +150,7 @@ export class LockEngine {
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),
     }));
-    this.acquirer = new Acquirer(store, lines, leases, events, clock, lifecycle);
+    this.acquirer = new Acquirer(store, lines, leases, events, lifecycle);
     this.stopListening = this.listen();
   }
 

@@ -140,7 +140,7 @@ class LockedCall {
     try {
       const { signal } = either;
       const { warnHeldMs } = this;
-      const options = { ...this.options, method, family, label, signal, warnHeldMs, runsWork: true };
+      const options = { ...this.options, method, family, label, signal, warnHeldMs };
       lock = await this.service.acquireResolved(resource, options);
     } finally {
       either.stop();

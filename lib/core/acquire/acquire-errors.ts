@@ -174,13 +174,6 @@ function describeLine({ waitingHere, maxWaiting }: WaitingLine, ahead = 0): stri
   return waitingHere === 0 ? ` ${ahead} ${verb} in the queue.` : ` ${here}${limit} ${verb}${others}.`;
 }
 
-/** Returns the error for a caller in a lock scope that waited too long for another use of the lock in the scope. */
-export function usedInScope(resource: string, waitMs: number, elapsedMs: number): LockTimeoutError {
-  const waited = `refused after ${Math.round(elapsedMs)} ms (waitMs: ${waitMs})`;
-  const message = `${resource} is held by another use in the caller's lock scope: ${waited}.`;
-  return new LockTimeoutError(message, { resource, elapsedMs, isOwn: true });
-}
-
 function describeHolder(who: string, count = 1, heldForMs?: number): string {
   const others = count > 1 ? `held by ${count}, one of them ${who}` : `held by ${who}`;
   return heldForMs === undefined ? others : `${others} for ${secondsOf(heldForMs)}`;

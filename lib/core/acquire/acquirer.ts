@@ -2,7 +2,7 @@ import { eitherOf, onAbort, throwIfAborted } from '../context/abort-signals.js';
 import type { Target } from '../events/call.js';
 import type { LockEvents } from '../events/diagnostics.js';
 import { LockReentryError } from '../errors.js';
-import { heldAround, isUsedAround } from '../hold/held-locks.js';
+import { heldAround } from '../hold/held-locks.js';
 import { scopeAround, ScopedRequest, type ScopeHold } from '../hold/lock-scope.js';
 import { Lock } from '../hold/lock.js';
 import { MultiLock } from '../hold/multi-lock.js';
@@ -11,7 +11,6 @@ import type { LeaseManager } from '../lease/lease-manager.js';
 import type { Lifecycle } from '../lifecycle.js';
 import { kindOf, modesOf } from '../store/lock-mode.js';
 import type { LockStore } from '../store/lock-store.js';
-import type { Clock } from '../time/clock.js';
 import {
   acquireError,
   type LastReply,
@@ -23,7 +22,6 @@ import {
 import { type AcquireOptions, leaseOf } from './acquire-options.js';
 import type { Lines } from './lines.js';
 import { inLockOrder } from './lock-order.js';
-import { UseWaiter } from './use-waiter.js';
 
 /** One call of `acquire` or `acquireAll` that needs a request. */
 interface AcquireCall {
@@ -39,19 +37,13 @@ interface ScopedLock {
   readonly isNew: boolean;
 }
 
-const NONE: ReadonlySet<string> = new Set();
-
 /** Gives callers their locks: a nested hold of a lock that the caller holds, or a new one from the lines. */
 export class Acquirer {
-  /** Counts the requests that are made in lock scopes. */
-  private arrivals = 0;
-
   constructor(
     private readonly store: Pick<LockStore, 'capabilities'>,
     private readonly lines: Lines,
     private readonly leases: LeaseManager,
     private readonly events: LockEvents,
-    private readonly clock: Clock,
     private readonly lifecycle: Lifecycle,
   ) {}
 
@@ -70,7 +62,7 @@ export class Acquirer {
     this.checkStore(target, options);
     const nested = this.isNested();
     const outer = nested ? this.outerHold(target.key) : undefined;
-    if (outer !== undefined && !this.mustWait(outer)) return whenReady(this.nest(outer, options));
+    if (outer !== undefined) return whenReady(this.nest(outer, options));
     this.lifecycle.admit(target.resource, nested);
     const startedAt = this.leases.now();
     const scope = scopeAround();
@@ -107,9 +99,7 @@ export class Acquirer {
     try {
       for (const { key } of targets) {
         const outer = locks.has(key) ? undefined : this.outerHold(key);
-        // Locks that only a lock scope keeps are taken in lock order below, so that two such calls cannot wait for each
-        // other.
-        if (outer !== undefined && !this.isKeptApart(outer)) add(this.nest(outer, options));
+        if (outer !== undefined) add(this.nest(outer, options));
       }
       const others = targets.filter(({ key }) => !locks.has(key));
       if (others.length > 0) await this.acquireInOrder(others, { ...options, signal: waiting.signal }, add);
@@ -138,20 +128,17 @@ export class Acquirer {
     const { maxKeys = 1 } = this.store.capabilities;
     const groups = inLockOrder(targets, maxKeys);
     const missing = new Map(groups.flat().map((target) => [target.key, target]));
-    // These targets become nested holds, which do not count as requests unless they fail.
-    const kept = scopeAround() === undefined ? NONE : new Set([...missing.keys()].filter((key) => this.outerHold(key)));
-    const others = kept.size === 0 ? [...missing.values()] : [...missing.values()].filter(({ key }) => !kept.has(key));
-    for (const target of others) this.events.requested(target, options);
+    for (const target of missing.values()) this.events.requested(target, options);
     try {
       for (const group of groups) {
         await this.acquireGroup(group, call, (given, target) => {
           missing.delete(target.key);
           add(given.lock);
-          this.publishGrant(given, target, call, kept.has(target.key));
+          this.publishGrant(given, target, call);
         });
       }
     } catch (reason) {
-      for (const target of missing.values()) this.publishRefusal(target, call, reason, kept.has(target.key));
+      for (const target of missing.values()) this.publishRefusal(target, call, reason);
       throw reason;
     }
   }
@@ -195,32 +182,23 @@ export class Acquirer {
 
   /** Like `acquire`, for a caller that runs in a lock scope and is not inside a hold of the lock. */
   private async acquireInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<Lock> {
-    // The call becomes a nested hold, which does not count as a request unless the request before it fails.
-    const isBehind = this.outerHold(target.key) !== undefined || scope.awaits(this.leases, target.key);
-    if (!isBehind) this.events.requested(target, call.options);
+    this.events.requested(target, call.options);
     try {
       const given = await this.waitInScope(scope, target, call);
-      this.publishGrant(given, target, call, isBehind);
+      this.publishGrant(given, target, call);
       return given.lock;
     } catch (reason) {
-      this.publishRefusal(target, call, reason, isBehind);
+      this.publishRefusal(target, call, reason);
       throw reason;
     }
   }
 
-  /** @param isUnpublished whether the request was not published, because a nested hold was expected. */
-  private publishGrant({ lock, isNew }: ScopedLock, target: Target, call: AcquireCall, isUnpublished: boolean): void {
-    const { options, startedAt } = call;
-    if (isNew && isUnpublished) this.events.requested(target, options);
+  private publishGrant({ lock, isNew }: ScopedLock, target: Target, { options, startedAt }: AcquireCall): void {
     if (isNew) this.events.granted(lock, target, lock.grant.grantedAt - startedAt);
-    else if (!isUnpublished)
-      this.events.refused(target, options, this.leases.now() - startedAt, grantedInScope(target), 'nested');
+    else this.events.refused(target, options, this.leases.now() - startedAt, grantedInScope(target), 'nested');
   }
 
-  /** @param isUnpublished whether the request was not published, because a nested hold was expected. */
-  private publishRefusal(target: Target, call: AcquireCall, reason: unknown, isUnpublished: boolean): void {
-    const { options, startedAt } = call;
-    if (isUnpublished) this.events.requested(target, options);
+  private publishRefusal(target: Target, { options, startedAt }: AcquireCall, reason: unknown): void {
     this.events.refused(target, options, this.leases.now() - startedAt, reason);
     this.lifecycle.onEnded();
   }
@@ -228,20 +206,10 @@ export class Acquirer {
   /** Waits for a lock, or for a hold of it that another request in the caller's lock scopes gets during the wait. */
   private async waitInScope(scope: ScopeHold, target: Target, call: AcquireCall): Promise<ScopedLock> {
     const { options, startedAt, nested } = call;
-    const arrival = ++this.arrivals;
     for (;;) {
       const outer = this.outerHold(target.key);
-      if (outer !== undefined && !this.mustWait(outer)) {
-        return { lock: await whenReady(this.nest(outer, options)), isNew: false };
-      }
+      if (outer !== undefined) return { lock: await whenReady(this.nest(outer, options)), isNew: false };
       this.checkCall(target, call);
-      if (outer !== undefined) {
-        const enter = (): Lock => this.nest(outer, options, scope);
-        const use = new UseWaiter(outer.grant, { options, startedAt, arrival, enter }, this.clock);
-        const nestedLock = await use.wait();
-        if (nestedLock !== undefined) return { lock: await whenReady(nestedLock), isNew: false };
-        continue;
-      }
       const request = new ScopedRequest(scope, this.leases, target.key);
       const either = eitherOf(options.signal, request.signal);
       let lock: Lock | undefined;
@@ -290,26 +258,14 @@ export class Acquirer {
     return heldAround(this.leases, key);
   }
 
-  /** Returns whether a caller must wait for other uses of a lock that only a lock scope keeps around it. */
-  private mustWait(outer: Lock): boolean {
-    return outer.grant.isBusy && this.isKeptApart(outer);
-  }
-
-  /** Returns whether only a lock scope keeps an exclusive lock around the caller. */
-  private isKeptApart({ isKept, grant, key }: Lock): boolean {
-    if (!isKept || grant.mode !== 'exclusive' || isUsedAround(this.leases, key)) return false;
-    // The lock of a handler without `@LockScope` is kept for the whole request.
-    return scopeAround() !== undefined;
-  }
-
-  private nest(outer: Lock, options: AcquireOptions, scope = scopeAround()): Lock {
+  private nest(outer: Lock, options: AcquireOptions): Lock {
     outer.assertHeld();
     const { grant, resource, isKept } = outer;
     if (grant.mode !== 'exclusive' && grant.mode !== options.mode) {
       throw upgradeError(resource, grant.mode, options.mode);
     }
     // A scope may keep a lock after its last use has ended.
-    if (options.reentrant || grant.useCount === 0) return this.hold(grant, options, scope);
+    if (options.reentrant || grant.useCount === 0) return this.hold(grant, options, scopeAround());
     const holder = isKept ? "the caller's lock scope, in which another use has not ended" : 'the caller';
     throw new LockReentryError(`${resource} is already held by ${holder}, and \`reentrant\` is false.`, { resource });
   }

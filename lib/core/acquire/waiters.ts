@@ -1,17 +1,23 @@
+import { type AbortSubscription, onAbort, throwIfAborted } from '../context/abort-signals.js';
 import type { Grant } from '../lease/grant.js';
 import { type Linked, LinkedList } from '../linked-list.js';
-import type { Clock } from '../time/clock.js';
+import type { Clock, Timer } from '../time/clock.js';
 import { leaseOf, type WaitOptions } from './acquire-options.js';
-import { PendingCall } from './pending-call.js';
 
-/** One local caller that waits for a lock. */
-export class Waiter extends PendingCall<Grant> implements Linked<Waiter> {
+/** One local caller that waits for a lock. The end of the wait stops its timer and the use of its signal. */
+export class Waiter implements Linked<Waiter> {
+  readonly result: Promise<Grant>;
   previous: Waiter | undefined = undefined;
   next: Waiter | undefined = undefined;
   /** How many requests without a grant were counted for this waiter. */
   ungranted = 0;
   /** The lease that it wants, in milliseconds. */
   readonly leaseMs: number;
+  private resolveResult!: (result: Grant | Promise<Grant>) => void;
+  private rejectResult!: (reason: unknown) => void;
+  private timer: Timer | undefined = undefined;
+  private wakesAt = Infinity;
+  private subscription: AbortSubscription | undefined = undefined;
 
   /**
    * @param resource the caller's name for the key. Several resources may share a key.
@@ -24,11 +30,14 @@ export class Waiter extends PendingCall<Grant> implements Linked<Waiter> {
     readonly options: WaitOptions,
     readonly enteredAt: number,
     readonly nested: boolean,
-    clock: Clock,
+    private readonly clock: Clock,
     readonly call = 0,
   ) {
-    super(clock);
     this.leaseMs = leaseOf(options);
+    this.result = new Promise((resolve, reject) => {
+      this.resolveResult = resolve;
+      this.rejectResult = reject;
+    });
   }
 
   /** The local moment at which it stops waiting. */
@@ -36,15 +45,54 @@ export class Waiter extends PendingCall<Grant> implements Linked<Waiter> {
     return this.enteredAt + this.options.waitMs;
   }
 
+  /**
+   * Calls `leave` with the reason when the caller's signal aborts. The signal's own code runs here, so call this before
+   * others know the caller.
+   *
+   * @throws the reason if the signal has aborted, and a LockConfigError if the signal refuses its listener.
+   */
+  listen(signal: AbortSignal | undefined, leave: (reason: unknown) => void): void {
+    this.subscription = onAbort(signal, leave);
+    // A subscriber to an event may have aborted the signal since the call.
+    throwIfAborted(signal);
+  }
+
+  /**
+   * Calls `onTimer` at a time, or at an earlier time that is already set.
+   *
+   * @param now the current time. If `at` is Infinity, no timer is set.
+   */
+  wakeAt(at: number, now: number, onTimer: () => void): void {
+    if (at >= this.wakesAt) return;
+    this.timer?.cancel();
+    this.wakesAt = at;
+    this.timer = this.clock.schedule(at - now, () => {
+      this.wakesAt = Infinity;
+      onTimer();
+    });
+  }
+
+  /** Ends the wait with an error. */
+  refuse(reason: unknown): void {
+    this.rejectResult(reason);
+    this.end();
+  }
+
   /** Ends the wait with a grant, which the caller receives once it is ready. */
   admit(grant: Grant): void {
     const { ready } = grant;
-    this.resolve(ready === undefined ? grant : ready.then(() => grant));
+    this.resolveResult(ready === undefined ? grant : ready.then(() => grant));
+    this.end();
     const { options } = this;
     if (options.onGranted === undefined) return;
     const { onGranted } = options;
     options.onGranted = undefined;
     onGranted(grant);
+  }
+
+  private end(): void {
+    this.timer?.cancel();
+    this.subscription?.stop();
   }
 }
 

@@ -26,14 +26,6 @@ export function* holdsAround(): Generator<Hold> {
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) yield frame.hold;
 }
 
-/** Returns whether the caller runs inside a hold of that key, and not only in a lock scope that keeps the lock. */
-export function isUsedAround(leases: LeaseManager, key: string): boolean {
-  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
-    if (frame.hold.find(leases, key)?.isKept === false) return true;
-  }
-  return false;
-}
-
 /**
  * Returns the innermost hold of an engine that the caller runs inside, for that key or for any. Skips holds that have
  * ended, because work that outlives a hold acquires the lock like any other caller.

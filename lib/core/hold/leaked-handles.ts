@@ -21,7 +21,6 @@ const SECOND_MS = 1_000;
  */
 export class HandleHold implements GrantHold {
   readonly isKept = false;
-  readonly runsWork = false;
   private readonly handle: WeakRef<Handle>;
   private kept: Handle | undefined = undefined;
 

@@ -64,12 +64,7 @@ const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHol
  * The scope keeps the locks of every `LockService` of the process. Inside, acquiring a lock that the scope keeps
  * returns a nested hold without a request.
  *
- * In parallel branches of one scope, the uses of an exclusive lock by `using` and `@Locked` run one after the other. A
- * request waits in order of arrival for uses that are not around it, for at most `waitMs`. A hold from `acquire()` also
- * waits, but does not make other callers in the scope wait. Neither do shared locks and permits.
- *
- * With `reentrant: false`, acquiring throws `LockReentryError` if a hold is around the caller, or if the scope has a
- * hold from `acquire()` that has not ended. Acquiring waits for all other uses.
+ * Parallel branches of one scope do not exclude each other: each gets a nested hold.
  *
  * Locks that are acquired in an inner scope are kept until the outermost scope around them has ended. Work that is
  * started inside and not awaited is in the scope until the scope ends, and then acquires locks like any other caller.
@@ -287,14 +282,6 @@ export class ScopeHold implements Hold, LockScope {
     const requests = this.requests.get(request.key);
     if (requests?.delete(request) && requests.size === 0) this.requests.delete(request.key);
     this.parent?.remove(request);
-  }
-
-  /** Returns true if a caller in this scope, or in an open scope around it, waits for the lock. */
-  awaits(leases: LeaseManager, key: string): boolean {
-    for (const { requests } of this.outwards()) {
-      for (const request of requests.get(key) ?? NONE) if (request.leases === leases) return true;
-    }
-    return false;
   }
 
   /** Yields this scope and those around it, if they are open. */

@@ -5,8 +5,6 @@ import type { HandleHold, LeakedHandles } from './leaked-handles.js';
 
 /** How a caller uses its hold. */
 export interface HoldUse {
-  /** Whether work runs under the hold until it ends. Such uses exclude each other in a lock scope. Default: false. */
-  readonly runsWork?: boolean;
   /** Whether the end of the work waits for the reply to the release. Default: true. */
   readonly awaitRelease?: boolean;
   /** Finds the handle if it is collected after its first renewal without a release. Optional. */
@@ -49,8 +47,6 @@ export interface Hold {
 export class Lock implements Hold {
   /** The grant, which nested holds have in common. @internal */
   readonly grant: Grant;
-  /** Whether work runs under this hold, until it ends. @internal */
-  readonly runsWork: boolean;
   /** See {@link Hold.awaitsRelease}. @internal */
   readonly awaitsRelease: boolean;
   private controller: AbortController | undefined;
@@ -68,10 +64,9 @@ export class Lock implements Hold {
     grant: Grant,
     /** @internal */
     readonly leases: LeaseManager,
-    { runsWork = false, awaitRelease = true, leaks, place }: HoldUse = {},
+    { awaitRelease = true, leaks, place }: HoldUse = {},
   ) {
     this.grant = grant;
-    this.runsWork = runsWork;
     this.awaitsRelease = awaitRelease;
     this.leaks = leaks;
     this.place = place;

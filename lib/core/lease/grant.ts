@@ -23,8 +23,6 @@ export interface HoldOptions extends CallDetails {
 export interface GrantHold {
   /** Whether a lock scope has the hold, and no caller. */
   readonly isKept: boolean;
-  /** Whether work runs under the hold until it ends. */
-  readonly runsWork: boolean;
   /** Called when the grant is lost. */
   lost(error: LockLostError): void;
   /** Called if the only caller that was given the grant does not use it. */
@@ -34,16 +32,6 @@ export interface GrantHold {
    * missing, this hold stays.
    */
   onRenewed?(): GrantHold | undefined;
-}
-
-/** A caller that waits until no work runs under a grant. */
-export interface GrantWaiter {
-  /** Orders the waiters. Lower numbers come first. */
-  readonly arrival: number;
-  /** Called when it is this waiter's turn. Must add the caller's hold before it returns. */
-  enter(): void;
-  /** Called if the grant has ended, or a lock scope no longer keeps it. */
-  startOver(): void;
 }
 
 /** A lease that was requested for an owner, and whose reply is expected. */
@@ -90,9 +78,6 @@ export class Grant {
   /** The holds. Nearly always one. */
   private holds: readonly GrantHold[] = NO_HOLDS;
   private callers = 0;
-  private workCount = 0;
-  /** Callers in lock scopes, in order of arrival. Undefined until the first one waits. */
-  private waiters: GrantWaiter[] | undefined = undefined;
   private current: GrantState = 'held';
   private reason: LockLostError | undefined;
 
@@ -135,14 +120,6 @@ export class Grant {
   /** How many holds of callers have not ended. The holds of lock scopes do not count. */
   get useCount(): number {
     return this.holds.filter(({ isKept }) => !isKept).length;
-  }
-
-  /**
-   * Whether other callers in the lock scopes that keep it must wait: work runs under it, or others are already waiting.
-   * Shared locks and permits are never busy.
-   */
-  get isBusy(): boolean {
-    return this.mode === 'exclusive' && (this.workCount > 0 || (this.waiters?.length ?? 0) > 0);
   }
 
   /** When to renew: two thirds of `ttlMs` before the deadline, or now if the lease is short. Infinity: never. */
@@ -196,49 +173,12 @@ export class Grant {
   join(hold: GrantHold): void {
     this.holds = withItem(this.holds, hold);
     if (!hold.isKept) this.callers += 1;
-    if (hold.runsWork) this.workCount += 1;
   }
 
   /** Removes a hold. Returns true if it was the last hold of a grant that is still held. */
   part(hold: GrantHold): boolean {
     this.holds = without(this.holds, hold);
-    if (hold.runsWork) this.workCount -= 1;
-    if (this.waiters !== undefined) {
-      if (hold.isKept) this.startOver();
-      else this.enterNext();
-    }
     return this.holds.length === 0 && this.current === 'held';
-  }
-
-  /** Adds a caller that waits until no work runs under the grant. */
-  wait(waiter: GrantWaiter): void {
-    // Nothing would let the waiter enter.
-    if (this.current !== 'held' || !this.holds.some(({ isKept }) => isKept)) return waiter.startOver();
-    this.waiters ??= [];
-    let place = this.waiters.length;
-    while (place > 0 && this.waiters[place - 1].arrival > waiter.arrival) place -= 1;
-    this.waiters.splice(place, 0, waiter);
-    this.enterNext();
-  }
-
-  /** Removes a caller that waits. */
-  stopWaiting(waiter: GrantWaiter): void {
-    this.waiters = this.waiters?.filter((other) => other !== waiter);
-  }
-
-  /** Lets waiting callers enter until one of them runs work. */
-  private enterNext(): void {
-    while (this.workCount === 0 && this.current === 'held') {
-      const next = this.waiters?.shift();
-      if (next === undefined) return;
-      next.enter();
-    }
-  }
-
-  private startOver(): void {
-    const { waiters = [] } = this;
-    this.waiters = undefined;
-    for (const waiter of waiters) waiter.startOver();
   }
 
   /** Ends the grant as lost, permanently. Returns the loss. Undefined if the grant had already ended. */
@@ -249,7 +189,6 @@ export class Grant {
     const message = `The lock on ${this.resource} was lost after ${Math.round(elapsedMs)} ms: ${why}.`;
     this.reason = new LockLostError(message, { resource: this.resource, elapsedMs, cause });
     for (const hold of this.holds) hold.lost(this.reason);
-    this.startOver();
     return this.reason;
   }
 

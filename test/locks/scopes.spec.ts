@@ -1,0 +1,923 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  type Lock,
+  lockChannels,
+  LockClosedError,
+  LockConfigError,
+  LockError,
+  LockLostError,
+  type LockOptions,
+  LockReentryError,
+  type LockScope,
+  type LockScopeOptions,
+  type LockService,
+  LockTimeoutError,
+  LockUnavailableError,
+  type RefusedEvent,
+  runInLockScope,
+} from 'nestjs-redis-lock';
+import { deferred, outcome } from '../support/async.js';
+import { contextsAround, keptBy } from '../support/inside.js';
+import { faultyLocks, KEY } from '../support/locks.js';
+import { randomFrom } from '../support/random.js';
+
+const stops: (() => void)[] = [];
+afterEach(() => stops.splice(0).forEach((stop) => stop()));
+
+/** Returns the names of all events from now on, until the end of the test. */
+function record(): string[] {
+  const names: string[] = [];
+  for (const [name, channel] of Object.entries(lockChannels)) {
+    const listener = (event: unknown): void => {
+      const { reason } = event as Partial<RefusedEvent>;
+      names.push(reason === undefined ? name : `${name}: ${(reason as Error).name}`);
+    };
+    channel.subscribe(listener);
+    stops.push(() => channel.unsubscribe(listener));
+  }
+  return names;
+}
+
+describe('a lock scope', () => {
+  it('keeps and renews a lock after its use, and releases it at the end', async () => {
+    const { clock, locks, store, stranger } = faultyLocks({ ttlMs: 3_000 });
+    const end = deferred();
+    const scope = locks.scope(async () => {
+      await locks.using('goods:300', () => undefined);
+      await end.promise;
+      return 'sold';
+    });
+    await clock.advance(60_000);
+    expect(await stranger.take(KEY)).toBe(false);
+    expect(store.releases).toHaveLength(0);
+    end.resolve();
+    await expect(scope).resolves.toBe('sold');
+    expect(await stranger.take(KEY)).toBe(true);
+    await clock.advance(10_000);
+    expect(clock.pending).toBe(0);
+  });
+
+  it.each([
+    ['release()', async (locks) => void (await (await locks.acquire('goods:300')).release())],
+    ['release() of several', async (locks) => void (await (await locks.acquire(['goods:300', 'goods:301'])).release())],
+    ['using()', (locks) => locks.using(['goods:300'], () => undefined)],
+    [
+      'a use that throws',
+      (locks) => locks.using('goods:300', () => Promise.reject(new Error())).catch(() => undefined),
+    ],
+    ['mode: shared', (locks) => locks.using('goods:300', { mode: 'shared' }, () => undefined)],
+    ['permits', (locks) => locks.using('goods:300', { permits: 1 }, () => undefined)],
+    ['tryAcquire()', async (locks) => void (await (await locks.tryAcquire('goods:300'))?.release())],
+    [
+      'await using',
+      async (locks) => {
+        await using lock = await locks.acquire('goods:300');
+        lock.assertHeld();
+      },
+    ],
+  ] as [string, (locks: ReturnType<typeof faultyLocks>['locks']) => Promise<void>][])(
+    'keeps a lock that ends by %s',
+    async (_how, use) => {
+      const { locks, stranger } = faultyLocks();
+      await locks.scope(async () => {
+        await use(locks);
+        expect(await stranger.take(KEY)).toBe(false);
+      });
+      expect(await stranger.take(KEY)).toBe(true);
+    },
+  );
+
+  it.each([
+    ['rejects', () => Promise.reject(new Error('no stock'))],
+    [
+      'throws at once',
+      () => {
+        throw new Error('no stock');
+      },
+    ],
+  ])('releases its locks if the work %s', async (_how, fail: () => Promise<never>) => {
+    const { locks, stranger } = faultyLocks();
+    await expect(runInLockScope(fail)).rejects.toThrow('no stock');
+    const work = locks.scope(async () => {
+      await locks.using('goods:300', () => undefined);
+      return fail();
+    });
+    await expect(work).rejects.toThrow('no stock');
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('gives nested holds of a lock without a request, even after its first use', async () => {
+    const { locks, store } = faultyLocks();
+    await locks.scope(async () => {
+      const lock = await locks.acquire('goods:300');
+      const again = await locks.acquire('goods:300');
+      expect(again.fencingToken).toBe(lock.fencingToken);
+      await Promise.all([lock.release(), again.release()]);
+      await locks.using(['goods:300'], (nested) => {
+        expect(nested.of('goods:300').fencingToken).toBe(lock.fencingToken);
+      });
+      expect(locks.current('goods:300')?.fencingToken).toBe(lock.fencingToken);
+    });
+    expect(store.acquires).toHaveLength(1);
+    expect(store.releases).toHaveLength(1);
+    expect(locks.current()).toBeUndefined();
+  });
+});
+
+describe('a lost lock of a scope', () => {
+  /** Runs a scope that uses the lock and then waits, and takes the lock away from it. */
+  async function losing(options: LockScopeOptions, ...uses: LockOptions[]) {
+    const all = faultyLocks({ ttlMs: 3_000 });
+    const { clock, locks, stranger } = all;
+    const end = deferred<string>();
+    let running!: LockScope;
+    const result = outcome(
+      locks.scope(options, async (scope) => {
+        running = scope;
+        for (const use of uses) await locks.using('goods:300', use, () => undefined);
+        return end.promise;
+      }),
+    );
+    await clock.advance(0);
+    running.assertHeld();
+    await stranger.steal(KEY);
+    await clock.advance(1_000);
+    return { ...all, end, result, running };
+  }
+
+  it('aborts its signal, and the scope rejects with the error of the work as the cause', async () => {
+    const { clock, stranger, end, result, running } = await losing({}, {});
+    expect(running.signal.reason).toBeInstanceOf(LockLostError);
+    expect(() => running.assertHeld()).toThrow(LockLostError);
+    const failure = new Error('no stock');
+    end.reject(failure);
+    await clock.advance(0);
+    expect(result.error).toMatchObject({ code: 'LOCK_LOST', cause: failure });
+    expect(await stranger.leave(KEY)).toBe(true);
+  });
+
+  it("returns the work's result with onLost: 'ignore'", async () => {
+    const { clock, end, result, running } = await losing({ onLost: 'ignore' }, {});
+    expect(running.signal.aborted).toBe(true);
+    end.resolve('sold');
+    await clock.advance(0);
+    expect(result.value).toBe('sold');
+  });
+
+  it("does not count if all its uses had onLost: 'ignore'", async () => {
+    const { clock, end, result, running } = await losing({}, { onLost: 'ignore' }, { onLost: 'ignore' });
+    expect(running.signal.aborted).toBe(false);
+    running.assertHeld();
+    end.resolve('sold');
+    await clock.advance(0);
+    expect(result.value).toBe('sold');
+  });
+
+  it("counts if one of its uses had onLost: 'throw'", async () => {
+    const { clock, end, result, running } = await losing({}, { onLost: 'ignore' }, {}, { onLost: 'ignore' });
+    expect(running.signal.aborted).toBe(true);
+    end.resolve('sold');
+    await clock.advance(0);
+    expect(result.error).toBeInstanceOf(LockLostError);
+  });
+
+  it('is acquired again by the next request, and the scope still rejects', async () => {
+    const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
+    const [first, second] = [deferred(), deferred()];
+    const result = outcome(
+      locks.scope(async () => {
+        await locks.using('goods:300', () => undefined);
+        await first.promise;
+        await locks.using('goods:300', () => undefined);
+        await second.promise;
+      }),
+    );
+    await clock.advance(0);
+    await stranger.remove(KEY);
+    await clock.advance(1_000);
+    first.resolve();
+    await clock.advance(0);
+    expect(await stranger.take(KEY)).toBe(false);
+    second.resolve();
+    await clock.advance(0);
+    expect(result.error).toBeInstanceOf(LockLostError);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('runs its listeners outside of the scope', async () => {
+    const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
+    const end = deferred();
+    let got: Lock | null | undefined;
+    const scope = locks.scope({ onLost: 'ignore' }, async ({ signal }) => {
+      await locks.using('goods:300', () => undefined);
+      await locks.using('goods:301', () => undefined);
+      signal.addEventListener('abort', () => void locks.tryAcquire('goods:301').then((lock) => (got = lock)));
+      await end.promise;
+    });
+    await clock.advance(0);
+    await stranger.steal(KEY);
+    await clock.advance(1_000);
+    expect(got).toBeNull();
+    end.resolve();
+    await scope;
+  });
+
+  it.each([
+    ['maxHoldMs', { maxHoldMs: 5_000 }, /maxHoldMs \(5000\) has elapsed/],
+    ['a lease without renewal', { renew: false, ttlMs: 5_000 }, /its lease ran out/],
+  ])('ends by %s, although its use has ended', async (_what, options, message) => {
+    const { clock, locks, stranger } = faultyLocks();
+    const end = deferred();
+    const result = outcome(
+      locks.scope(async () => {
+        await locks.using('goods:300', options, () => undefined);
+        await end.promise;
+      }),
+    );
+    await clock.advance(4_900);
+    expect(await stranger.take(KEY)).toBe(false);
+    await clock.advance(101);
+    end.resolve();
+    await clock.advance(0);
+    expect(result.error).toMatchObject({ code: 'LOCK_LOST', message: expect.stringMatching(message) });
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('is not declared after a blocked event loop if its renewal has arrived', async () => {
+    const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
+    const end = deferred();
+    const result = outcome(
+      locks.scope(async () => {
+        await locks.using('goods:300', () => undefined);
+        await end.promise;
+        return 'sold';
+      }),
+    );
+    await clock.advance(0);
+    store.hold('extend');
+    await clock.advance(1_000);
+    expect(store.extendBatches).toHaveLength(1);
+    clock.jump(2_500);
+    store.deliver('extend');
+    end.resolve();
+    await clock.advance(0);
+    expect(result).toEqual({ value: 'sold' });
+  });
+});
+
+describe('the end of a scope', () => {
+  it('keeps a lock closed until minHoldMs after its grant', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await locks.scope(() => locks.using('goods:300', { minHoldMs: 400 }, () => undefined));
+    await clock.advance(390);
+    expect(await stranger.take(KEY)).toBe(false);
+    await clock.advance(11);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('waits for the reply to a release for requestTimeoutMs at most', async () => {
+    const { clock, locks, store } = faultyLocks({ requestTimeoutMs: 1_000 });
+    store.hold('release');
+    const result = outcome(locks.scope(() => locks.using(['goods:300', 'goods:301'], () => 'sold')));
+    await clock.advance(990);
+    expect(result).toEqual({});
+    await clock.advance(11);
+    expect(result).toEqual({ value: 'sold' });
+    store.deliver('release');
+  });
+
+  it('hides neither a result nor an error if the release fails', async () => {
+    const { locks, store } = faultyLocks();
+    store.fail('release', new LockUnavailableError('down'));
+    const use = (): Promise<string> => locks.using('goods:300', () => 'sold');
+    await expect(locks.scope(use)).resolves.toBe('sold');
+    const failure = new Error('no stock');
+    await expect(locks.scope(() => use().then(() => Promise.reject(failure)))).rejects.toBe(failure);
+  });
+
+  it('makes assertHeld() of the scope throw', async () => {
+    const scope = await runInLockScope((running) => running);
+    expect(() => scope.assertHeld()).toThrow('The lock scope has ended');
+  });
+});
+
+describe('a shutdown', () => {
+  it('lets a scope finish that keeps a lock, and the locks that it requests', async () => {
+    const { clock, locks } = faultyLocks();
+    const work = deferred();
+    const result = outcome(
+      locks.scope(async () => {
+        await locks.using('goods:300', () => undefined);
+        await work.promise;
+        return locks.using('goods:301', () => 'finished');
+      }),
+    );
+    await clock.advance(0);
+    const closing = outcome(locks.engine.close(5_000));
+    await clock.advance(1_000);
+    expect(closing).toStrictEqual({});
+    work.resolve();
+    await clock.advance(0);
+    expect(result.value).toBe('finished');
+    // The engine looks at the end of the tick.
+    await clock.advance(0);
+    expect(closing).toStrictEqual({ value: undefined });
+  });
+
+  it('aborts the signal of a scope after the grace period, and releases its locks', async () => {
+    const { clock, locks, memory } = faultyLocks();
+    const end = deferred();
+    let running!: LockScope;
+    const result = outcome(
+      locks.scope(async (scope) => {
+        running = scope;
+        await locks.using('goods:300', () => undefined);
+        await end.promise;
+      }),
+    );
+    await clock.advance(0);
+    const closing = locks.engine.close(5_000);
+    await clock.advance(5_000);
+    await closing;
+    expect(running.signal.reason).toMatchObject({ code: 'LOCK_LOST', cause: expect.any(LockClosedError) });
+    expect(await memory.inspect(KEY)).toBeNull();
+    end.resolve();
+    await clock.advance(0);
+    expect(result.error).toBeInstanceOf(LockLostError);
+  });
+});
+
+describe('runInLockScope()', () => {
+  it('keeps the locks of several module instances', async () => {
+    const [one, other] = [faultyLocks(), faultyLocks()];
+    await runInLockScope(async () => {
+      await one.locks.using('goods:300', () => undefined);
+      await other.locks.using('goods:300', () => undefined);
+      expect([await one.stranger.take(KEY), await other.stranger.take(KEY)]).toEqual([false, false]);
+    });
+    expect([await one.stranger.take(KEY), await other.stranger.take(KEY)]).toEqual([true, true]);
+  });
+
+  it('keeps a lock whose use began before the scope and is used inside', async () => {
+    const { locks, store } = faultyLocks();
+    const end = deferred();
+    let scope!: Promise<void>;
+    await locks.using('goods:300', () => {
+      scope = runInLockScope(async () => {
+        await locks.using('goods:300', () => undefined);
+        await end.promise;
+      });
+    });
+    expect(store.releases).toHaveLength(0);
+    end.resolve();
+    await scope;
+    expect(store.acquires).toHaveLength(1);
+    expect(store.releases).toHaveLength(1);
+  });
+
+  it('refuses work that is not a function, and options that are not allowed', async () => {
+    const { locks } = faultyLocks();
+    const fn = (): void => undefined;
+    for (const run of [runInLockScope, locks.scope.bind(locks)] as (typeof runInLockScope)[]) {
+      await expect(run('work' as never)).rejects.toThrow(LockConfigError);
+      await expect(run({ onlost: 'ignore' } as never, fn)).rejects.toThrow('there is no option onlost');
+      await expect(run({ onLost: 'no' } as never, fn)).rejects.toThrow(LockConfigError);
+      await expect(run(undefined, fn)).resolves.toBeUndefined();
+    }
+  });
+
+  it('has the onLost of the module if LockService.scope() is given none', async () => {
+    const { clock, locks } = faultyLocks({ onLost: 'ignore' });
+    const end = deferred();
+    const result = outcome(
+      locks.scope(async () => {
+        await locks.using('goods:300', { maxHoldMs: 100, onLost: 'throw' }, () => undefined);
+        await end.promise;
+      }),
+    );
+    await clock.advance(200);
+    end.resolve();
+    await clock.advance(0);
+    expect(result).toStrictEqual({ value: undefined });
+  });
+});
+
+describe('parallel uses of a scope', () => {
+  it.each([
+    ['while the scope does not keep the lock yet', []],
+    ['while the scope keeps the lock', ['goods:300']],
+    ['while the scope keeps one lock of a list', ['goods:301']],
+  ])('are nested holds that run together, %s', async (_when, kept) => {
+    const { clock, locks, store } = faultyLocks();
+    const end = deferred();
+    let running = 0;
+    const work = (): Promise<void> => ((running += 1), end.promise);
+    const scope = outcome(
+      locks.scope(async () => {
+        for (const resource of kept) await locks.using(resource, () => undefined);
+        const lists = ['goods:300', ['goods:300', 'goods:301'], ['goods:301', 'goods:300'], 'goods:300'];
+        await Promise.all(lists.map((list) => locks.using(list as string, work)));
+      }),
+    );
+    await clock.advance(1_000);
+    expect(running).toBe(4);
+    expect(store.acquires.flatMap(({ keys }) => keys).toSorted()).toEqual([KEY, '{lock_goods}:301']);
+    end.resolve();
+    await clock.advance(0);
+    expect('value' in scope).toBe(true);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+});
+
+describe('parallel requests of a scope', () => {
+  it.each([{}, { mode: 'shared' as const }, { permits: 2 }])('share the grant of the first (%j)', async (options) => {
+    const { clock, locks, store, stranger } = faultyLocks();
+    const events = record();
+    await stranger.take(KEY);
+    const scope = outcome(locks.scope(() => Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', options)))));
+    await clock.advance(1_000);
+    await stranger.leave(KEY);
+    await clock.advance(2_000);
+    expect(new Set((scope.value as Lock[]).map(({ fencingToken }) => fencingToken)).size).toBe(1);
+    // Every request is published, and the nested ones end as refused, with the outcome `nested`.
+    const asked = ['requested', 'requested', 'requested'];
+    const nested = ['refused: LockReentryError', 'refused: LockReentryError'];
+    expect(events.filter((name) => name !== 'extended')).toEqual([...asked, 'granted', ...nested]);
+    await Promise.all((scope.value as Lock[]).map((lock) => lock.release()));
+    await clock.advance(0);
+    expect(events.at(-1)).toBe('released');
+    expect(await stranger.take(KEY)).toBe(true);
+    store.deliver('acquire');
+  });
+
+  it('return nested holds to callers that do not wait', async () => {
+    const { locks } = faultyLocks();
+    const got = await locks.scope(() => Promise.all([1, 2].map(() => locks.tryAcquire('goods:300'))));
+    expect(got[0]?.fencingToken).toBeGreaterThan(0);
+    expect(got[1]?.fencingToken).toBe(got[0]?.fencingToken);
+  });
+
+  it('of a list that the scope does not keep yet are one request', async () => {
+    const { locks, store } = faultyLocks();
+    await locks.scope(async () => {
+      await locks.using('shop:1', () => undefined);
+      await locks.using(['goods:300', 'goods:301'], () => undefined);
+    });
+    expect(store.acquires.map(({ keys }) => keys)).toEqual([['{lock_shop}:1'], [KEY, '{lock_goods}:301']]);
+  });
+
+  it('return nested holds to callers that do not wait, beside a list', async () => {
+    const { locks } = faultyLocks();
+    const [both, one] = await locks.scope(() =>
+      Promise.all([locks.tryAcquire(['goods:300', 'goods:301']), locks.tryAcquire('goods:300')]),
+    );
+    expect(one?.fencingToken).toBe(both?.of('goods:300').fencingToken);
+  });
+
+  it('wait no longer than their own waitMs', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    const events = record();
+    await stranger.take(KEY);
+    const end = deferred();
+    const results = [60_000, 1_000, 0].map((waitMs) => ({ waitMs }));
+    let outcomes!: ReturnType<typeof outcome<Lock>>[];
+    const scope = locks.scope(async () => {
+      outcomes = results.map((options) => outcome(locks.acquire('goods:300', options)));
+      await end.promise;
+    });
+    await clock.advance(900);
+    expect(outcomes.map(({ error }) => error instanceof LockTimeoutError)).toEqual([false, false, true]);
+    await clock.advance(200);
+    expect(outcomes.map(({ error }) => error instanceof LockTimeoutError)).toEqual([false, true, true]);
+    await stranger.leave(KEY);
+    await clock.advance(1_000);
+    expect(outcomes[0].value).toBeDefined();
+    expect(events.filter((name) => name === 'requested')).toHaveLength(3);
+    expect(events.filter((name) => name === 'refused: LockTimeoutError')).toHaveLength(2);
+    end.resolve();
+    await scope;
+  });
+
+  it('go on if the first fails, with the rest of their own waitMs', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    const events = record();
+    await stranger.take(KEY);
+    const end = deferred();
+    let outcomes!: ReturnType<typeof outcome<Lock>>[];
+    const abort = new AbortController();
+    const scope = locks.scope(async () => {
+      const first = { signal: abort.signal, waitMs: 60_000 };
+      outcomes = [first, { waitMs: 5_000 }].map((options) => outcome(locks.acquire('goods:300', options)));
+      await end.promise;
+    });
+    await clock.advance(1_000);
+    abort.abort(new Error('gone'));
+    await clock.advance(1_000);
+    expect(outcomes[0].error).toMatchObject({ message: 'gone' });
+    await stranger.leave(KEY);
+    await clock.advance(1_000);
+    expect(outcomes[1].value).toBeDefined();
+    expect(events.filter((name) => name !== 'extended')).toEqual([
+      'requested',
+      'requested',
+      'refused: Error',
+      'granted',
+    ]);
+    end.resolve();
+    await scope;
+  });
+
+  it('of several locks and of one of them do not wait for each other', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await stranger.take('{lock_goods}:301');
+    const scope = outcome(
+      locks.scope(() =>
+        Promise.all([locks.acquire(['goods:300', 'goods:301'], { waitMs: 60_000 }), locks.acquire('goods:300')]),
+      ),
+    );
+    await clock.advance(1_000);
+    await stranger.leave('{lock_goods}:301');
+    await clock.advance(1_000);
+    const [both, one] = scope.value as [{ of(resource: string): Lock }, Lock];
+    expect(both.of('goods:300').fencingToken).toBe(one.fencingToken);
+  });
+
+  it('of overlapping lists do not wait for each other', async () => {
+    const { clock, locks, store } = faultyLocks();
+    const lists = [
+      ['goods:1', 'goods:2'],
+      ['goods:2', 'goods:3'],
+      ['goods:3', 'goods:1'],
+    ];
+    store.hold('acquire');
+    const scope = outcome(locks.scope(() => Promise.all(lists.map((list) => locks.using(list, () => list.length)))));
+    await clock.advance(100);
+    store.deliver('acquire');
+    await clock.advance(1_000);
+    expect(scope.value).toEqual([2, 2, 2]);
+    await clock.advance(1_000);
+    expect(store.releases.length).toBeGreaterThanOrEqual(3);
+  });
+
+  it('make an exclusive request fail that waits beside a shared one', async () => {
+    const { clock, locks, memory, neighbour } = faultyLocks();
+    const readers = neighbour();
+    const reader = await readers.locks.acquire('goods:300', { mode: 'shared' });
+    const scope = outcome(
+      locks.scope(async () => {
+        const writing = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
+        const reading = outcome(locks.acquire('goods:300', { mode: 'shared', waitMs: 60_000 }));
+        await clock.advance(2_000);
+        await reader.release();
+        await clock.advance(5_000);
+        return [writing, reading];
+      }),
+    );
+    await clock.advance(8_000);
+    for (let turns = 0; scope.value === undefined && turns < 20; turns += 1) await clock.advance(1_000);
+    const [writing, reading] = scope.value as ReturnType<typeof outcome<Lock>>[];
+    // The exclusive request came first, so the shared one is a nested hold of it.
+    expect(writing.value?.fencingToken).toBe(reading.value?.fencingToken);
+    await writing.value?.release();
+    await reading.value?.release();
+    expect(await memory.inspect(KEY)).toBeNull();
+  });
+});
+
+describe('a request in a scope', () => {
+  it('refuses an upgrade of a lock that the scope keeps', async () => {
+    const { locks } = faultyLocks();
+    await locks.scope(async () => {
+      await locks.using('goods:300', { mode: 'shared' }, () => undefined);
+      await expect(locks.acquire('goods:300')).rejects.toThrow(LockReentryError);
+      await expect(locks.acquire('goods:300', { permits: 2 })).rejects.toThrow(LockReentryError);
+      await locks.using('goods:301', () => undefined);
+      await locks.using('goods:301', { mode: 'shared' }, () => undefined);
+    });
+  });
+
+  it('releases the locks of a list at once if the list cannot be acquired', async () => {
+    const { clock, locks, store, stranger } = faultyLocks();
+    await stranger.take('{lock_goods}:301');
+    await locks.scope(async () => {
+      const list = outcome(locks.acquire(['goods:300', 'goods:301'], { waitMs: 1_000, minHoldMs: 5_000 }));
+      await clock.advance(500);
+      expect(await locks.inspect('goods:300')).not.toBeNull();
+      await clock.advance(1_000);
+      expect(list.error).toBeInstanceOf(LockTimeoutError);
+      expect(await stranger.take(KEY)).toBe(true);
+    });
+    expect(store.acquires.length).toBeGreaterThan(1);
+  });
+
+  it('keeps a lock of a list that cannot be acquired if the scope has used it', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await stranger.take('{lock_goods}:301');
+    await locks.scope(async () => {
+      await locks.using('goods:300', () => undefined);
+      const list = outcome(locks.acquire(['goods:300', 'goods:301'], { waitMs: 1_000 }));
+      await clock.advance(1_500);
+      expect(list.error).toBeInstanceOf(LockTimeoutError);
+      expect(await stranger.take(KEY)).toBe(false);
+    });
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('cannot release a lock that the scope keeps by current()', async () => {
+    const { locks, stranger } = faultyLocks();
+    await locks.scope(async () => {
+      expect(locks.current()).toBeUndefined();
+      await locks.using('goods:300', () => undefined);
+      expect(await locks.current()?.release()).toBe(true);
+      locks.current('goods:300')?.assertHeld();
+      expect(await stranger.take(KEY)).toBe(false);
+      await locks.using('goods:301', (lock) => expect(locks.current()).toBe(lock));
+    });
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+});
+
+describe('work that outlives its scope', () => {
+  it('acquires locks like any other caller', async () => {
+    const { clock, locks, store } = faultyLocks();
+    const later = deferred();
+    let stray!: Promise<string>;
+    await locks.scope(async () => {
+      await locks.using('goods:300', () => undefined);
+      stray = later.promise.then(() => locks.using('goods:300', () => 'free'));
+    });
+    expect(store.releases).toHaveLength(1);
+    later.resolve();
+    expect(await stray).toBe('free');
+    await clock.advance(0);
+    expect(store.acquires).toHaveLength(2);
+    expect(store.releases).toHaveLength(2);
+  });
+
+  it('gets a hold of its own if its request was waiting when the scope ended', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    let stray!: ReturnType<typeof outcome<Lock>>;
+    await locks.scope(() => {
+      stray = outcome(locks.acquire('goods:300'));
+    });
+    await stranger.leave(KEY);
+    await clock.advance(1_000);
+    expect(await stranger.take(KEY)).toBe(false);
+    expect(await stray.value?.release()).toBe(true);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+
+  it('keeps a lock that it has used since before the end, until it ends it', async () => {
+    const { locks, stranger } = faultyLocks();
+    let stray!: Promise<Lock>;
+    await locks.scope(async () => {
+      await locks.using('goods:300', () => undefined);
+      stray = locks.acquire('goods:300');
+      await stray;
+    });
+    expect(await stranger.take(KEY)).toBe(false);
+    expect(await (await stray).release()).toBe(true);
+    expect(await stranger.take(KEY)).toBe(true);
+  });
+});
+
+describe('work that starts its successor inside', () => {
+  it.each(['a scope', 'a hold'])('does not run inside more and more of %s', async (what) => {
+    const { locks } = faultyLocks();
+    let turns = 0;
+    let around = 0;
+    const turn = async (): Promise<void> => {
+      await (what === 'a scope' ? runInLockScope(work) : locks.using('goods:300', work));
+    };
+    const next = deferred();
+    const work = (): void => {
+      around = contextsAround();
+      turns += 1;
+      // In the context of this work, and after its end.
+      setImmediate(() => void (turns < 5 ? turn() : next.resolve()));
+    };
+    await turn();
+    await next.promise;
+    expect(around).toBe(1);
+  });
+});
+
+describe('a scope in a scope', () => {
+  it('leaves its locks to the outermost scope', async () => {
+    const { locks, store, stranger } = faultyLocks();
+    await locks.scope(async () => {
+      await runInLockScope(async () => {
+        await runInLockScope(() => locks.using('goods:300', () => undefined));
+        expect(await stranger.take(KEY)).toBe(false);
+      });
+      expect(await stranger.take(KEY)).toBe(false);
+      await locks.using('goods:300', () => undefined);
+    });
+    expect(await stranger.take(KEY)).toBe(true);
+    expect(store.acquires).toHaveLength(1);
+    expect(store.releases).toHaveLength(1);
+  });
+
+  it('keeps its locks if it outlives the outer scope', async () => {
+    const { locks, stranger } = faultyLocks();
+    const end = deferred();
+    let inner!: Promise<void>;
+    const used = deferred();
+    await locks.scope(async () => {
+      inner = runInLockScope(async () => {
+        await locks.using('goods:300', () => undefined);
+        used.resolve();
+        await end.promise;
+        await locks.using('goods:301', () => undefined);
+        expect(await stranger.take('{lock_goods}:301')).toBe(false);
+      });
+      await used.promise;
+      await locks.using('goods:302', () => undefined);
+    });
+    expect(await stranger.take('{lock_goods}:302')).toBe(true);
+    expect(await stranger.take(KEY)).toBe(false);
+    end.resolve();
+    await inner;
+    expect(await stranger.take(KEY)).toBe(true);
+    expect(await stranger.take('{lock_goods}:301')).toBe(true);
+  });
+
+  it('learns that a lock of the outer scope is lost', async () => {
+    const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
+    const end = deferred();
+    let reason: unknown;
+    const outer = outcome(
+      locks.scope(async () => {
+        await locks.using('goods:300', () => undefined);
+        await runInLockScope(async (inner) => {
+          await end.promise;
+          reason = inner.signal.reason;
+          expect(() => inner.assertHeld()).toThrow(LockLostError);
+        });
+      }),
+    );
+    await clock.advance(0);
+    await stranger.steal(KEY);
+    await clock.advance(1_000);
+    end.resolve();
+    await clock.advance(0);
+    expect(outer.error).toMatchObject({ code: 'LOCK_LOST' });
+    expect(reason).toMatchObject({ code: 'LOCK_LOST' });
+  });
+});
+
+const SEEDS = 40;
+const RESOURCES = ['goods:1', 'goods:2', 'goods:3', 'shop'];
+
+/** One scope of a run, with the resources that it was granted, and whether it shares them. */
+class Unit {
+  readonly shares = new Map<string, boolean>();
+}
+
+/** Runs random scopes beside each other in two instances. Checks that no two of them have one lock at the same time. */
+class Run {
+  readonly faults: string[] = [];
+  readonly errors = new Map<string, number>();
+  granted = 0;
+  private readonly random: () => number;
+  private readonly all = faultyLocks({ ttlMs: 3_000, waitMs: 2_000 });
+  private readonly services: readonly LockService[];
+  private readonly units = new Set<Unit>();
+  private readonly strays: Promise<void>[] = [];
+
+  constructor(seed: number) {
+    this.random = randomFrom(seed);
+    this.services = [this.all.locks, this.all.neighbour().locks];
+  }
+
+  async play(): Promise<void> {
+    const { clock } = this.all;
+    const scopes = Array.from({ length: 6 }, (_, i) => this.scope(this.services[i % 2]));
+    const over = outcome(Promise.all(scopes).then(() => Promise.all(this.strays)));
+    const isOver = (): boolean => 'value' in over;
+    for (let turn = 0; !isOver() && turn < 2_000; turn += 1) await clock.advance(this.below(60));
+    if (!isOver()) this.faults.push('a scope did not settle');
+    await clock.advance(20_000);
+    if (clock.pending > 0) this.faults.push('timers are left');
+    for (const locks of this.services) {
+      if (keptBy(locks) > 0) this.faults.push('an instance kept something');
+    }
+    for (const resource of RESOURCES) {
+      if ((await this.services[0].inspect(resource)) !== null) this.faults.push(`${resource} is still locked`);
+    }
+  }
+
+  private async scope(locks: LockService): Promise<void> {
+    await this.pause();
+    const unit = new Unit();
+    this.units.add(unit);
+    await runInLockScope(async () => {
+      try {
+        await this.branch(locks, unit, 3);
+      } finally {
+        this.units.delete(unit);
+      }
+    }).catch((error: unknown) => this.count(error));
+  }
+
+  private async branch(locks: LockService, unit: Unit, depth: number): Promise<void> {
+    for (let steps = this.below(4); steps >= 0; steps -= 1) {
+      await this.pause();
+      await this.step(locks, unit, depth).catch((error: unknown) => this.count(error));
+    }
+  }
+
+  private async step(locks: LockService, unit: Unit, depth: number): Promise<void> {
+    const inner = (): Promise<void> => (depth > 0 ? this.branch(locks, unit, depth - 1) : this.pause());
+    const options = this.options();
+    const one = this.resource();
+    const list = [this.resource(), this.resource()];
+    const note = (...resources: string[]): void => this.note(unit, resources, options);
+    const use = (resources: string | string[]): Promise<void> =>
+      locks.using(resources as string, options, () => {
+        note(...new Set([resources].flat()));
+        return inner();
+      });
+    const steps: (() => Promise<void>)[] = [
+      () => use(one),
+      () => use(list),
+      async () => {
+        await using lock = await locks.acquire(one, options);
+        note(one);
+        await this.pause();
+        lock.assertHeld();
+      },
+      async () => {
+        const lock = await locks.tryAcquire(list, { mode: options.mode });
+        if (lock === null) return;
+        note(...list);
+        await lock.release();
+      },
+      () => runInLockScope(() => inner()),
+      () => Promise.all([inner(), inner()]).then(() => undefined),
+      async () => void this.strays.push(this.stray(locks, options)),
+      () => Promise.reject(new Error('the work failed')),
+    ];
+    await steps[this.below(steps.length)]();
+  }
+
+  /** Is left behind by its scope, so it notes nothing. */
+  private async stray(locks: LockService, options: LockOptions): Promise<void> {
+    await this.pause();
+    await locks.using(this.resource(), options, () => this.pause()).catch((error: unknown) => this.count(error));
+  }
+
+  /** Records a grant, and every other scope that has used the resource and has not ended. */
+  private note(unit: Unit, resources: readonly string[], { mode }: LockOptions): void {
+    const isShared = mode === 'shared';
+    for (const resource of resources) {
+      this.granted += 1;
+      unit.shares.set(resource, isShared && unit.shares.get(resource) !== false);
+      for (const other of this.units) {
+        const others = other === unit ? undefined : other.shares.get(resource);
+        if (others === false || (others === true && !isShared)) this.faults.push(`two scopes have ${resource}`);
+      }
+    }
+  }
+
+  private count(error: unknown): void {
+    const isExpected = error instanceof LockTimeoutError || error instanceof LockReentryError;
+    if (error instanceof LockError && !isExpected) this.faults.push(String(error));
+    const { name } = error as Error;
+    this.errors.set(name, (this.errors.get(name) ?? 0) + 1);
+  }
+
+  private options(): LockOptions {
+    return {
+      mode: this.random() < 0.4 ? 'shared' : 'exclusive',
+      waitMs: [0, 500, 5_000][this.below(3)],
+    };
+  }
+
+  private resource(): string {
+    return RESOURCES[this.below(RESOURCES.length)];
+  }
+
+  private pause(): Promise<void> {
+    if (this.random() < 0.3) return Promise.resolve();
+    return new Promise((resolve) => this.all.clock.schedule(this.below(400), resolve));
+  }
+
+  private below(limit: number): number {
+    return Math.floor(this.random() * limit);
+  }
+}
+
+describe('random scopes', () => {
+  it(`exclude each other until they have settled, and leave nothing behind (${SEEDS} seeds)`, async () => {
+    let granted = 0;
+    for (let seed = 1; seed <= SEEDS; seed += 1) {
+      const run = new Run(seed);
+      await run.play();
+      expect({ seed, faults: run.faults }).toEqual({ seed, faults: [] });
+      granted += run.granted;
+    }
+    expect(granted).toBeGreaterThan(SEEDS * 10);
+  });
+});
