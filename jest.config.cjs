@@ -33,7 +33,6 @@ const config = {
     ...Object.fromEntries(Object.entries(modules).map(([name, path]) => [`^${name}$`, `<rootDir>/${path}`])),
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
-  setupFiles: ['<rootDir>/test/support/keep-handles.ts'],
   setupFilesAfterEnv: ['<rootDir>/test/suites/each-file.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',

@@ -49,7 +49,6 @@ export {
 export {
   type EndedEvent,
   type GrantedEvent,
-  type LeakedEvent,
   type LockEvent,
   lockChannels,
   type LostEvent,

@@ -44,19 +44,13 @@ const OWN_CALLS_MS = 250;
  * @publicApi
  */
 export class LockService {
-  // Made once, because the engine recognizes checked options by identity.
-  /** The defaults of locks that their callers release. */
-  private readonly handleDefaults: ResolvedLockOptions & Pick<AcquireOptions, 'leaks'>;
-
   /** @internal */
   constructor(
     /** @internal */ readonly engine: LockEngine,
     private readonly keyOf: KeyFactory,
     /** @internal */ readonly defaults: ResolvedLockOptions,
     private readonly selectKeys: KeySelectorFactory,
-  ) {
-    this.handleDefaults = { ...defaults, leaks: engine.leaks };
-  }
+  ) {}
 
   /**
    * Waits for several locks, at most `waitMs` for all of them, and acquires all or none. A resource that is named twice
@@ -80,9 +74,6 @@ export class LockService {
    * instead. Only work inside `using`, a `@Locked` method or a lock scope can acquire the same lock again without
    * waiting. The hold from `acquire` is not in the caller's async context.
    *
-   * If an unreleased handle is garbage-collected after the first renewal, the lock is released and a warning is logged.
-   * So keep the handle, or its `signal`, while the lock is needed. With `renew: false`, the lock ends with its lease.
-   *
    * @throws {LockTimeoutError} if others held the lock until `waitMs` had elapsed.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
@@ -95,7 +86,7 @@ export class LockService {
   acquire(resource: string, options?: LockOptions): Promise<Lock>;
   acquire(resources: Resources, options?: LockOptions): Promise<Hold> {
     try {
-      return this.acquireHandle(resources, resolveLockOptions(options, this.handleDefaults), 'acquire');
+      return this.acquireResolved(resources, resolveLockOptions(options, this.defaults));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -111,8 +102,8 @@ export class LockService {
   tryAcquire(resource: string, options?: Omit<LockOptions, 'waitMs'>): Promise<Lock | null>;
   async tryAcquire(resources: Resources, options?: Omit<LockOptions, 'waitMs'>): Promise<Hold | null> {
     try {
-      const resolved = resolveLockOptions(options, this.handleDefaults);
-      return await this.acquireHandle(resources, { ...resolved, waitMs: 0 }, 'tryAcquire');
+      const resolved = resolveLockOptions(options, this.defaults);
+      return await this.acquireResolved(resources, { ...resolved, waitMs: 0 });
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
       throw error;
@@ -302,20 +293,10 @@ export class LockService {
     return this.engine.assertHeld(this.targetOf(resource), mode);
   }
 
-  /** Acquires a lock that the caller of `method` releases. */
-  private acquireHandle(
-    resources: Resources,
-    options: ResolvedLockOptions,
-    method: 'acquire' | 'tryAcquire',
-  ): Promise<Hold> {
-    const place = this.engine.leaks.placeOf(LockService.prototype[method]);
-    return this.acquireResolved(resources, place === undefined ? options : { ...options, place });
-  }
-
   /** @internal */
   acquireResolved(
     resources: Resources,
-    options: ResolvedLockOptions & Pick<AcquireOptions, 'method' | 'family' | 'place'>,
+    options: ResolvedLockOptions & Pick<AcquireOptions, 'method' | 'family'>,
   ): Promise<Lock | MultiLock> {
     if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
     if (!isList(resources)) throw noResource(resources);

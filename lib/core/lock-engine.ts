@@ -10,8 +10,6 @@ import { type lockChannels, LockEvents } from './events/diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
 import { assertHeldAround } from './hold/assert-held.js';
 import { heldAround } from './hold/held-locks.js';
-import { LeakReport } from './hold/leak-report.js';
-import { LeakedHandles } from './hold/leaked-handles.js';
 import type { Lock } from './hold/lock.js';
 import type { MultiLock } from './hold/multi-lock.js';
 import { type LeaderCallbacks, Leadership } from './leader/leadership.js';
@@ -76,8 +74,6 @@ export class LockEngine {
   readonly releaser: Releaser;
   readonly watchdog: Watchdog;
   readonly lines: Lines;
-  /** Finds the handles that callers forget to release. */
-  readonly leaks: LeakedHandles;
   private readonly health: StoreHealth;
   private readonly leases: LeaseManager;
   private readonly acquirer: Acquirer;
@@ -133,8 +129,6 @@ export class LockEngine {
     const leases = new LeaseManager(store, clock, events, { ...options, warn, info, onExtended, onEnded });
     this.leases = leases;
     const watchdog = (this.watchdog = leases.watchdog);
-    const leakReport = new LeakReport({ clock, events, leases, warn });
-    this.leaks = new LeakedHandles((hold) => leakReport.onLeaked(hold), clock);
     let attempts = 0;
     const lines = (this.lines = new Lines({
       store,

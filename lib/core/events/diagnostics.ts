@@ -48,12 +48,6 @@ export interface LostEvent extends EndedEvent {
   readonly reason: LockLostError | undefined;
 }
 
-/** The event of `nestjs-redis-lock:leaked`. */
-export interface LeakedEvent extends EndedEvent {
-  /** The first frames of the stack of the call that acquired the lock. Undefined in production. */
-  readonly place: string | undefined;
-}
-
 /**
  * The `node:diagnostics_channel` channels by name. An event without a subscriber costs one property read. Subscribers
  * run synchronously.
@@ -75,8 +69,6 @@ export const lockChannels = {
   released: channel('nestjs-redis-lock:released'),
   /** {@link EndedEvent}: a lock is renewed for longer than its `warnHeldMs`. It is still held. Once for each lock. */
   overdue: channel('nestjs-redis-lock:overdue'),
-  /** {@link LeakedEvent}: a handle was collected without a release. Its hold ends now. */
-  leaked: channel('nestjs-redis-lock:leaked'),
 } as const;
 
 /**
@@ -180,12 +172,6 @@ export class LockEvents {
     if (!this.channels.overdue.hasSubscribers) return;
     const event: EndedEvent = { ...this.of(grant, grant.options), heldMs: now - grant.grantedAt };
     this.channels.overdue.publish(event);
-  }
-
-  leaked(grant: EventGrant, place: string | undefined, now: number): void {
-    if (!this.channels.leaked.hasSubscribers) return;
-    const event: LeakedEvent = { ...this.of(grant, grant.options), heldMs: now - grant.grantedAt, place };
-    this.channels.leaked.publish(event);
   }
 
   store(server: string | undefined, isUp: boolean, error?: Error): void {

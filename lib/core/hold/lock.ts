@@ -1,16 +1,11 @@
 import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
 import { LockConfigError, LockLostError } from '../errors.js';
-import type { HandleHold, LeakedHandles } from './leaked-handles.js';
 
 /** How a caller uses its hold. */
 export interface HoldUse {
   /** Whether the end of the work waits for the reply to the release. Default: true. */
   readonly awaitRelease?: boolean;
-  /** Finds the handle if it is collected after its first renewal without a release. Optional. */
-  readonly leaks?: Pick<LeakedHandles, 'track'> | undefined;
-  /** The place in the code that acquired the lock. Default: unknown. */
-  readonly place?: string | undefined;
 }
 
 /** What work runs under: one lock, or several that were acquired together. */
@@ -52,24 +47,16 @@ export class Lock implements Hold {
   private controller: AbortController | undefined;
   private abortReason: unknown;
   private ending: Promise<boolean> | undefined;
-  private readonly leaks: HoldUse['leaks'];
-  private readonly place: string | undefined;
-  /** What the grant has in place of this handle since its first renewal, so that the handle can be collected. */
-  private hold: HandleHold | undefined = undefined;
-  /** Whether a caller has the signal. */
-  private isFollowed = false;
 
   /** @internal */
   constructor(
     grant: Grant,
     /** @internal */
     readonly leases: LeaseManager,
-    { awaitRelease = true, leaks, place }: HoldUse = {},
+    { awaitRelease = true }: HoldUse = {},
   ) {
     this.grant = grant;
     this.awaitsRelease = awaitRelease;
-    this.leaks = leaks;
-    this.place = place;
     grant.join(this);
     this.abortReason = grant.loss;
   }
@@ -104,9 +91,11 @@ export class Lock implements Hold {
    * the handler is gone, after a timeout or a disconnect.
    */
   get signal(): AbortSignal {
-    this.isFollowed = true;
-    this.hold?.keep(this);
-    return this.ownSignal;
+    if (this.controller === undefined) {
+      this.controller = new AbortController();
+      if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
+    }
+    return this.controller.signal;
   }
 
   /** The time until the local deadline without a renewal, in milliseconds. 0 once the hold has ended. */
@@ -203,8 +192,7 @@ export class Lock implements Hold {
    */
   release(): Promise<boolean> {
     if (this.ending === undefined) {
-      this.hold?.end();
-      const last = this.grant.part(this.hold ?? this);
+      const last = this.grant.part(this);
       this.ending = last ? this.leases.release(this.grant) : Promise.resolve(this.grant.state === 'held');
     }
     return this.ending;
@@ -220,26 +208,11 @@ export class Lock implements Hold {
     return this.held ? this.leases.expireUnlessRenewed(this.grant) : undefined;
   }
 
-  /** Called by {@link Grant.renewed}. Returns what takes the place of this handle. @internal */
-  onRenewed(): HandleHold | undefined {
-    this.hold = this.leaks?.track(this, this.grant, this.place);
-    if (this.isFollowed) this.hold?.keep(this);
-    return this.hold;
-  }
-
-  /** Calls a listener when the signal aborts, or immediately if it has. Not a use of the signal. @internal */
+  /** Calls a listener when the signal aborts, or immediately if it has. @internal */
   onAbort(listener: (reason: unknown) => void): void {
-    const { ownSignal } = this;
-    if (ownSignal.aborted) return listener(ownSignal.reason);
-    ownSignal.addEventListener('abort', () => listener(ownSignal.reason), { once: true });
-  }
-
-  private get ownSignal(): AbortSignal {
-    if (this.controller === undefined) {
-      this.controller = new AbortController();
-      if (this.abortReason !== undefined) this.controller.abort(this.abortReason);
-    }
-    return this.controller.signal;
+    const { signal } = this;
+    if (signal.aborted) return listener(signal.reason);
+    signal.addEventListener('abort', () => listener(signal.reason), { once: true });
   }
 
   /** @internal */

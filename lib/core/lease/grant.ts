@@ -27,11 +27,6 @@ export interface GrantHold {
   lost(error: LockLostError): void;
   /** Called if the only caller that was given the grant does not use it. */
   unused?(): void;
-  /**
-   * Called at each renewal of a full lease. Returns the hold that replaces this one. If it returns undefined or is
-   * missing, this hold stays.
-   */
-  onRenewed?(): GrantHold | undefined;
 }
 
 /** A lease that was requested for an owner, and whose reply is expected. */
@@ -162,8 +157,6 @@ export class Grant {
   renewed(lease: Lease): void {
     const deadline = Math.min(deadlineOf(lease.sentAt, lease.leaseMs), this.maxHoldUntil);
     if (deadline < this.deadline) return;
-    // The holder of a handoff renews its short lease immediately, which says nothing about the length of the hold.
-    if (!this.isShort) this.holds = this.holds.map((hold) => hold.onRenewed?.() ?? hold);
     this.deadline = deadline;
     this.lease = lease;
     this.whyOver = undefined;
