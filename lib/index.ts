@@ -56,7 +56,6 @@ export {
   storeChannel,
   type StoreEvent,
 } from './core/events/diagnostics.js';
-export { attemptChannel, type AttemptEvent, type AttemptOutcome } from './core/acquire/attempt-events.js';
 export type { ServerPing, StorePing } from './core/store/store-ping.js';
 export type { LockCall } from './core/events/call.js';
 export type { LocalHold, LocalLockState, LocalWaiter } from './core/state/local-state.js';

@@ -206,7 +206,6 @@ describe('the floors', () => {
     ['prometheus', 'prom-client'],
   ])('%s knows events, states and its package', (name, peer) => {
     const known = [
-      'acquire/attempt-events',
       'checks/check-options',
       'errors',
       'events/call',

@@ -139,7 +139,6 @@ export class LockEngine {
       admission: new Admission(store),
       limitRequest,
       passing,
-      instance,
       turns: new Turns(clock),
       nextOwner: () => `${this.instanceId}:${++attempts}`,
       watch: (grant) => (watchdog.watch(grant) ? options.written?.() : undefined),

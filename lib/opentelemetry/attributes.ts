@@ -1,10 +1,8 @@
 import type { Attributes } from '@opentelemetry/api';
 import type { LockCallContext, LockOutcome } from '../core/events/tracing.js';
-import type { AttemptEvent } from '../core/acquire/attempt-events.js';
 import type { LockCall } from '../core/events/call.js';
 
 const NAMESPACE = 'redis_lock';
-const ATTEMPT = `${NAMESPACE}.attempt`;
 
 export const RESOURCE = `${NAMESPACE}.resource`;
 export const FAMILY = `${NAMESPACE}.family`;
@@ -36,17 +34,6 @@ export function spanAttributes(call: LockCallContext): Attributes {
     ...(label !== undefined && { [LABEL]: label }),
     ...(fencingToken !== undefined && { [FENCING_TOKEN]: fencingToken }),
   };
-}
-
-/** Returns the span event for an attempt. It does not contain the remaining lease, which differs each time. */
-export function attemptEvent({ outcome, heldBy, queuedAhead, error }: AttemptEvent): [name: string, of: Attributes] {
-  const attributes = {
-    [`${ATTEMPT}.outcome`]: outcome,
-    ...(heldBy !== undefined && { [`${ATTEMPT}.held_by`]: heldBy }),
-    ...(queuedAhead !== undefined && { [`${ATTEMPT}.queued_ahead`]: queuedAhead }),
-    ...(error !== undefined && { [ERROR_TYPE]: error.code }),
-  };
-  return [ATTEMPT, attributes];
 }
 
 /** Returns the attributes of a metric. They have no resource, because each resource would be a series. */

@@ -1,7 +1,6 @@
 import { type Context, context, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
-import type { AttemptEvent } from '../core/acquire/attempt-events.js';
 import type { LockCallContext, WorkMessage } from '../core/events/tracing.js';
-import { attemptEvent, errorTypeOf, FENCING_TOKEN, outcomeAttributes, spanAttributes } from './attributes.js';
+import { errorTypeOf, FENCING_TOKEN, outcomeAttributes, spanAttributes } from './attributes.js';
 
 /** The spans of one call, and the context that it was made in. */
 interface CallSpans {
@@ -13,8 +12,6 @@ interface CallSpans {
 /** Makes the spans of calls and holds. */
 export class LockSpans {
   private readonly calls = new WeakMap<LockCallContext, CallSpans>();
-  /** The open `acquire` spans of a key, each with its last event. */
-  private readonly waiting = new Map<string, Map<Span, string>>();
 
   constructor(private readonly tracer: () => Tracer) {}
 
@@ -22,35 +19,10 @@ export class LockSpans {
     const spans: CallSpans = { parent: context.active() };
     this.calls.set(call, spans);
     spans.acquire = this.start('acquire', call, spans.parent);
-    const place = placeOf(call, call.key);
-    const waiting = this.waiting.get(place) ?? new Map<Span, string>();
-    this.waiting.set(place, waiting.set(spans.acquire, ''));
-  }
-
-  /** Adds an event to the spans of all calls that wait for the key, unless it equals the last event. */
-  onAttempt(attempt: AttemptEvent): void {
-    // The end of the span shows the grant.
-    if (attempt.outcome === 'granted') return;
-    const event = attemptEvent(attempt);
-    const news = JSON.stringify(event);
-    for (const key of attempt.keys) {
-      const waiting = this.waiting.get(placeOf(attempt, key));
-      for (const [span, known] of waiting ?? []) {
-        if (known === news) continue;
-        waiting?.set(span, news);
-        span.addEvent(...event);
-      }
-    }
-  }
-
-  /** Forgets the open spans. Their ends are not seen. */
-  stop(): void {
-    this.waiting.clear();
   }
 
   onAcquired(call: LockCallContext): void {
     const span = this.calls.get(call)?.acquire;
-    if (span !== undefined) this.endWait(call, span);
     if (call.fencingToken !== undefined) span?.setAttribute(FENCING_TOKEN, call.fencingToken);
     end(span, call);
   }
@@ -76,22 +48,10 @@ export class LockSpans {
     message.run = () => context.with(inside, run);
   }
 
-  private endWait(call: LockCallContext, span: Span): void {
-    const place = placeOf(call, call.key);
-    const waiting = this.waiting.get(place);
-    waiting?.delete(span);
-    if (waiting?.size === 0) this.waiting.delete(place);
-  }
-
   private start(operation: 'acquire' | 'hold', call: LockCallContext, parent: Context): Span {
     const options = { kind: SpanKind.INTERNAL, attributes: spanAttributes(call) };
     return this.tracer().startSpan(`${operation} ${call.family}`, options, parent);
   }
-}
-
-/** Names a key of a module instance. */
-function placeOf({ instance }: { readonly instance: string }, key: string): string {
-  return `${instance} ${key}`;
 }
 
 function end(span: Span | undefined, call: LockCallContext): void {

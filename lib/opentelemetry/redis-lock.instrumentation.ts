@@ -1,7 +1,6 @@
 import type { Channel } from 'node:diagnostics_channel';
 import { diag, metrics, type MeterProvider, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
 import { checkOptions, oneOf } from '../core/checks/check-options.js';
-import { attemptChannel, type AttemptEvent } from '../core/acquire/attempt-events.js';
 import { type LockCallContext, lockTracing, workChannel, type WorkMessage } from '../core/events/tracing.js';
 import { VERSION } from '../core/version.js';
 import { LockMetrics } from './lock-metrics.js';
@@ -69,7 +68,6 @@ export class RedisLockInstrumentation {
       [acquire.asyncEnd, reporting((call: LockCallContext) => this.onAcquired(call))],
       [hold.start, reporting((call: LockCallContext) => this.spans.onHeld(call))],
       [hold.asyncEnd, reporting((call: LockCallContext) => this.onEnded(call))],
-      [attemptChannel, reporting((attempt: AttemptEvent) => this.spans.onAttempt(attempt))],
       [workChannel, reporting((message: WorkMessage) => this.spans.onWork(message))],
     ];
     this.setConfig(config);
@@ -91,7 +89,6 @@ export class RedisLockInstrumentation {
     if (!this.isEnabled) return;
     this.isEnabled = false;
     for (const [channel, on] of this.subscriptions) channel.unsubscribe(on);
-    this.spans.stop();
     const { metered } = this;
     this.metered = undefined;
     reporting(() => metered?.metrics.stop())(undefined);

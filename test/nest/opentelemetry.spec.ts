@@ -32,7 +32,6 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Locked, LockService } from 'nestjs-redis-lock';
 import { RedisLockInstrumentation } from 'nestjs-redis-lock/opentelemetry';
-import { createTestBench } from 'nestjs-redis-lock/testing';
 import { closeApps, startApp, type TestApp } from './support/app.js';
 import { Room } from './support/room.js';
 
@@ -249,32 +248,6 @@ describe('the instrumentation of OpenTelemetry', () => {
       ['hold stock', 'GET /take/1?second'],
     ]);
     expect(spanOf('hold stock').attributes['redis_lock.label']).toBe('request 1');
-  });
-
-  it('shows step by step what a call waits for', async () => {
-    const bench = createTestBench();
-    await bench.occupy('goods:300', { forMs: 3_500 });
-    await bench.locks.using('goods:300', () => undefined);
-    bench.unavailable();
-    await expect(bench.locks.acquire('goods:1')).rejects.toThrow('Redis has been unreachable');
-    const steps = exporter
-      .getFinishedSpans()
-      .filter(({ name }) => name === 'acquire goods')
-      .map(({ events }) => events.map(({ name, attributes }) => ({ name, ...attributes })));
-    const name = 'redis_lock.attempt';
-    // What is the same as before is not repeated.
-    const queued = { [`${name}.held_by`]: 'another-process', [`${name}.queued_ahead`]: 0 };
-    expect(steps).toEqual([
-      [
-        { name, [`${name}.outcome`]: 'queued', ...queued },
-        { name, [`${name}.outcome`]: 'handed-off' },
-      ],
-      [{ name, [`${name}.outcome`]: 'failed', 'error.type': 'LOCK_UNAVAILABLE' }],
-    ]);
-    const { spans } = instrumentation as unknown as {
-      readonly spans: { readonly waiting: ReadonlyMap<string, object> };
-    };
-    expect(spans.waiting.size).toBe(0);
   });
 
   it('distinguishes a failure from a lock that is busy for a call that does not wait', async () => {

@@ -1,5 +1,4 @@
 import type { Channel } from 'node:diagnostics_channel';
-import { attemptChannel } from '../../lib/core/acquire/attempt-events.js';
 import { lockChannels } from '../../lib/core/events/diagnostics.js';
 import { workChannel } from '../../lib/core/events/tracing.js';
 
@@ -11,7 +10,7 @@ type Task = (...args: unknown[]) => void;
 const SIGNALS = ['SIGTERM', 'SIGINT', 'uncaughtException', 'unhandledRejection', 'beforeExit', 'exit'];
 
 /** All suites of a worker share these channels, because `node:diagnostics_channel` is a module of Node. */
-const CHANNELS: readonly Channel[] = [...Object.values(lockChannels), attemptChannel, workChannel];
+const CHANNELS: readonly Channel[] = [...Object.values(lockChannels), workChannel];
 
 /**
  * How many turns of 2 ms a leftover has to end by itself: a socket that closes, or a timer that finds nothing to do,

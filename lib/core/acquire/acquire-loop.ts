@@ -131,7 +131,6 @@ export class AcquireLoop implements AttemptListener {
       this.retryNow();
       return true;
     }
-    attempt.onHandoff();
     const isUnanswered = state.kind === 'requesting';
     if (isUnanswered) {
       attempt.grantedBeforeReply = this.outstanding === undefined;

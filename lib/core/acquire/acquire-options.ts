@@ -71,8 +71,6 @@ export interface AcquireDeps extends OwnershipDeps {
   readonly requestTimeoutMs: number;
   /** Limits how many requests are without a reply. Default: no limit. */
   readonly admission?: Admission;
-  /** The module instance's name, for events. Default: `default`. */
-  readonly instance?: string;
   /** Shares keys with other instances if the store has no queue. */
   readonly turns?: Turns;
   /** Calls a function when a request got no reply, and the key's server was silent, for `requestTimeoutMs`. */

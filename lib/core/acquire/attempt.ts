@@ -8,7 +8,6 @@ import type { LimitedRequest } from '../time/timeout-pool.js';
 import { heldUntil, type LastReply, type NotYet, unavailable } from './acquire-errors.js';
 import type { AcquireDeps } from './acquire-options.js';
 import { type Lane, MOST_IN_FLIGHT } from './admission.js';
-import { attemptChannel, type AttemptResult, publishAttempt } from './attempt-events.js';
 
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
@@ -169,7 +168,6 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
     if (!this.isPending) return;
     this.ignoreReply();
     const error = this.unavailable('the connection ended before the reply');
-    if (attemptChannel.hasSubscribers) this.publish(error);
     this.listener.onFailure(this, error);
   }
 
@@ -223,11 +221,6 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
     return Math.min(pauseMs, expiresInMs + Math.min(LONGEST_EXPIRY_STEP_MS, stepsMs));
   }
 
-  /** Called with a handoff that grants the lock. */
-  onHandoff(): void {
-    if (attemptChannel.hasSubscribers) this.publish('handed-off');
-  }
-
   /** Returns how long to wait before the request is repeated: each time longer, or about `pauseMs` milliseconds. */
   backoff(pauseMs?: number): number {
     const longest = this.retries < STEADY_RETRIES ? STEADY_PAUSE_MS : LONGEST_PAUSE_MS;
@@ -258,7 +251,6 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
     if (!this.isPending) return this.listener.onLateReply(this, reply);
     this.ignoreReply();
     if (reply.status === 'granted') this.deps.health.onServed('acquire', this.keys[0]);
-    if (attemptChannel.hasSubscribers) this.publish(reply);
     this.listener.onAcquireReply(this, reply);
   }
 
@@ -268,7 +260,6 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
     this.ignoreReply();
     this.deps.health.onFailed('acquire', this.keys[0], error);
     const known = error instanceof LockUnavailableError ? error : this.unavailable('the store failed', error);
-    if (attemptChannel.hasSubscribers) this.publish(known);
     this.listener.onFailure(this, known);
   }
 
@@ -278,7 +269,6 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
     const why = `no reply within ${this.deps.requestTimeoutMs} ms`;
     this.deps.health.onNoReply(this.keys[0], why);
     const error = this.unavailable(why);
-    if (attemptChannel.hasSubscribers) this.publish(error);
     this.listener.onTimeout(this, error);
   }
 
@@ -312,12 +302,6 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
   private endRequest(): void {
     this.timer = undefined;
     this.lane?.leave();
-  }
-
-  /** Publishes the outcome of the last request. Call it only if {@link attemptChannel} has subscribers. */
-  private publish(result: AttemptResult): void {
-    const { keys, owner, sentAt, deps } = this;
-    publishAttempt({ resource: this.listener.resource, keys, owner, sentAt }, result, deps.clock.now(), deps.instance);
   }
 
   /** Returns the error for a caller without `waitMs` if nobody else seems to have the lock, otherwise undefined. */
