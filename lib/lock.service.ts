@@ -77,8 +77,8 @@ export class LockService {
    * @throws {LockTimeoutError} if others held the lock until `waitMs` had elapsed.
    * @throws {LockUnavailableError} if Redis did not reply or refused the request.
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
-   * @throws {LockReentryError} if the caller's own context holds the lock and `reentrant` is false, or if that hold is
-   * shared or a permit and the request has a different mode.
+   * @throws {LockReentryError} if the caller's own context holds the lock, shared or as a permit, and the request has a
+   * different mode.
    * @throws {LockClosedError} during a shutdown, if the application has closed its servers or if `shutdownGraceMs` has
    * elapsed.
    * @throws the reason of `signal`, if it has aborted.

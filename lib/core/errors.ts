@@ -282,8 +282,8 @@ export class LockKeyError extends LockError {
 }
 
 /**
- * Thrown if the caller's asynchronous context already holds this lock, in a mode that does not cover the requested one,
- * or with `reentrant: false`.
+ * Thrown if the caller's asynchronous context already holds this lock, in a mode that does not cover the requested
+ * one.
  *
  * @publicApi
  */

@@ -50,7 +50,6 @@ const LEADER = {
   maxHoldMs: Infinity,
   minHoldMs: 0,
   warnHeldMs: false,
-  reentrant: true,
   onLost: 'ignore',
   awaitRelease: true,
 } as const;

@@ -74,14 +74,6 @@ export interface LockOptions {
   readonly warnHeldMs?: number | false | undefined;
 
   /**
-   * Lets work that holds the lock acquire it again, as a nested hold of the same grant. `false`: acquiring it again
-   * throws `LockReentryError`.
-   *
-   * @default true
-   */
-  readonly reentrant?: boolean | undefined;
-
-  /**
    * What the caller of `using` or of a `@Locked` method gets if the lock was lost while the work ran. `throw`: a
    * `LockLostError` whose `cause` is the work's own error. `ignore`: the work's own result or error. Another holder may
    * have worked at the same time.

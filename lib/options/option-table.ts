@@ -141,7 +141,6 @@ export const OPTIONS = {
     allow(WARN_HELD, (value) => value === false || millisecondsFrom(1).fits(value)),
     30_000,
   ),
-  reentrant: option(EACH, boolean, true),
   onLost: option(EACH, oneOf('throw', 'ignore'), 'throw'),
   awaitRelease: option(EACH, boolean, true),
   signal: option([...ONE, 'lead()'], allow(ABORT_SIGNAL_SHAPE, isAbortSignal)),

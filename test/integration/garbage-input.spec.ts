@@ -46,10 +46,11 @@ const CONTRACT_OPTIONS = [
   'it',
   'toString',
 ];
-const LOCK_OPTIONS =
-  'ttlMs waitMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease signal mode permits constructor'.split(' ');
+const LOCK_OPTIONS = 'ttlMs waitMs renew maxHoldMs minHoldMs onLost awaitRelease signal mode permits constructor'.split(
+  ' ',
+);
 const MODULE_OPTIONS = [
-  ...'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs reentrant onLost awaitRelease redis prefix hashTag key fairness lockDelayMs'.split(
+  ...'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs onLost awaitRelease redis prefix hashTag key fairness lockDelayMs'.split(
     ' ',
   ),
   ...'replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),

@@ -220,11 +220,16 @@ describe('work under a multi-lock', () => {
       await locks.using(['goods:4', 'goods:2', 'goods:5'], () => undefined);
       expect(store.acquires.at(-1)?.keys).toEqual([keyOf('goods:4'), keyOf('goods:5')]);
       all.assertHeld();
-      await expect(locks.using(['goods:1', 'goods:9'], { reentrant: false }, () => undefined)).rejects.toBeInstanceOf(
-        LockReentryError,
-      );
     });
-    expect(await freeOf(locks, [...family, 'goods:4', 'goods:5', 'goods:9'])).toHaveLength(6);
+    expect(await freeOf(locks, [...family, 'goods:4', 'goods:5'])).toHaveLength(5);
+  });
+
+  it('cannot upgrade a shared lock, and a refused list locks nothing', async () => {
+    const { locks } = faultyLocks();
+    await locks.using(family, { mode: 'shared' }, async () => {
+      await expect(locks.using(['goods:1', 'goods:9'], () => undefined)).rejects.toBeInstanceOf(LockReentryError);
+    });
+    expect(await freeOf(locks, [...family, 'goods:9'])).toHaveLength(4);
   });
 
   it('is aborted as soon as one lock is lost, and the others end with it', async () => {

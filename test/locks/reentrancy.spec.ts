@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Lock, LockReentryError } from 'nestjs-redis-lock';
+import { type Lock } from 'nestjs-redis-lock';
 import { deferred } from '../support/async.js';
 import { faultyLocks } from '../support/locks.js';
 
@@ -45,13 +45,6 @@ describe('a nested hold', () => {
     await locks.acquire('goods:300');
     expect(locks.current()).toBeUndefined();
     expect(await locks.tryAcquire('goods:300')).toBeNull();
-  });
-
-  it('throws LockReentryError with reentrant: false', async () => {
-    const { locks } = faultyLocks({ reentrant: false });
-    await locks.using('goods:300', async () => {
-      await expect(locks.acquire('goods:300')).rejects.toBeInstanceOf(LockReentryError);
-    });
   });
 
   it('is not created for another module instance', async () => {

@@ -77,11 +77,6 @@ class GoodsService {
     lock?.assertHeld();
     return id;
   }
-
-  @Locked('goods:<id>', { reentrant: false })
-  async buyAlone(id: string): Promise<string> {
-    return id;
-  }
 }
 
 interface CommittingController {
@@ -105,7 +100,7 @@ class GoodsController {
 
   @Get('guarded/:id')
   @UseGuards(CallingGuard)
-  @Locked('goods:<id>', { reentrant: false })
+  @Locked('goods:<id>')
   async guarded(@Param('id') id: string): Promise<string> {
     return id;
   }
@@ -124,12 +119,6 @@ class GoodsController {
   @Locked('goods:<id>')
   async nested(@Param('id') id: string): Promise<string> {
     return this.goods.buy(id);
-  }
-
-  @Get('nested-alone/:id')
-  @Locked('goods:<id>')
-  async nestedAlone(@Param('id') id: string): Promise<string> {
-    return this.goods.buyAlone(id);
   }
 
   @Get('recursive/:id')
@@ -243,12 +232,6 @@ describe('a handler that calls', () => {
   it('a service with the same lock gets it without a request', async () => {
     expect((await app.call('/nested/1')).text).toBe('1');
     expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
-  });
-
-  it('a service with the same lock and reentrant: false is refused', async () => {
-    const { status, body } = await app.call('/nested-alone/1');
-    expect([status, body.code]).toEqual([500, 'LOCK_REENTRY']);
-    expect(await app.isLocked('goods:1')).toBe(false);
   });
 
   it('itself releases the lock of the inner call at the end of that call', async () => {

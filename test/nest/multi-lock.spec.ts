@@ -75,7 +75,7 @@ class TransferController {
 
   @Post('again/:from/:to')
   @UseInterceptors(Again)
-  @Locked(['account:<from>', 'account:<to>'], { reentrant: false })
+  @Locked(['account:<from>', 'account:<to>'])
   async again(@Param('from') from: string, @Param('to') to: string, @CurrentLock() locks: MultiLock): Promise<string> {
     await this.room.stay(`${from} to ${to}`);
     return locks.resources.join();

@@ -73,8 +73,8 @@ class InnerService {
     return lock?.fencingToken;
   }
 
-  @Locked('goods:<id>', { reentrant: false })
-  async strict(id: number): Promise<number> {
+  @Locked('goods:<id>')
+  async alone(id: number): Promise<number> {
     return id;
   }
 }
@@ -93,9 +93,9 @@ class NestingService {
     return [lock?.fencingToken, own, used, await this.inner.token(id), this.locks.current(`goods:${id}`)?.fencingToken];
   }
 
-  @Locked('goods:<id>')
-  async strict(id: number): Promise<unknown> {
-    return this.inner.strict(id);
+  @Locked('goods:<id>', { mode: 'shared' })
+  async upgrade(id: number): Promise<unknown> {
+    return this.inner.alone(id);
   }
 
   @Locked('goods:<id>')
@@ -254,9 +254,9 @@ describe('nested calls', () => {
     expect(app.log.count('requested')).toBe(1);
   });
 
-  it('reject with reentrant: false, and the outer hold is released', async () => {
+  it('reject an upgrade of a shared lock, and the outer hold is released', async () => {
     const app = await start();
-    await expect(app.nest.get(NestingService).strict(1)).rejects.toBeInstanceOf(LockReentryError);
+    await expect(app.nest.get(NestingService).upgrade(1)).rejects.toBeInstanceOf(LockReentryError);
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 });

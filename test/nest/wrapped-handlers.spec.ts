@@ -201,7 +201,7 @@ class CommittingController {
   @Around(retry)
   @LockScope()
   @Copying()
-  @Locked('goods:<id>', { reentrant: true })
+  @Locked('goods:<id>')
   async recursive(@Param('id') id: string): Promise<string> {
     this.calls += 1;
     return this.calls === 3 ? id : this.recursive(id);

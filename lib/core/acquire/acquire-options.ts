@@ -42,8 +42,6 @@ export interface WaitingCaller extends Target {
 
 /** How a lock is acquired, with all defaults filled in. */
 export interface AcquireOptions extends WaitOptions, HoldUse {
-  /** Whether a caller that holds the lock gets a nested hold of it. */
-  readonly reentrant: boolean;
   /** What a loss means to the lock scopes that keep the lock. Default: `throw`. */
   readonly onLost?: OnLost;
 }

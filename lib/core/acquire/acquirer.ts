@@ -260,14 +260,11 @@ export class Acquirer {
 
   private nest(outer: Lock, options: AcquireOptions): Lock {
     outer.assertHeld();
-    const { grant, resource, isKept } = outer;
+    const { grant, resource } = outer;
     if (grant.mode !== 'exclusive' && grant.mode !== options.mode) {
       throw upgradeError(resource, grant.mode, options.mode);
     }
-    // A scope may keep a lock after its last use has ended.
-    if (options.reentrant || grant.useCount === 0) return this.hold(grant, options, scopeAround());
-    const holder = isKept ? "the caller's lock scope, in which another use has not ended" : 'the caller';
-    throw new LockReentryError(`${resource} is already held by ${holder}, and \`reentrant\` is false.`, { resource });
+    return this.hold(grant, options, scopeAround());
   }
 
   /** Returns a hold of a grant, which the scope and the scopes around it keep. */

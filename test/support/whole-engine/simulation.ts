@@ -392,7 +392,6 @@ function ask(engine: LockEngine, step: AcquireStep, signal: AbortSignal | undefi
     maxHoldMs,
     unavailableAfterMs,
     signal,
-    reentrant: true,
     ...(maxWaiting === undefined ? {} : { maxWaiting }),
   };
   return targets.length > 1 ? engine.acquireAll(targets, options) : engine.acquire(targets[0], options);

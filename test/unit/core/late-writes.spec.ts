@@ -14,7 +14,6 @@ const OPTIONS: AcquireOptions = {
   minHoldMs: 0,
   waitMs: 5_000,
   signal: undefined,
-  reentrant: true,
 };
 
 // node-redis writes a request after the tick that makes it.

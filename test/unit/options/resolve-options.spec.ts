@@ -16,7 +16,6 @@ describe('options', () => {
     ['renew', 'yes', 'true or false'],
     ['maxHoldMs', 0, 'from 1 up'],
     ['minHoldMs', Infinity, 'from 0'],
-    ['reentrant', 1, 'true or false'],
     ['onLost', 'shrug', '"throw" or "ignore"'],
     ['prefix', 'lock{', 'without braces'],
     ['prefix', 'my lock', 'white space'],
