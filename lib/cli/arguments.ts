@@ -14,7 +14,6 @@ import type { RedisArguments } from './redis-target.js';
 
 /** The options of all commands. */
 export interface GlobalOptions extends RedisArguments {
-  readonly namespace: string | undefined;
   readonly prefix: string;
   readonly hashTag: 'family' | 'resource';
   readonly timeoutMs: number;
@@ -129,7 +128,6 @@ function callOf(command: CommandName, resource: string, values: Values): Command
 function globalOptions(values: Values): GlobalOptions {
   return {
     redis: values.get('redis'),
-    namespace: values.get('namespace'),
     prefix: values.get('prefix') ?? 'lock_',
     hashTag: values.get('hash-tag') === 'resource' ? 'resource' : 'family',
     keyPrefix: values.get('key-prefix'),

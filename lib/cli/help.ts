@@ -1,4 +1,3 @@
-import { isNamespace, NAMESPACE_SHAPE } from '../core/keys/resource-key.js';
 import { EXIT } from './exit-codes.js';
 
 /** An option of the command line. Without `value` it is a switch. */
@@ -28,7 +27,6 @@ interface CommandHelp {
 /** The options of all commands. */
 export const COMMON_OPTIONS: Options = {
   redis: { value: 'url', summary: 'where Redis is (default: redis://127.0.0.1:6379)' },
-  namespace: { value: 'text', summary: "the module's namespace", isAllowed: isNamespace, allowed: NAMESPACE_SHAPE },
   prefix: { value: 'text', summary: "the module's prefix (default: lock_)" },
   'hash-tag': {
     value: 'source',

@@ -1,6 +1,6 @@
 // All that the command line requests of a store. Loads ioredis, so only `open-admin.ts` imports it, by `import()`.
 import { createKeySelectorFactory } from '../core/keys/key-selector.js';
-import { createKeyFactory, isNamespace, type KeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
+import { createKeyFactory, type KeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
 import { handoffLease } from '../core/lease/lease.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { LockState, StoreListener } from '../core/store/lock-store.js';
@@ -133,13 +133,13 @@ export class LockAdmin {
   }
 }
 
-/** Returns the test for keys that may be those of a module with this prefix, in any namespace. */
+/** Returns the test for keys that may be those of a module whose prefix ends with this one, such as `shop:lock_`. */
 function likenessOf(prefix: string): (key: string) => boolean {
   if (prefix === '') return () => false;
   return (key) => {
     const [, before] = key.split('{', 2);
     const at = before?.indexOf(prefix) ?? -1;
-    return at === 0 || (at > 1 && before[at - 1] === ':' && isNamespace(before.slice(0, at - 1)));
+    return at === 0 || (at > 1 && before[at - 1] === ':');
   };
 }
 

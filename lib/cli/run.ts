@@ -1,6 +1,5 @@
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import { messageOf } from '../core/errors.js';
-import { prefixIn } from '../core/keys/resource-key.js';
 import { type CommandCall, type GlobalOptions, readArguments } from './arguments.js';
 import type { CommandContext } from './commands/context.js';
 import { inspect } from './commands/inspect.js';
@@ -62,9 +61,8 @@ export async function run(args: readonly string[], surroundings: Surroundings): 
 }
 
 function settingsOf(options: GlobalOptions, call: CommandCall, target: RedisTarget): AdminSettings {
-  const { namespace, hashTag, timeoutMs } = options;
+  const { prefix, hashTag, timeoutMs } = options;
   const isKey = 'isKey' in call && call.isKey;
-  const prefix = prefixIn(namespace, options.prefix);
   return { target, prefix, hashTag, timeoutMs, key: isKey ? (key) => key : undefined };
 }
 

@@ -15,7 +15,6 @@ import {
   wholeNumberFrom,
 } from '../core/checks/check-options.js';
 import { LOCK_ERROR_CODES } from '../core/errors.js';
-import { isNamespace, NAMESPACE_SHAPE } from '../core/keys/resource-key.js';
 import { isLockStore } from '../core/store/lock-store-shape.js';
 import { identityRule } from './identity.js';
 import { instanceName } from './instance-name.js';
@@ -154,10 +153,6 @@ export const OPTIONS = {
   store: option(
     MODULE,
     allow(STORE, (value) => isFunction(value) || isLockStore(value)),
-  ),
-  namespace: option(
-    MODULE,
-    allow(NAMESPACE_SHAPE, (value) => isString(value) && isNamespace(value)),
   ),
   prefix: option(
     MODULE,

@@ -112,17 +112,9 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
   readonly redis?: string | RedisOptions | RedisClusterOptions | RedisClient | undefined;
 
   /**
-   * The name of the application, or of several that share their locks. It precedes `prefix` in every key, helper key
-   * and channel: `shop` makes `{shop:lock_goods}:300`. Applications with different namespaces, or with and without one,
-   * never exclude each other. 1 to 64 letters, digits and the characters `. _ -`. Not allowed together with `key`.
-   *
-   * Default: none, which makes `{lock_goods}:300`.
-   */
-  readonly namespace?: string | undefined;
-
-  /**
-   * The start of every key, to keep locks apart from other data and other applications. May be empty. Two applications
-   * exclude each other only if both their prefixes and their namespaces are equal.
+   * The start of every key, helper key and channel, to keep locks apart from other data and other applications:
+   * `shop:lock_` makes `{shop:lock_goods}:300`. Applications exclude each other only if their prefixes are equal. May
+   * be empty. Braces, `|`, white space and control characters are not allowed. Not used with `key`.
    *
    * @default 'lock_'
    */

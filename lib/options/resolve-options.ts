@@ -1,6 +1,5 @@
 import type { GivenOptions } from '../core/checks/check-options.js';
 import { LockConfigError } from '../core/errors.js';
-import { prefixIn } from '../core/keys/resource-key.js';
 import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 import { defaultIdentity } from './identity.js';
@@ -8,7 +7,7 @@ import type { LockOptions } from './lock.options.js';
 import { CHECKS, checkAt, defaultsOf, type NamesAt, optionsAt, REPLICAS, type WithDefaults } from './option-table.js';
 import type { CheckLevel, CheckOptions, RedisLockModuleOptions } from './redis-lock.options.js';
 
-/** The options of a module, with all defaults. `prefix` begins with the namespace, if there is one. */
+/** The options of a module, with all defaults. */
 export interface ResolvedOptions extends Omit<
   WithDefaults<RedisLockModuleOptions>,
   'identity' | 'checks' | 'replicas'
@@ -45,11 +44,9 @@ const OF_LOCKS = [...Object.keys(MODULE_DEFAULTS).filter((name) => name in optio
  */
 export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   const known = checkAt('module', given, MODULE);
-  checkNamespace(known);
   const options = { ...MODULE_DEFAULTS, identity: defaultIdentity(), ...known };
   const resolved: ResolvedOptions = {
     ...options,
-    prefix: prefixIn(known.namespace, options.prefix),
     checks: checksOf(known.checks),
     replicas: known.replicas && { ...defaultsOf(REPLICAS), ...known.replicas },
   };
@@ -92,15 +89,6 @@ export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
 export function checkMode<T extends GivenOptions<Pick<LockOptions, 'mode' | 'permits'>>>(known: T, place: string): T {
   if (known.mode === undefined || known.permits === undefined) return known;
   throw new LockConfigError(`${place}: mode and permits are both set; use only one of them.`);
-}
-
-// The keys of a `key` function have no prefix, so a namespace would separate nothing.
-function checkNamespace({ namespace, key }: Pick<RedisLockModuleOptions, 'namespace' | 'key'>): void {
-  if (namespace === undefined || key === undefined) return;
-  throw new LockConfigError(
-    'namespace: there is also a `key` function, which makes whole keys; use only one of them. ' +
-      'Put the namespace into the keys of the function.',
-  );
 }
 
 /** @throws LockConfigError if `minHoldMs` is longer than `maxHoldMs`. */

@@ -87,9 +87,9 @@ describe('the page on production', () => {
     expect(off).toEqual([]);
   });
 
-  it('has an example of a namespace that works', async () => {
+  it('has an example of a prefix that works', async () => {
     process.env['REDIS_URL'] = server.url;
-    const { AppModule } = await import('./namespace.js');
+    const { AppModule } = await import('./prefix.js');
     const app = await Test.createTestingModule({ imports: [AppModule] }).compile();
     await app.init();
     expect(await app.get(LockService).using('goods:300', ({ key }) => key)).toBe('{shop:lock_goods}:300');

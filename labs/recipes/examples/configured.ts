@@ -9,7 +9,7 @@ import { RedisLockModule } from 'nestjs-redis-lock';
       inject: [ConfigService],
       useFactory: (config: ConfigService) => ({
         redis: config.getOrThrow<string>('REDIS_URL'),
-        namespace: config.get<string>('LOCK_NAMESPACE'),
+        prefix: config.get<string>('LOCK_PREFIX'),
         waitMs: Number(config.get<string>('LOCK_WAIT_MS', '5000')), // variables are strings
       }),
     }),

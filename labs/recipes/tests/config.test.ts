@@ -4,7 +4,7 @@ import { NestFactory } from '@nestjs/core';
 import { LockService, LockTimeoutError } from 'nestjs-redis-lock';
 
 it('reads the options from the environment', async () => {
-  process.env['LOCK_NAMESPACE'] = 'billing';
+  process.env['LOCK_PREFIX'] = 'billing:lock_';
   process.env['LOCK_WAIT_MS'] = '0';
   // The module reads the environment when it is loaded.
   const { AppModule } = await import('../examples/configured.js');

@@ -42,7 +42,7 @@ export function nothingFound({ prefix, hashTag }: KeyOptions, match: string | un
 function otherKeysFound(key: string): string {
   return (
     `Keys such as ${printable(key)} look like locks but are not listed. ` +
-    "Check that --namespace, --prefix, --hash-tag and --key-prefix match the application's settings."
+    "Check that --prefix, --hash-tag and --key-prefix match the application's settings."
   );
 }
 

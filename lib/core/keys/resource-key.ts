@@ -17,19 +17,6 @@ export interface KeyOptions {
 /** Returns the Redis key of a resource. Throws {@link LockKeyError} if the resource cannot form a safe key. */
 export type KeyFactory = (resource: string) => string;
 
-/** What a namespace is, for errors. */
-export const NAMESPACE_SHAPE = 'a string of 1 to 64 letters, digits and the characters . _ -';
-
-/** Returns whether a string can be a namespace. It has no character with a meaning in keys, globs or ACL patterns. */
-export function isNamespace(text: string): boolean {
-  return /^[\w.-]{1,64}$/.test(text);
-}
-
-/** Returns the prefix of a module in a namespace: `shop:lock_`. Without a namespace, it is the module's own prefix. */
-export function prefixIn(namespace: string | undefined, prefix: string): string {
-  return namespace === undefined ? prefix : `${namespace}:${prefix}`;
-}
-
 const MAX_RESOURCE_BYTES = 1024;
 
 /**

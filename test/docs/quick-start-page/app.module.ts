@@ -7,7 +7,7 @@ import { SeatService } from './seat.service.js';
   imports: [
     RedisLockModule.forRoot({
       redis: process.env['REDIS_URL'],
-      namespace: 'theatre',
+      prefix: 'theatre:lock_',
       shutdownGraceMs: process.env['NODE_ENV'] === 'production' ? 5_000 : 0,
     }),
   ],

@@ -222,14 +222,14 @@ describe('the recipe for tenants', () => {
 
   async function locksOf(tenant: string): Promise<LockService> {
     const redis = server.url.replace('redis://', 'redis://acme:secret@');
-    const imports = [RedisLockModule.forRoot({ redis, namespace: tenant })];
+    const imports = [RedisLockModule.forRoot({ redis, prefix: `${tenant}:lock_` })];
     const module = await Test.createTestingModule({ imports }).compile();
     await module.init();
     open.push(module);
     return module.get(LockService);
   }
 
-  it('lets the user of a tenant lock, share and wait in its namespace', async () => {
+  it('lets the user of a tenant lock, share and wait under its prefix', async () => {
     const [one, other] = [await locksOf('acme'), await locksOf('acme')];
     const lock = await one.acquire('goods:300');
     const next = other.acquire('goods:300', { waitMs: 20_000 });
@@ -239,7 +239,7 @@ describe('the recipe for tenants', () => {
     expect(await one.using('menu', { mode: 'shared' }, () => 'shared')).toBe('shared');
   });
 
-  it('keeps the user of a tenant out of the namespaces of others', async () => {
+  it('keeps the user of a tenant out of the locks of others', async () => {
     const locks = await locksOf('globex');
     await expect(locks.acquire('goods:300')).rejects.toThrow(LockUnavailableError);
   });

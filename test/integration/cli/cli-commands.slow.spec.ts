@@ -37,8 +37,11 @@ const instance = (identity: string, redis: string = server.url): LockService =>
   running.start({ redis, identity, checks: { server: 'off' } });
 
 /** Runs a command on the server of this file, with the prefix of this test. */
-async function cli(line: string, { terminal = new FakeTerminal(), env = {} }: CliOptions = {}): Promise<CliResult> {
-  const args = [...line.split(' '), '--prefix', running.prefix];
+async function cli(
+  line: string,
+  { terminal = new FakeTerminal(), env = {}, prefix = running.prefix }: CliOptions = {},
+): Promise<CliResult> {
+  const args = [...line.split(' '), '--prefix', prefix];
   const code = await run(args, { version: '1.2.3', env: { REDIS_URL: server.url, ...env }, terminal, openAdmin });
   return { code, out: terminal.stdout.text, err: terminal.stderr.text };
 }
@@ -46,6 +49,7 @@ async function cli(line: string, { terminal = new FakeTerminal(), env = {} }: Cl
 interface CliOptions {
   readonly terminal?: FakeTerminal;
   readonly env?: NodeJS.ProcessEnv;
+  readonly prefix?: string;
 }
 
 interface CliResult {
@@ -130,18 +134,19 @@ describe('list', () => {
     expect(err).toBe(`No lock that matches none:* is held or awaited ${options}.\n`);
   });
 
-  it('lists the locks of a namespace, and names them without it', async () => {
-    const locks = running.start({ redis: server.url, namespace: 'shop' });
+  it('lists the locks of a prefix, and names those whose prefix ends with it', async () => {
+    const prefix = `shop:${running.prefix}`;
+    const locks = running.start({ redis: server.url, prefix });
     const lock = await locks.acquire('goods:300');
     expect(lock.key).toBe(`{shop:${running.prefix}goods}:300`);
     await instance('api-1').acquire('goods:300');
     const { out, err } = await cli('list --json');
     expect(objectsIn(out).map(({ key }) => key)).toEqual([`{${running.prefix}goods}:300`]);
     expect(err).toContain(`Keys such as {shop:${running.prefix}goods}:300 look like locks but are not listed.`);
-    const named = await cli('list --namespace shop --json');
+    const named = await cli('list --json', { prefix });
     expect(objectsIn(named.out).map(({ key }) => key)).toEqual([lock.key]);
     expect(named.err).toBe('');
-    expect((await cli('release goods:300 --namespace shop --yes')).code).toBe(0);
+    expect((await cli('release goods:300 --yes', { prefix })).code).toBe(0);
     expect(await locks.inspect('goods:300')).toBeNull();
   });
 

@@ -109,7 +109,7 @@ describe('list', () => {
     expect(await list(scene.context, undefined)).toBe(0);
     expect(scene.terminal.stderr.text).toBe(
       String.raw`Keys such as app:{lock_goods}:\u{1b} look like locks but are not listed. ` +
-        "Check that --namespace, --prefix, --hash-tag and --key-prefix match the application's settings.\n",
+        "Check that --prefix, --hash-tag and --key-prefix match the application's settings.\n",
     );
   });
 

@@ -19,10 +19,6 @@ describe('options', () => {
     ['onLost', 'shrug', '"throw" or "ignore"'],
     ['prefix', 'lock{', 'without braces'],
     ['prefix', 'my lock', 'white space'],
-    ['namespace', '', 'a string of 1 to 64 letters, digits and the characters . _ -'],
-    ['namespace', 'shop:eu', 'letters, digits'],
-    ['namespace', 'shop*', 'letters, digits'],
-    ['namespace', 'a'.repeat(65), 'of 1 to 64'],
     ['hashTag', 'none', '"family" or "resource"'],
     ['key', 'lock:', 'a function'],
     ['shutdownGraceMs', -5, 'from 0'],
@@ -72,19 +68,6 @@ describe('options', () => {
     expect(start).toThrow(LockConfigError);
     expect(start).toThrow(option);
     expect(start).toThrow(allowed);
-  });
-
-  it('put the namespace before the prefix', () => {
-    const prefixOf = (given: RedisLockModuleOptions): string => resolveOptions(given).prefix;
-    expect(prefixOf({})).toBe('lock_');
-    expect(prefixOf({ namespace: 'shop' })).toBe('shop:lock_');
-    expect(prefixOf({ namespace: 'shop-eu.1', prefix: 'my_' })).toBe('shop-eu.1:my_');
-    expect(prefixOf({ namespace: 'shop', prefix: '' })).toBe('shop:');
-  });
-
-  it('refuse a namespace beside a key function', () => {
-    const start = () => resolveOptions({ namespace: 'shop', key: (resource) => resource });
-    expect(start).toThrow(/^namespace: there is also a `key` function, which makes whole keys; use only one of them\./);
   });
 
   it('refuse an unknown option, with the known ones in the error', () => {
