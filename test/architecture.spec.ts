@@ -210,9 +210,9 @@ describe('the floors', () => {
       'errors',
       'events/call',
       'events/diagnostics',
-      'events/family-limit',
       'events/tracing',
       'state/instance-states',
+      'state/lock-collector',
       'version',
     ];
     const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/core/${file}.ts`)];

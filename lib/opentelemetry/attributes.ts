@@ -1,6 +1,6 @@
 import type { Attributes } from '@opentelemetry/api';
 import type { LockCallContext, LockOutcome } from '../core/events/tracing.js';
-import type { LockCall } from '../core/events/call.js';
+import type { MetricLabels } from '../core/state/lock-collector.js';
 
 const NAMESPACE = 'redis_lock';
 
@@ -23,11 +23,11 @@ const NO_ERROR: ReadonlySet<LockOutcome | undefined> = new Set(['granted', 'nest
 
 /** Returns the attributes of a span at its start. */
 export function spanAttributes(call: LockCallContext): Attributes {
-  const { resource, family, instance, permits, method, label, fencingToken } = call;
+  const { resource, family, instance, mode, permits, method, label, fencingToken } = call;
   return {
     [RESOURCE]: resource,
     [FAMILY]: family,
-    [MODE]: modeOf(call),
+    [MODE]: permits === undefined ? mode : 'permits',
     [NAME]: instance,
     ...(permits !== undefined && { [PERMITS]: permits }),
     ...(method !== undefined && { [METHOD]: method }),
@@ -36,29 +36,24 @@ export function spanAttributes(call: LockCallContext): Attributes {
   };
 }
 
-/** Returns the attributes of a metric. They have no resource, because each resource would be a series. */
-export function metricAttributes(
-  call: Pick<LockCall, 'mode' | 'permits'>,
-  instance: string,
-  family: string,
-): Attributes {
-  return { [NAME]: instance, [FAMILY]: family, [MODE]: modeOf(call) };
+/** Returns the attributes of a metric. */
+export function metricAttributes({ name, family, mode }: MetricLabels): Attributes {
+  return { [NAME]: name, [FAMILY]: family, [MODE]: mode };
 }
 
+/** How a call or a hold has ended. */
+type End = Pick<LockCallContext, 'outcome' | 'error'>;
+
 /** Returns the attributes of the end of a call or a hold. */
-export function outcomeAttributes(call: LockCallContext): Attributes {
-  const type = errorTypeOf(call);
-  return { [OUTCOME]: call.outcome, ...(type !== undefined && { [ERROR_TYPE]: type }) };
+export function outcomeAttributes(end: End): Attributes {
+  const type = errorTypeOf(end);
+  return { [OUTCOME]: end.outcome, ...(type !== undefined && { [ERROR_TYPE]: type }) };
 }
 
 /** Returns the code or the name of the error that a call or a hold has ended with. Undefined if it has not failed. */
-export function errorTypeOf({ outcome, error }: LockCallContext): string | undefined {
+export function errorTypeOf({ outcome, error }: End): string | undefined {
   if (NO_ERROR.has(outcome)) return undefined;
   if (!(error instanceof Error)) return '_OTHER';
   const { code } = error as { readonly code?: unknown };
   return typeof code === 'string' ? code : error.name;
-}
-
-function modeOf({ mode, permits }: Pick<LockCall, 'mode' | 'permits'>): string {
-  return permits === undefined ? mode : 'permits';
 }

@@ -1,28 +1,25 @@
 import type { BatchObservableResult, Histogram, Meter, Observable } from '@opentelemetry/api';
-import type { LockCall } from '../core/events/call.js';
-import { FamilyLimit } from '../core/events/family-limit.js';
-import { instanceStates } from '../core/state/instance-states.js';
-import type { LockCallContext } from '../core/events/tracing.js';
+import type { LockCollector, MetricEnd, MetricRecorder } from '../core/state/lock-collector.js';
 import { metricAttributes, outcomeAttributes } from './attributes.js';
 
 /** In seconds: from a grant without a round trip up to a wait of a minute. */
 const BOUNDARIES = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 /** The instruments of locks in one meter. */
-export class LockMetrics {
-  private readonly families = new FamilyLimit();
+export class LockMetrics implements MetricRecorder {
   private readonly acquireDuration: Histogram;
   private readonly holdDuration: Histogram;
   private readonly holdCount: Observable;
   private readonly waiterCount: Observable;
   private readonly observe = (result: BatchObservableResult): void => {
-    for (const { instance, holds, waiting } of instanceStates()) {
-      this.count(result, this.holdCount, instance, holds);
-      this.count(result, this.waiterCount, instance, waiting);
-    }
+    this.count(result, this.holdCount, 'holds');
+    this.count(result, this.waiterCount, 'waiting');
   };
 
-  constructor(private readonly meter: Meter) {
+  constructor(
+    private readonly meter: Meter,
+    private readonly collector: LockCollector,
+  ) {
     const advice = { explicitBucketBoundaries: BOUNDARIES };
     this.acquireDuration = meter.createHistogram('redis_lock.acquire.duration', {
       description: 'Time from a call to its grant or refusal.',
@@ -45,14 +42,12 @@ export class LockMetrics {
     meter.addBatchObservableCallback(this.observe, [this.holdCount, this.waiterCount]);
   }
 
-  /** Records the end of a call. */
-  acquired(call: LockCallContext): void {
-    this.record(this.acquireDuration, call, call.waitedMs);
+  acquired(end: MetricEnd): void {
+    record(this.acquireDuration, end);
   }
 
-  /** Records the end of a hold. */
-  held(call: LockCallContext): void {
-    this.record(this.holdDuration, call, call.heldMs);
+  held(end: MetricEnd): void {
+    record(this.holdDuration, end);
   }
 
   /** Stops observing. */
@@ -60,21 +55,12 @@ export class LockMetrics {
     this.meter.removeBatchObservableCallback(this.observe, [this.holdCount, this.waiterCount]);
   }
 
-  private record(histogram: Histogram, call: LockCallContext, ms = 0): void {
-    const attributes = metricAttributes(call, call.instance, this.families.of(call.family));
-    histogram.record(ms / 1000, { ...attributes, ...outcomeAttributes(call) });
+  private count(result: BatchObservableResult, metric: Observable, counted: 'holds' | 'waiting'): void {
+    for (const [labels, value] of this.collector.count(counted))
+      result.observe(metric, value, metricAttributes(labels));
   }
+}
 
-  private count(result: BatchObservableResult, metric: Observable, instance: string, calls: readonly LockCall[]): void {
-    const counts = new Map<string, { readonly call: LockCall; readonly family: string; value: number }>();
-    for (const call of calls) {
-      const family = this.families.of(call.family);
-      const series = JSON.stringify([family, call.mode, call.permits !== undefined]);
-      const known = counts.get(series);
-      if (known === undefined) counts.set(series, { call, family, value: 1 });
-      else known.value += 1;
-    }
-    for (const { call, family, value } of counts.values())
-      result.observe(metric, value, metricAttributes(call, instance, family));
-  }
+function record(histogram: Histogram, end: MetricEnd): void {
+  histogram.record(end.seconds, { ...metricAttributes(end.labels), ...outcomeAttributes(end) });
 }

@@ -2,6 +2,7 @@ import type { Channel } from 'node:diagnostics_channel';
 import { diag, metrics, type MeterProvider, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
 import { checkOptions, oneOf } from '../core/checks/check-options.js';
 import { type LockCallContext, lockTracing, workChannel, type WorkMessage } from '../core/events/tracing.js';
+import { LockCollector, type MetricEnd } from '../core/state/lock-collector.js';
 import { VERSION } from '../core/version.js';
 import { LockMetrics } from './lock-metrics.js';
 import { LockSpans } from './lock-spans.js';
@@ -58,6 +59,10 @@ export class RedisLockInstrumentation {
   private readonly spans = new LockSpans(
     () => (this.tracer ??= (this.tracerProvider ?? trace).getTracer(NAME, VERSION)),
   );
+  private readonly collector = new LockCollector({
+    acquired: reporting((end: MetricEnd) => this.instruments().acquired(end)),
+    held: reporting((end: MetricEnd) => this.instruments().held(end)),
+  });
   private readonly subscriptions: readonly Subscription[];
   private isEnabled = false;
 
@@ -65,9 +70,9 @@ export class RedisLockInstrumentation {
     const { acquire, hold } = lockTracing;
     this.subscriptions = [
       [acquire.start, reporting((call: LockCallContext) => this.onRequested(call))],
-      [acquire.asyncEnd, reporting((call: LockCallContext) => this.onAcquired(call))],
+      [acquire.asyncEnd, reporting((call: LockCallContext) => this.spans.onAcquired(call))],
       [hold.start, reporting((call: LockCallContext) => this.spans.onHeld(call))],
-      [hold.asyncEnd, reporting((call: LockCallContext) => this.onEnded(call))],
+      [hold.asyncEnd, reporting((call: LockCallContext) => this.spans.onEnded(call))],
       [workChannel, reporting((message: WorkMessage) => this.spans.onWork(message))],
     ];
     this.setConfig(config);
@@ -79,6 +84,7 @@ export class RedisLockInstrumentation {
     if (this.isEnabled) return;
     this.isEnabled = true;
     for (const [channel, on] of this.subscriptions) channel.subscribe(on);
+    this.collector.start();
     this.countHeldLocks();
   }
 
@@ -89,6 +95,7 @@ export class RedisLockInstrumentation {
     if (!this.isEnabled) return;
     this.isEnabled = false;
     for (const [channel, on] of this.subscriptions) channel.unsubscribe(on);
+    this.collector.stop();
     const { metered } = this;
     this.metered = undefined;
     reporting(() => metered?.metrics.stop())(undefined);
@@ -131,22 +138,12 @@ export class RedisLockInstrumentation {
     this.instruments();
   }
 
-  private onAcquired(call: LockCallContext): void {
-    this.spans.onAcquired(call);
-    this.instruments().acquired(call);
-  }
-
-  private onEnded(call: LockCallContext): void {
-    this.spans.onEnded(call);
-    this.instruments().held(call);
-  }
-
   /** Makes the instruments at the first lock, and again if the global provider was set later. */
   private instruments(): LockMetrics {
     const by = this.meterProvider ?? metrics.getMeterProvider();
     if (this.metered?.by === by) return this.metered.metrics;
     this.metered?.metrics.stop();
-    this.metered = { by, metrics: new LockMetrics(by.getMeter(NAME, VERSION)) };
+    this.metered = { by, metrics: new LockMetrics(by.getMeter(NAME, VERSION), this.collector) };
     return this.metered.metrics;
   }
 }

@@ -1,7 +1,6 @@
 import { type OpenMetricsContentType, register as globalRegister, type Registry } from 'prom-client';
-import { aFunction, checkOptions, hasMethods, type OptionRules, wholeNumber } from '../core/checks/check-options.js';
+import { aFunction, checkOptions, hasMethods, type OptionRules } from '../core/checks/check-options.js';
 import type { LockCall } from '../core/events/call.js';
-import { DEFAULT_MAX_FAMILIES } from '../core/events/family-limit.js';
 import { LockMetrics } from './lock-metrics.js';
 
 /**
@@ -29,20 +28,13 @@ export interface LockMetricsOptions {
    */
   readonly buckets?: readonly number[] | undefined;
   /**
-   * Returns the label `family` of a call. It should return few different texts, and never an id. If it throws, the
-   * error is ignored and the family is `other`.
+   * Returns the label `family` of a call. It should return few different texts, and never an id. All families after the
+   * first 100 count as `other`, so that clients that choose a part of the resource cannot create an unlimited number of
+   * series. If the function throws, the error is ignored and the family is `other`.
    *
    * @default the `family` of the call: the resource up to its first colon
    */
   readonly familyOf?: ((call: LockCall) => string) | undefined;
-  /**
-   * How many families the metrics have. All later families count as `other`, so that clients that choose a part of the
-   * resource cannot create an unlimited number of series.
-   *
-   * @default 100
-   * @minimum 1
-   */
-  readonly maxFamilies?: number | undefined;
 }
 
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -61,7 +53,6 @@ const RULES: OptionRules<LockMetricsOptions> = {
     fits: (value) => Array.isArray(value) && value.length > 0 && value.every(isRising),
   },
   familyOf: aFunction,
-  maxFamilies: wholeNumber(1, 100_000),
 };
 
 /**
@@ -81,9 +72,8 @@ export function collectLockMetrics(options: LockMetricsOptions = {}): () => void
     prefix = '',
     buckets = BUCKETS,
     familyOf,
-    maxFamilies = DEFAULT_MAX_FAMILIES,
   } = checkOptions('collectLockMetrics()', options, RULES);
-  const metrics = new LockMetrics({ register, prefix, buckets, familyOf, maxFamilies });
+  const metrics = new LockMetrics({ register, prefix, buckets, familyOf });
   metrics.start();
   return () => metrics.stop();
 }

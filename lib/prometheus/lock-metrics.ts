@@ -1,15 +1,8 @@
 import { Counter, Gauge, Histogram, type OpenMetricsContentType, type Registry } from 'prom-client';
 import type { LockCall } from '../core/events/call.js';
-import {
-  type EndedEvent,
-  type GrantedEvent,
-  lockChannels,
-  type LockEvent,
-  type RefusedEvent,
-} from '../core/events/diagnostics.js';
 import { LockConfigError } from '../core/errors.js';
-import { FamilyLimit } from '../core/events/family-limit.js';
 import { instanceStates } from '../core/state/instance-states.js';
+import { LockCollector, type MetricEnd, type MetricLabels } from '../core/state/lock-collector.js';
 
 /** What the metrics of a registry are made of. */
 export interface MetricsOptions {
@@ -17,28 +10,26 @@ export interface MetricsOptions {
   readonly prefix: string;
   readonly buckets: readonly number[];
   readonly familyOf: ((call: LockCall) => string) | undefined;
-  readonly maxFamilies: number;
 }
 
-const LABELS = ['name', 'family', 'mode'] as const;
+type Label = keyof MetricLabels;
 
-type Labels = Record<(typeof LABELS)[number], string>;
-type Listener = (event: unknown) => void;
+const LABELS: readonly Label[] = ['name', 'family', 'mode'];
 
 /** The metrics of all locks of the process in one registry. */
 export class LockMetrics {
   private readonly names: string[] = [];
-  private readonly families: FamilyLimit;
-  /** The labels that locks have had. Their counts stay, at 0, so that queries over time find an increase. */
-  private readonly known = new Map<string, Labels>();
-  private readonly acquireDuration: Histogram<keyof Labels | 'outcome'>;
-  private readonly holdDuration: Histogram<keyof Labels>;
-  private readonly lost: Counter<keyof Labels>;
-  private readonly listeners: readonly (readonly [name: keyof typeof lockChannels, listener: Listener])[];
+  private readonly collector: LockCollector;
+  private readonly acquireDuration: Histogram<Label | 'outcome'>;
+  private readonly holdDuration: Histogram<Label>;
+  private readonly lost: Counter<Label>;
 
   constructor(private readonly options: MetricsOptions) {
-    const { buckets, maxFamilies } = options;
-    this.families = new FamilyLimit(maxFamilies);
+    const { buckets, familyOf } = options;
+    this.collector = new LockCollector(
+      { acquired: (end) => this.onAcquired(end), held: (end) => this.onHeld(end) },
+      familyOf,
+    );
     this.acquireDuration = new Histogram({
       ...this.named('acquire_duration_seconds', 'Time from a call to its grant or refusal.'),
       labelNames: [...LABELS, 'outcome'],
@@ -53,65 +44,8 @@ export class LockMetrics {
       ...this.named('lost_total', 'Locks that were lost before their work ended.'),
       labelNames: LABELS,
     });
-    this.addGauges();
-    this.listeners = [
-      ['granted', (event) => this.onGranted(event as GrantedEvent)],
-      ['refused', (event) => this.onRefused(event as RefusedEvent)],
-      ['released', (event) => this.onEnded(event as EndedEvent)],
-      ['lost', (event) => this.onLost(event as EndedEvent)],
-    ];
-  }
-
-  start(): void {
-    for (const [name, listener] of this.listeners) lockChannels[name].subscribe(listener);
-  }
-
-  stop(): void {
-    for (const [name, listener] of this.listeners) lockChannels[name].unsubscribe(listener);
-    for (const name of this.names) this.options.register.removeSingleMetric(name);
-    this.names.length = 0;
-  }
-
-  private onGranted(event: GrantedEvent): void {
-    const labels = this.labelsOf(event, event.instance);
-    this.acquireDuration.observe({ ...labels, outcome: 'granted' }, event.waitedMs / 1000);
-    this.remember(labels);
-  }
-
-  private onRefused(event: RefusedEvent): void {
-    const labels = this.labelsOf(event, event.instance);
-    this.acquireDuration.observe({ ...labels, outcome: event.outcome }, event.waitedMs / 1000);
-  }
-
-  private onEnded(event: EndedEvent): Labels {
-    const labels = this.labelsOf(event, event.instance);
-    this.holdDuration.observe(labels, event.heldMs / 1000);
-    return labels;
-  }
-
-  private onLost(event: EndedEvent): void {
-    this.lost.inc(this.onEnded(event));
-  }
-
-  private remember(labels: Labels): void {
-    const series = JSON.stringify(labels);
-    if (this.known.has(series)) return;
-    this.known.set(series, labels);
-    this.lost.inc(labels, 0);
-  }
-
-  /** Adds the metrics that are read from the module instances at each scrape. */
-  private addGauges(): void {
-    const holds: Gauge<keyof Labels> = new Gauge({
-      ...this.named('holds', 'Locks that callers of this process hold.'),
-      labelNames: LABELS,
-      collect: () => this.count(holds, 'holds'),
-    });
-    const waiters: Gauge<keyof Labels> = new Gauge({
-      ...this.named('waiters', 'Callers of this process that wait for a lock.'),
-      labelNames: LABELS,
-      collect: () => this.count(waiters, 'waiting'),
-    });
+    this.addGauge('holds', 'holds', 'Locks that callers of this process hold.');
+    this.addGauge('waiters', 'waiting', 'Callers of this process that wait for a lock.');
     const storeUp: Gauge<'name' | 'server'> = new Gauge({
       ...this.named('store_up', 'Whether the store, or a server of it, can be reached: 1 or 0.'),
       labelNames: ['name', 'server'],
@@ -120,15 +54,36 @@ export class LockMetrics {
     });
   }
 
-  private count(gauge: Gauge<keyof Labels>, of: 'holds' | 'waiting'): void {
-    for (const labels of this.known.values()) gauge.set(labels, 0);
-    for (const state of instanceStates()) {
-      for (const call of state[of]) {
-        const labels = this.labelsOf(call, state.instance);
-        this.remember(labels);
-        gauge.inc(labels);
-      }
-    }
+  start(): void {
+    this.collector.start();
+  }
+
+  stop(): void {
+    this.collector.stop();
+    for (const name of this.names) this.options.register.removeSingleMetric(name);
+    this.names.length = 0;
+  }
+
+  private onAcquired({ labels, outcome, seconds }: MetricEnd): void {
+    this.acquireDuration.observe({ ...labels, outcome }, seconds);
+    // A counter that begins at 0 shows its first loss as an increase.
+    if (outcome === 'granted') this.lost.inc(labels, 0);
+  }
+
+  private onHeld({ labels, outcome, seconds }: MetricEnd): void {
+    this.holdDuration.observe(labels, seconds);
+    if (outcome === 'lost') this.lost.inc(labels);
+  }
+
+  /** Adds a metric that is counted at each scrape. */
+  private addGauge(name: string, counted: 'holds' | 'waiting', help: string): void {
+    const gauge: Gauge<Label> = new Gauge({
+      ...this.named(name, help),
+      labelNames: LABELS,
+      collect: () => {
+        for (const [labels, value] of this.collector.count(counted)) gauge.set(labels, value);
+      },
+    });
   }
 
   /** @throws LockConfigError if the registry already has a metric with this name. */
@@ -143,23 +98,6 @@ export class LockMetrics {
     }
     this.names.push(full);
     return { name: full, help, registers: [register] };
-  }
-
-  private labelsOf(call: LockCall | LockEvent, name: string): Labels {
-    const mode = call.permits === undefined ? call.mode : 'permits';
-    return { name, family: this.families.of(this.familyOf(call)), mode };
-  }
-
-  private familyOf(call: LockCall): string {
-    const { familyOf } = this.options;
-    if (familyOf === undefined) return call.family;
-    try {
-      const family: unknown = familyOf(call);
-      return typeof family === 'string' ? family : 'other';
-    } catch {
-      // Node ends the process if a subscriber of a channel throws.
-      return 'other';
-    }
   }
 }
 
