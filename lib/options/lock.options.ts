@@ -101,8 +101,7 @@ export interface LockOptions {
    * `exclusive`: one holder at a time, for writers. `shared`: any number of readers, but no writer at the same time.
    *
    * Requests are served in arrival order. A reader that arrives after a waiting writer is served after that writer, so
-   * neither can starve. Without a queue in Redis, readers can starve a writer: with `quorum()`, or if pub/sub is
-   * refused.
+   * neither can starve. Readers can starve a writer if pub/sub is refused, because Redis then keeps no queue.
    *
    * A holder of the exclusive lock may acquire it shared inside. A shared lock cannot be upgraded. Two readers that
    * upgrade at the same time would deadlock, so the attempt throws `LockReentryError`.

@@ -20,7 +20,7 @@ export interface LockSource {
    *
    * @param byOwnKey whether it was found by its own key, not by a helper key.
    */
-  isFoundElsewhere?(key: string, state: LockState, byOwnKey: boolean): boolean | Promise<boolean>;
+  isFoundElsewhere?(key: string, state: LockState, byOwnKey: boolean): boolean;
 }
 
 /** How many locks are inspected together: one packet. */
@@ -51,7 +51,7 @@ export async function* listLocks(
       for (const [i, key] of keys.entries()) {
         const state = stateIn(states[i]);
         if (state === null) continue;
-        if (yielded.hasForgotten && (await source.isFoundElsewhere?.(key, state, found.get(key) === true))) continue;
+        if (yielded.hasForgotten && source.isFoundElsewhere?.(key, state, found.get(key) === true)) continue;
         yielded.add(key);
         yield { key, state };
       }

@@ -38,10 +38,6 @@ export class QuorumAcquire {
   private readonly granted = new Map<number, NodeGranted>();
   private readonly sentAt: number;
   private readonly nodeRequest: NodeAcquire;
-  /**
-   * Nodes give shared locks tokens from blocks of this size, each node only one per block. 1 for an exclusive lock.
-   */
-  private readonly blockSize: number;
   /** The owner with its round, as nodes keep it. */
   private readonly holder: string;
   private timer: Timer;
@@ -60,21 +56,17 @@ export class QuorumAcquire {
     round: number,
   ) {
     const { nodes, clock, nodeTimeoutMs } = deps;
-    const { owner, mode } = request;
     this.vote = new Vote(nodes.length);
     this.outcomes = nodes.map(() => undefined);
     this.sentAt = clock.now();
-    this.holder = `${owner} ${round}`;
+    this.holder = `${request.owner} ${round}`;
     this.reply = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
     });
     const expiresAt = Math.min(request.expiresAt, this.sentAt + nodeTimeoutMs);
-    this.blockSize = mode === 'shared' ? nodes.length : 1;
-    const tokens = mode === 'shared' ? this.blockSize : request.tokens;
-    const latest = latestMicros(nodes, this.sentAt + PROPOSAL_LEAD_MS);
-    const proposedToken = Math.ceil(latest / this.blockSize) * this.blockSize;
-    this.nodeRequest = { ...request, round, tokens, proposedToken, expiresAt };
+    const proposedToken = Math.ceil(latestMicros(nodes, this.sentAt + PROPOSAL_LEAD_MS));
+    this.nodeRequest = { ...request, round, proposedToken, expiresAt };
     this.timer = this.startTimeout(expiresAt - this.sentAt);
     this.over = Promise.all(nodes.map((_, node) => this.send(node)));
   }
@@ -121,8 +113,7 @@ export class QuorumAcquire {
     const replies = [...this.granted.values()];
     this.token = Math.max(...replies.map(({ token }) => token));
     // Nodes do not record how many tokens they reserved in an earlier round.
-    const repeated = replies.some((reply) => reply.repeated);
-    if (!repeated && this.blockSize === 1) this.tokens = this.request.tokens;
+    if (!replies.some(({ repeated }) => repeated)) this.tokens = this.request.tokens;
     for (const [node, reply] of this.granted) this.agree(node, reply);
     if (this.decided) return;
     this.timer.cancel();
@@ -132,19 +123,15 @@ export class QuorumAcquire {
   /** Counts a node's yes. If the node gave a lower token, the agreed one is written back first. */
   private agree(node: number, { token }: NodeGranted): void {
     const agreed = this.token as number;
-    const isLower = this.blockOf(token) < this.blockOf(agreed);
+    const isLower = token < agreed;
     if (!isLower) this.cast(node, 'yes');
-    // A higher token of an exclusive lock is replaced as well, so that all nodes keep the same one.
-    if (token === agreed || (!isLower && this.blockSize > 1)) return;
-    const last = (this.blockOf(agreed) + 1) * this.blockSize + this.tokens - 2;
+    if (token === agreed) return;
+    // A higher token is replaced as well, so that all nodes keep the same one.
+    const last = agreed + this.tokens - 1;
     this.deps.nodes[node].writeBack(this.nodeRequest, this.holder, agreed, last).then(
       (written) => isLower && this.cast(node, written ? 'yes' : 'no'),
       (error: Error) => isLower && this.onError(node, error),
     );
-  }
-
-  private blockOf(token: number): number {
-    return Math.floor(token / this.blockSize);
   }
 
   private cast(node: number, ballot: Ballot): void {
@@ -200,9 +187,9 @@ export class QuorumAcquire {
 
   private releaseAt(node: number): void {
     const { nodes, clock, nodeTimeoutMs } = this.deps;
-    const { keys, mode, leaseMs } = this.request;
+    const { keys, leaseMs } = this.request;
     const forgetAt = clock.now() + nodeTimeoutMs + leaseMs;
-    nodes[node].release({ key: keys[0], mode, owner: this.holder, closedUntil: 0, forgetAt }).catch(() => undefined);
+    nodes[node].release({ key: keys[0], owner: this.holder, closedUntil: 0, forgetAt }).catch(() => undefined);
   }
 
   private startTimeout(ms: number): Timer {
@@ -237,7 +224,7 @@ function remainingUntilFree(missing: number, majority: number, outcomes: readonl
 }
 
 /**
- * Returns the exclusive holder that has a majority, or one of another wire version. A request is refused by at most a
+ * Returns the holder that has a majority, or one of another wire version. A request is refused by at most a
  * majority of the nodes, so a holder with a majority is the only one. Tokens are of no use for its age, because the
  * nodes' clocks differ.
  */

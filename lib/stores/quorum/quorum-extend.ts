@@ -6,7 +6,7 @@ import { type NodeExtendReply, tokenOf } from './quorum-scripts.js';
 import { Vote } from './quorum-vote.js';
 
 /**
- * Extends a batch of locks, with one packet for each node and mode. A lock is extended if a majority has extended it.
+ * Extends a batch of locks, with one packet for each node. A lock is extended if a majority has extended it.
  * Nodes that have lost it are restored then, as in Dynamo's read repair, so that losses of single nodes do not add up.
  */
 export class QuorumExtend {
@@ -73,13 +73,13 @@ export class QuorumExtend {
   }
 
   private async restore(node: QuorumNode, { request, value, fence }: ExtendedLock): Promise<void> {
-    const { keys, mode, owner, leaseMs } = request;
+    const { keys, owner, leaseMs } = request;
     if (!this.holders.has(owner)) return;
     const restored = await node.restore(request, value, fence, this.until).catch(() => false);
     // If the node had forgotten the script, the restore was sent again and may have run after the release.
     if (!restored || this.holders.has(owner)) return;
     const forgetAt = this.deps.clock.now() + leaseMs;
-    await node.release({ key: keys[0], mode, owner, closedUntil: 0, forgetAt }).catch(() => false);
+    await node.release({ key: keys[0], owner, closedUntil: 0, forgetAt }).catch(() => false);
   }
 }
 

@@ -1,23 +1,26 @@
-import { type Clock, withTimeout } from '../../core/time/clock.js';
+import type { Clock } from '../../core/time/clock.js';
 import { dropOldest } from '../../core/drop-oldest.js';
 import { LockUnavailableError } from '../../core/errors.js';
-import type { ExtendRequest, LockMode, LockOwnership } from '../../core/store/lock-store.js';
+import type { ExtendRequest, LockOwnership } from '../../core/store/lock-store.js';
 import type { StoreOperation } from '../../core/store/store-health.js';
 import { describeState } from '../../redis/connection-state.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
-import { scanKeys, type ScanRequest } from '../../redis/key-scan.js';
 import type { ServerClient } from '../../redis/client-port.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
-import { causeOf, unavailableBecause } from '../../redis/redis-errors.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import { InFlight } from './quorum-in-flight.js';
 import {
+  acquireScript,
+  extendScript,
   inspectScript,
   type NodeAcquireReply,
   type NodeExtendReply,
   type NodeLock,
   type NodeVote,
-  scriptsFor,
+  releaseScript,
+  restoreScript,
+  writeBackScript,
 } from './quorum-scripts.js';
 
 /** An acquire request, as every node receives it. */
@@ -25,7 +28,7 @@ export interface NodeAcquire extends LockOwnership {
   /** Rises with every acquire of a store. A node ignores a round of the same owner that is lower than the last one. */
   readonly round: number;
   readonly leaseMs: number;
-  /** How many tokens the node reserves: of a shared lock, one for each node. */
+  /** How many tokens the node reserves. */
   readonly tokens: number;
   readonly proposedToken: number;
   /** The moment on the local clock after which a node must ignore the request. */
@@ -35,7 +38,6 @@ export interface NodeAcquire extends LockOwnership {
 /** A release of one owner on one node. */
 export interface NodeRelease {
   readonly key: string;
-  readonly mode: LockMode;
   /** The owner, alone or with the only round that is released. */
   readonly owner: string;
   /** The local moment until which the node keeps the lock. 0 releases it now. */
@@ -80,14 +82,11 @@ export class QuorumNode {
   constructor(
     /** The node's address, without password. */
     readonly name: string,
-    /** The index of the node among all, sorted by name. It is the same in every instance with the same nodes. */
-    private readonly place: number,
     readonly client: ServerClient,
     private readonly clock: Clock,
-    private readonly timeouts: NodeTimeouts,
+    { requestTimeoutMs, nodeTimeoutMs }: NodeTimeouts,
     private readonly fences: FenceKeys,
   ) {
-    const { requestTimeoutMs, nodeTimeoutMs } = timeouts;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.inFlight = new InFlight(clock, nodeTimeoutMs, {
       onOverdue: () => this.setDown(new Error(`no reply within ${nodeTimeoutMs} ms`)),
@@ -158,23 +157,21 @@ export class QuorumNode {
    * lock there.
    * @param holder the owner with its round.
    */
-  writeBack({ keys: [key], mode }: NodeAcquire, holder: string, token: number, last: number): Promise<boolean> {
+  writeBack({ keys: [key] }: NodeAcquire, holder: string, token: number, last: number): Promise<boolean> {
     const args = [holder, String(token), String(last)];
-    return this.track(scriptsFor(mode).writeBack.run(this.connection, this.keysOf(key), args));
+    return this.track(writeBackScript.run(this.connection, this.keysOf(key), args));
   }
 
   /**
    * Releases the lock on the node. If that fails, it rejects and repeats the release when the node is reachable again.
    */
   async release(release: NodeRelease): Promise<boolean> {
-    const { key, mode, owner, closedUntil } = release;
+    const { key, owner, closedUntil } = release;
     const closedForMs = closedUntil === 0 ? 0 : Math.max(0, Math.ceil(closedUntil - this.clock.now()));
     try {
       this.demandReady();
       this.corkIfBusy();
-      const released = await this.track(
-        scriptsFor(mode).release.run(this.connection, [key], [owner, String(closedForMs)]),
-      );
+      const released = await this.track(releaseScript.run(this.connection, [key], [owner, String(closedForMs)]));
       if (released) this.listener?.onServed(this, 'release', key);
       return released;
     } catch (error) {
@@ -184,54 +181,34 @@ export class QuorumNode {
     }
   }
 
-  /** Extends many locks, one packet for each mode. Returns a reply or an error for each, in the same order. */
+  /** Extends many locks with one packet. Returns a reply or an error for each, in the same order. */
   async extend(requests: readonly ExtendRequest[]): Promise<readonly (NodeExtendReply | Error)[]> {
     this.demandReady();
-    const replies = new Map<LockMode, (NodeExtendReply | Error)[]>();
-    const extendAll = async (mode: LockMode): Promise<void> => {
-      const calls = requests.filter((request) => request.mode === mode).map((request) => this.extendCallOf(request));
-      replies.set(mode, await scriptsFor(mode).extend.runAll(this.connection, calls));
-    };
-    const modes = new Set(requests.map(({ mode }) => mode));
-    await this.track(Promise.all([...modes].map(extendAll)));
-    return requests.map(({ mode, keys: [key] }) => {
-      const reply = replies.get(mode)?.shift() as NodeExtendReply | Error;
+    const calls = requests.map(({ keys: [key], owner, leaseMs }) => {
+      return { keys: this.keysOf(key), args: [owner, wholeMs(leaseMs)] };
+    });
+    const replies = await this.track(extendScript.runAll(this.connection, calls));
+    for (const [i, reply] of replies.entries()) {
+      const [key] = requests[i].keys;
       if (reply instanceof Error) this.listener?.onFailed(this, 'extend', key, this.errorOf(reply));
       else if (reply.status === 'renewed') this.listener?.onServed(this, 'extend', key);
-      return reply;
-    });
+    }
+    return replies;
   }
 
   /** Restores a lock that the node has lost. Returns false if the key is taken or the request arrived after `until`. */
-  async restore({ keys, mode, leaseMs }: ExtendRequest, value: string, fence: number, until: number): Promise<boolean> {
+  async restore({ keys, leaseMs }: ExtendRequest, value: string, fence: number, until: number): Promise<boolean> {
     const [key] = keys;
     const deadline = this.microsAt(until);
     if (deadline === undefined) return false;
     const args = [value, String(fence), wholeMs(leaseMs), String(deadline)];
-    return this.track(scriptsFor(mode).restore.run(this.connection, this.keysOf(key), args));
+    return this.track(restoreScript.run(this.connection, this.keysOf(key), args));
   }
 
-  /** Returns all holders of a lock on this node. */
-  async inspect(key: string): Promise<readonly NodeLock[]> {
+  /** Returns what the node keeps of a lock. Null if the lock is free there. */
+  async inspect(key: string): Promise<NodeLock | null> {
     this.demandReady();
     return this.track(inspectScript.run(this.connection, [key], []));
-  }
-
-  /** Returns the holders of each lock on this node, or an error for a key. Waits no longer than for any request. */
-  async inspectAll(keys: readonly string[]): Promise<readonly (readonly NodeLock[] | Error)[]> {
-    this.demandReady();
-    const calls = keys.map((key) => ({ keys: [key], args: [] }));
-    return this.inTime(this.track(inspectScript.runAll(this.connection, calls)));
-  }
-
-  /** Yields the keys of this node that match a glob, page by page, without the client's `keyPrefix`. */
-  async *scan(request: ScanRequest): AsyncGenerator<readonly string[]> {
-    this.demandReady();
-    try {
-      yield* scanKeys(this.connection, request);
-    } catch (error) {
-      throw unavailableBecause(causeOf(error), `a listing of the locks of ${this.name}`);
-    }
   }
 
   /** Returns an error that names this node. */
@@ -240,17 +217,16 @@ export class QuorumNode {
   }
 
   private async acquireOnce(request: NodeAcquire, beforeSend: () => boolean): Promise<NodeAcquireReply> {
-    const { keys, mode, owner, round, leaseMs, tokens, proposedToken, expiresAt } = request;
+    const { keys, owner, round, leaseMs, tokens, proposedToken, expiresAt } = request;
     const [key] = keys;
     const deadline = this.microsAt(expiresAt);
     const sentAt = this.clock.now();
     if (deadline === undefined || sentAt >= expiresAt || !beforeSend()) return { status: 'expired', now: 0 };
-    const proposed = mode === 'shared' ? proposedToken + this.place : proposedToken;
-    const numbers = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposed)];
+    const numbers = [wholeMs(leaseMs), String(deadline), String(tokens), String(proposedToken)];
     const args = [owner, String(round), ...numbers];
     this.corkIfBusy();
     try {
-      const reply = await this.track(scriptsFor(mode).acquire.run(this.connection, this.keysOf(key), args));
+      const reply = await this.track(acquireScript.run(this.connection, this.keysOf(key), args));
       this.connection.observeTime(reply.now, sentAt);
       if (reply.status === 'granted') this.listener?.onServed(this, 'acquire', key);
       return reply;
@@ -290,17 +266,6 @@ export class QuorumNode {
 
   private noConnection(): LockUnavailableError {
     return this.errorOf(this.outage ?? new Error(describeState(this.client.status, this.connection.losses > 0)));
-  }
-
-  private inTime<T>(reply: Promise<T>): Promise<T> {
-    const { nodeTimeoutMs } = this.timeouts;
-    return withTimeout(this.clock, nodeTimeoutMs, reply, () => {
-      throw this.errorOf(new Error(`no reply within ${nodeTimeoutMs} ms`));
-    });
-  }
-
-  private extendCallOf({ keys: [key], owner, leaseMs }: ExtendRequest) {
-    return { keys: this.keysOf(key), args: [owner, wholeMs(leaseMs)] };
   }
 
   private keysOf(key: string): readonly string[] {

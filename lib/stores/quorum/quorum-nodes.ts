@@ -55,11 +55,9 @@ export function openNodes(
       throw refused(`node ${i + 1} is neither a URL, ioredis options nor a client of one server`);
   }
   const clients = given.map((address) => context.open(address) as ServerClient);
-  const names = clients.map((client, i) => nameOf(client) ?? `node ${i + 1}`);
-  const places = names.toSorted();
   const nodes = clients.map((client, i) => {
-    const name = names[i];
-    return new QuorumNode(name, places.indexOf(name), client, clock, { requestTimeoutMs, nodeTimeoutMs }, fences);
+    const name = nameOf(client) ?? `node ${i + 1}`;
+    return new QuorumNode(name, client, clock, { requestTimeoutMs, nodeTimeoutMs }, fences);
   });
   for (const [i, { name, client }] of nodes.entries()) {
     const first = nodes.findIndex((other) => other.client === client || other.name === name);

@@ -1,4 +1,4 @@
-import type { HolderInfo, LockMode, LockState } from '../../core/store/lock-store.js';
+import type { HolderInfo, LockState } from '../../core/store/lock-store.js';
 import { noMajority, type Outcome } from './quorum-errors.js';
 import type { QuorumNode } from './quorum-node.js';
 import type { NodeLock } from './quorum-scripts.js';
@@ -50,59 +50,26 @@ export function queryNodes<Reply, Result>(
 
 /**
  * Returns the state of a lock from the replies of the inspected nodes: null if it is free, undefined while that is
- * open. A holder has a majority of the nodes, or may have one together with nodes that did not reply. The holders of a
- * shared lock are returned together, as soon as no further holder is possible.
+ * open. The holder has a majority of the nodes, or may have one together with nodes that did not reply.
  */
-export function stateFrom(vote: Vote, replies: readonly (readonly NodeLock[])[]): LockState | null | undefined {
-  const missing = vote.count(undefined);
-  const possible = possibleLocks(vote, replies);
-  if (possible.length === 0) return vote.replied ? null : undefined;
-  const certain = possible.filter(({ length }) => length >= vote.majority);
-  const isAll = certain.length === possible.length || missing === 0 || certain[0]?.[0].mode === 'exclusive';
-  if (certain.length > 0 && isAll) return stateOf(certain, vote.majority);
-  return vote.complete && vote.replied ? stateOf(possible, vote.majority) : undefined;
-}
-
-/** An owner that holds a lock. */
-export interface QuorumHolder extends HolderInfo {
-  readonly owner: string;
-  readonly mode: LockMode;
-}
-
-/**
- * Returns the owners that hold a lock, or may hold it together with nodes that did not reply. Undefined while replies
- * are missing that can change it.
- */
-export function holdersFrom(
-  vote: Vote,
-  replies: readonly (readonly NodeLock[])[],
-): readonly QuorumHolder[] | undefined {
-  const possible = possibleLocks(vote, replies);
-  const isKnown = vote.count(undefined) === 0 || possible.every(({ length }) => length >= vote.majority);
-  // An owner that is on none of these nodes has no majority.
-  if (!vote.replied || !isKnown) return undefined;
-  return possible.map((locks) => ({ ...holderOf(locks, vote.majority), owner: locks[0].owner, mode: locks[0].mode }));
-}
-
-/**
- * Returns what the nodes keep of each owner that has a majority, or may have one together with nodes that did not
- * reply. The owner with the most nodes comes first.
- */
-function possibleLocks(vote: Vote, replies: readonly (readonly NodeLock[])[]): readonly (readonly NodeLock[])[] {
-  const byOwner = new Map<string, NodeLock[]>();
-  for (const lock of replies.flat()) byOwner.set(lock.owner, [...(byOwner.get(lock.owner) ?? []), lock]);
+export function stateFrom(vote: Vote, replies: readonly (NodeLock | null)[]): LockState | null | undefined {
+  const locks = locksOfLikeliestOwner(replies);
   const unknown = vote.count(undefined) + vote.count('no-reply');
-  const possible = [...byOwner.values()].filter(({ length }) => length + unknown >= vote.majority);
-  return possible.toSorted((one, other) => other.length - one.length);
+  if (locks.length + unknown < vote.majority) return vote.replied ? null : undefined;
+  const isDecided = locks.length >= vote.majority || (vote.complete && vote.replied);
+  return isDecided ? holderOf(locks, vote.majority) : undefined;
 }
 
-function stateOf([first, ...rest]: readonly (readonly NodeLock[])[], majority: number): LockState {
-  const [{ mode }] = first;
-  const others = mode === 'shared' ? rest.filter(([other]) => other.mode === mode) : [];
-  return { ...holderOf(first, majority), mode, others: others.map((locks) => holderOf(locks, majority)) };
+/** Returns what the nodes keep of the owner that is on most of them. Empty if the lock is free on all. */
+function locksOfLikeliestOwner(replies: readonly (NodeLock | null)[]): readonly NodeLock[] {
+  const byOwner = new Map<string, NodeLock[]>();
+  for (const lock of replies) {
+    if (lock !== null) byOwner.set(lock.owner, [...(byOwner.get(lock.owner) ?? []), lock]);
+  }
+  return [...byOwner.values()].reduce((most, locks) => (locks.length > most.length ? locks : most), []);
 }
 
-/** Returns one holder. Its lease lasts as long as it has a majority. */
+/** Returns the holder. Its lease lasts as long as it has a majority. */
 function holderOf(locks: readonly NodeLock[], majority: number): HolderInfo {
   const leases = locks.map(({ remainingMs }) => remainingMs).toSorted((one, other) => other - one);
   const tokens = locks.flatMap(({ token }) => token ?? []);

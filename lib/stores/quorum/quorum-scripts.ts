@@ -1,4 +1,3 @@
-import type { LockMode } from '../../core/store/lock-store.js';
 import { isOne, toRemainingMs } from '../../redis/decode.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import { scripts as redisScripts } from '../../redis/scripts.js';
@@ -37,10 +36,9 @@ export type NodeExtendReply =
   | { readonly status: 'taken' }
   | { readonly status: 'missing' };
 
-/** One holder of a lock, as one node keeps it. */
+/** The holder of a lock, as one node keeps it. */
 export interface NodeLock {
   readonly owner: string;
-  readonly mode: LockMode;
   /** The holder's instance id, or the whole value if another system wrote it. */
   readonly holder: string;
   readonly remainingMs: number;
@@ -49,44 +47,20 @@ export interface NodeLock {
   readonly wireVersion?: number | undefined;
 }
 
-/** The scripts of one mode. Both modes take the same arguments and return the same replies. */
-export interface QuorumScripts {
-  readonly acquire: RedisScript<NodeAcquireReply>;
-  readonly writeBack: RedisScript<boolean>;
-  readonly release: RedisScript<boolean>;
-  readonly extend: RedisScript<NodeExtendReply>;
-  readonly restore: RedisScript<boolean>;
-}
+export const acquireScript = new RedisScript(scripts.acquire, voteOf);
+export const writeBackScript = new RedisScript(scripts.writeBack, isOne);
+export const releaseScript = new RedisScript(scripts.release, isOne);
+export const extendScript = new RedisScript(scripts.extend, renewalOf);
+export const restoreScript = new RedisScript(scripts.restore, isOne);
 
-const EXCLUSIVE: QuorumScripts = {
-  acquire: new RedisScript(scripts.acquire, voteOf),
-  writeBack: new RedisScript(scripts.writeBack, isOne),
-  release: new RedisScript(scripts.release, isOne),
-  extend: new RedisScript(scripts.extend, renewalOf),
-  restore: new RedisScript(scripts.restore, isOne),
-};
-
-const SHARED: QuorumScripts = {
-  acquire: new RedisScript(scripts.acquireShared, voteOf),
-  writeBack: new RedisScript(scripts.writeBackShared, isOne),
-  release: new RedisScript(scripts.releaseShared, isOne),
-  extend: new RedisScript(scripts.extendShared, renewalOf),
-  restore: new RedisScript(scripts.restoreShared, isOne),
-};
-
-/** Returns the scripts of a mode. */
-export function scriptsFor(mode: LockMode): QuorumScripts {
-  return mode === 'shared' ? SHARED : EXCLUSIVE;
-}
-
-/** Returns all holders of a lock. The Lua is the one that the token store uses. */
-export const inspectScript = new RedisScript(redisScripts.inspect, (reply): readonly NodeLock[] => {
-  if (reply === null) return [];
+/** Returns what a node keeps of a lock, or null. The Lua is the one that the token store uses. */
+export const inspectScript = new RedisScript(redisScripts.inspect, (reply): NodeLock | null => {
+  if (reply === null) return null;
   const [value, ttl] = reply as [string, number | string];
-  return isShared(value) ? sharersIn(value, Number(ttl)) : [lockOf(value, 'exclusive', toRemainingMs(ttl))];
+  return lockOf(value, toRemainingMs(ttl));
 });
 
-/** The value of an exclusive lock, and each entry of a shared one: `<instanceId>:<attempt> <round> <token>`. */
+/** The value of a lock: `<instanceId>:<attempt> <round> <token>`. */
 const OURS = /^([\w-]+):\d+ \d+ (\d+)$/;
 
 /** Returns the token in a value that this store wrote. */
@@ -100,7 +74,7 @@ function voteOf(reply: unknown): NodeAcquireReply {
   const at = { now: Number(now) };
   if (Number(status) === -1) return { status: 'expired', ...at };
   if (Number(status) !== 0) return { status: 'granted', token: Number(value), repeated: Number(status) === 2, ...at };
-  return { status: 'held', remainingMs: toRemainingMs(value), holder: isShared(held) ? SHARERS : ownerOf(held), ...at };
+  return { status: 'held', remainingMs: toRemainingMs(value), holder: ownerOf(held), ...at };
 }
 
 function renewalOf(reply: unknown): NodeExtendReply {
@@ -109,41 +83,26 @@ function renewalOf(reply: unknown): NodeExtendReply {
   return { status: 'renewed', value, fence: Number(fence) };
 }
 
-/** The value of a shared lock begins with this. `;` and one entry for each holder follow. */
-const SHARERS = '*';
-
-function isShared(value: string): boolean {
-  return value.startsWith(`${SHARERS};`);
-}
-
-/**
- * Returns all holders of a shared lock. The key expires with the last of them. Each entry ends with its expiry in
- * server time.
- */
-function sharersIn(value: string, ttl: number): readonly NodeLock[] {
-  const sharers = value.split(';').slice(1, -1);
-  const ends = sharers.map((sharer) => Number(sharer.slice(sharer.lastIndexOf(' '))));
-  const last = Math.max(...ends);
-  return sharers
-    .map((sharer, i) => lockOf(sharer.slice(0, sharer.lastIndexOf(' ')), 'shared', ttl - last + ends[i]))
-    .filter(({ remainingMs }) => remainingMs > 0);
-}
-
-/**
- * Decodes one holder. Each node keeps another token of a shared lock, so one node does not know which of them was
- * agreed on.
- */
-function lockOf(value: string, mode: LockMode, remainingMs: number): NodeLock {
+function lockOf(value: string, remainingMs: number): NodeLock {
   const other = otherWireOf(value);
   if (other !== undefined) {
     const { instanceId, version } = other;
     // The rest of the value may differ between the nodes.
-    const owner = `v${version}-${instanceId}`;
-    return { owner, mode, holder: instanceId, remainingMs, token: undefined, wireVersion: version };
+    return {
+      owner: `v${version}-${instanceId}`,
+      holder: instanceId,
+      remainingMs,
+      token: undefined,
+      wireVersion: version,
+    };
   }
   const ours = OURS.exec(value);
-  const token = ours === null || mode === 'shared' ? undefined : Number(ours[2]);
-  return { owner: ownerOf(value), mode, holder: ours?.[1] ?? value, remainingMs, token };
+  return {
+    owner: ownerOf(value),
+    holder: ours?.[1] ?? value,
+    remainingMs,
+    token: ours === null ? undefined : Number(ours[2]),
+  };
 }
 
 function ownerOf(value: string): string {

@@ -3,9 +3,6 @@ import type {
   AcquireRequest,
   ExtendReply,
   ExtendRequest,
-  ForceReleaseRequest,
-  ListedLock,
-  ListRequest,
   LockState,
   LockStore,
   ReleaseRequest,
@@ -14,15 +11,12 @@ import type {
   StorePing,
 } from '../../core/store/lock-store.js';
 import { Pinger } from '../../redis/pinger.js';
-import { unavailableBecause } from '../../redis/redis-errors.js';
-import { otherWireForced } from '../../redis/wire.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { QuorumAcquire } from './quorum-acquire.js';
-import { listQuorum } from './quorum-list.js';
 import { QuorumExtend } from './quorum-extend.js';
-import type { NodeRelease, QuorumNode } from './quorum-node.js';
+import type { QuorumNode } from './quorum-node.js';
 import { nodeTimeoutOf, openNodes, type QuorumDeps, QuorumHealth, type QuorumNodeAddress } from './quorum-nodes.js';
-import { holdersFrom, queryNodes, stateFrom } from './quorum-query.js';
+import { queryNodes, stateFrom } from './quorum-query.js';
 
 /**
  * The options of {@link quorum}.
@@ -56,7 +50,7 @@ export interface QuorumOptions {
  * {@link https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html | "How to do distributed locking"}.
  *
  * The store has no queue. Waiting callers retry every 5 to 200 ms, and busy instances yield to others between their
- * turns. Overlapping readers (`mode: 'shared'`) do not yield, so they can starve a writer. Permits are not supported.
+ * turns. Only exclusive locks are supported, without `list()` and `forceRelease()`.
  *
  * @param nodes an odd number of URLs, options of ioredis, or clients, at least 3, to servers that are not replicas of
  * each other. Clients that are passed in are never closed.
@@ -75,7 +69,7 @@ export class QuorumStore implements LockStore {
     queue: false,
     fencing: true,
     idempotentAcquire: true,
-    modes: ['exclusive', 'shared'],
+    modes: ['exclusive'],
     resolutionMs: 1,
   };
 
@@ -121,14 +115,19 @@ export class QuorumStore implements LockStore {
     return acquire.reply;
   }
 
-  release({ keys: [key], mode, owner, closedForMs }: ReleaseRequest): Promise<boolean> {
+  release({ keys: [key], owner, closedForMs }: ReleaseRequest): Promise<boolean> {
     this.unsent.delete(owner);
     this.acquires.get(owner)?.cancel();
     for (const extension of this.extensions) extension.onRelease(owner);
     const now = this.deps.clock.now();
     const closedUntil = closedForMs === 0 ? 0 : now + closedForMs;
     const forgetAt = now + this.deps.requestTimeoutMs + this.longestLeaseMs;
-    return this.releaseAll({ key, mode, owner, closedUntil, forgetAt });
+    const release = { key, owner, closedUntil, forgetAt };
+    return queryNodes(this.nodes, 'A release', {
+      send: (node) => node.release(release),
+      ballotOf: (released) => (released ? 'yes' : 'no'),
+      decide: (vote) => (vote.carried ? true : vote.defeated ? false : undefined),
+    });
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -140,35 +139,9 @@ export class QuorumStore implements LockStore {
     return extension.replies;
   }
 
-  async forceRelease({ key, ifToken }: ForceReleaseRequest): Promise<boolean> {
-    const until = this.deps.clock.now() + this.deps.requestTimeoutMs;
-    await this.connected();
-    const holders = await queryNodes(this.nodes, 'An inspection', {
-      send: (node) => node.inspect(key),
-      decide: holdersFrom,
-    });
-    // By then, the caller already has an error.
-    if (this.isPast(until)) throw unavailableBecause(new Error('the replies came too late'), 'a release by force');
-    const other = holders.find(({ wireVersion }) => wireVersion !== undefined)?.wireVersion;
-    if (other !== undefined) throw otherWireForced(other);
-    if (ifToken !== undefined && (holders[0]?.mode !== 'exclusive' || holders[0].token !== ifToken)) return false;
-    const now = this.deps.clock.now();
-    const released = holders.map(({ owner, mode, remainingMs }) => {
-      for (const extension of this.extensions) extension.onRelease(owner);
-      const forgetAt = now + this.deps.requestTimeoutMs + remainingMs;
-      return this.releaseAll({ key, mode, owner, closedUntil: 0, forgetAt });
-    });
-    return (await Promise.all(released)).includes(true);
-  }
-
   async inspect(key: string): Promise<LockState | null> {
-    await this.connected();
+    if (!this.majorityKnown) await this.waitForMajority(this.deps.clock.now() + this.deps.requestTimeoutMs);
     return queryNodes(this.nodes, 'An inspection', { send: (node) => node.inspect(key), decide: stateFrom });
-  }
-
-  async *list(request: ListRequest): AsyncGenerator<ListedLock> {
-    await this.connected();
-    yield* listQuorum(this.nodes, request);
   }
 
   async ping(): Promise<StorePing> {
@@ -192,21 +165,6 @@ export class QuorumStore implements LockStore {
    */
   get inFlightCount(): number {
     return this.unsent.size + this.acquires.size + this.extensions.size;
-  }
-
-  /** Releases an owner on all nodes. Returns whether a majority had its lock. */
-  private releaseAll(release: NodeRelease): Promise<boolean> {
-    return queryNodes(this.nodes, 'A release', {
-      send: (node) => node.release(release),
-      ballotOf: (released) => (released ? 'yes' : 'no'),
-      decide: (vote) => (vote.carried ? true : vote.defeated ? false : undefined),
-    });
-  }
-
-  /** Waits until the clocks of a majority are known, at most `requestTimeoutMs`. */
-  private async connected(): Promise<void> {
-    const until = this.deps.clock.now() + this.deps.requestTimeoutMs;
-    if (!this.majorityKnown) await this.waitForMajority(until);
   }
 
   private isPast(moment: number): boolean {

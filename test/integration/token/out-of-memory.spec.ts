@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { NODE_TIMEOUT_MS } from '../../support/masters.js';
@@ -33,8 +33,10 @@ async function memory(limit: '0' | '1'): Promise<void> {
   for (const admin of admins) await admin.config('SET', 'maxmemory', limit);
 }
 
-describe.each<readonly [string, () => StoreFactory | undefined, boolean]>([
-  ['token()', () => undefined, true],
+const ALONE: LockOptions = {};
+
+describe.each<readonly [string, () => StoreFactory | undefined, readonly LockOptions[]]>([
+  ['token()', () => undefined, [ALONE, { mode: 'shared' }, { permits: 2 }]],
   [
     'quorum()',
     () =>
@@ -42,11 +44,10 @@ describe.each<readonly [string, () => StoreFactory | undefined, boolean]>([
         servers.map(({ url }) => url),
         { nodeTimeoutMs: NODE_TIMEOUT_MS },
       ),
-    false,
+    [ALONE],
   ],
-])('while Redis is out of memory, with %s', (_name, store, hasPermits) => {
+])('while Redis is out of memory, with %s', (_name, store, options) => {
   const start = (): LockService => running.start({ redis: servers[0].url, store: store() });
-  const options = [{}, { mode: 'shared' } as const, ...(hasPermits ? [{ permits: 2 }] : [])];
 
   it.each(options)('a lock with %j is renewed and released', async (given) => {
     const lock = await start().acquire('goods:300', given);

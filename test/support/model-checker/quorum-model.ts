@@ -3,7 +3,6 @@ import { ManualClock } from 'nestjs-redis-lock/testing';
 import type { Clock, Timer } from '../../../lib/core/time/clock.js';
 import { scripts } from '../../../lib/stores/quorum/scripts.js';
 import type { ClientListener, ServerClient } from '../../../lib/redis/client-port.js';
-import { SHARERS_TWINS } from './quorum-sharers.js';
 
 /** The time of the whole model, and its random numbers, which come from a seed. */
 export class RandomClock extends ManualClock {
@@ -64,8 +63,7 @@ interface Script {
   readonly lua: string;
 }
 /** Does what a script does. */
-export type Twin = (node: ModelNode, keys: readonly string[], args: readonly string[]) => Reply;
-export type TwinOf = readonly [script: Script, twin: Twin];
+type Twin = (node: ModelNode, keys: readonly string[], args: readonly string[]) => Reply;
 
 /** One master, with the data that its scripts use. */
 export class ModelNode {
@@ -82,11 +80,6 @@ export class ModelNode {
 
   get micros(): number {
     return Math.floor((this.world.wallTime() + this.aheadMs) * 1000);
-  }
-
-  /** The clock that leases depend on. */
-  get now(): number {
-    return this.world.now();
   }
 
   get(key: string): Entry | undefined {
@@ -121,9 +114,9 @@ export class ModelNode {
     this.fences.set(key, Math.max(this.fence(key), last));
   }
 
-  /** Reserves tokens, starting with a multiple of `step`. Returns the first. */
-  reserve(key: string, tokens: number, proposed: number, step = 1): number {
-    const first = Math.ceil(Math.max(this.fence(key) + 1, this.micros, proposed) / step) * step;
+  /** Reserves tokens. Returns the first. */
+  reserve(key: string, tokens: number, proposed: number): number {
+    const first = Math.max(this.fence(key) + 1, this.micros, proposed);
     this.raise(key, first + tokens - 1);
     return first;
   }
@@ -132,7 +125,7 @@ export class ModelNode {
 const isOf = ({ value }: Entry, owner: string): boolean => value.startsWith(`${owner} `);
 
 /** What the scripts do, step by step. */
-const TWINS: readonly TwinOf[] = [
+const TWINS: readonly (readonly [script: Script, twin: Twin])[] = [
   [
     scripts.acquire,
     (node, [key, fence], [owner, round, lease, deadline, tokens, proposed]) => {
@@ -195,7 +188,7 @@ const TWINS: readonly TwinOf[] = [
 
 const digestOf = (lua: string): string => createHash('sha1').update(lua).digest('hex');
 
-const twins = new Map([...TWINS, ...SHARERS_TWINS].map(([{ lua }, twin]) => [digestOf(lua), twin]));
+const twins = new Map(TWINS.map(([{ lua }, twin]) => [digestOf(lua), twin]));
 
 interface Command {
   readonly run: (node: ModelNode) => Reply;

@@ -19,7 +19,7 @@ const releasedByForce: Fault = {
   breaks: 'late notice',
   terms: leases(LEASE_MS, { requestTimeoutMs: REQUEST_MS, waitMs: 18_000 }),
   promises: { waitMs: 6_000, noticeMs: BY_MESSAGE_MS, overlapMs: BY_MESSAGE_MS, losesHolds: true },
-  stores: { token: {}, timestamp: BY_RENEWAL, redisson: BY_RENEWAL, quorum: BY_RENEWAL },
+  stores: { token: {}, timestamp: BY_RENEWAL, redisson: BY_RENEWAL },
   async inject(scene) {
     const { fleet, random } = scene;
     const former = fleet.other(random);

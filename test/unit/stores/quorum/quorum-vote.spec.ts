@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { stateFrom } from '../../../../lib/stores/quorum/quorum-query.js';
+import type { NodeLock } from '../../../../lib/stores/quorum/quorum-scripts.js';
 import { type Ballot, Vote } from '../../../../lib/stores/quorum/quorum-vote.js';
 
 function voteOf(nodes: number, ballots: readonly Ballot[]): Vote {
@@ -79,5 +81,45 @@ describe('a vote', () => {
     };
     walk(Array.from({ length: nodes }, () => ''));
     expect(Math.max(...mostRefusals)).toBe(0);
+  });
+});
+
+describe('the state of a lock on a quorum', () => {
+  const lockOf = (name: string, remainingMs = 1_000): NodeLock => {
+    return { owner: `${name}:1`, holder: name, remainingMs, token: 5 };
+  };
+  const [ann, bob] = [lockOf('ann'), lockOf('bob')];
+
+  type Reply = NodeLock | null | 'no-reply';
+
+  function stateAfter(nodes: number, replies: readonly Reply[]): ReturnType<typeof stateFrom> {
+    const vote = voteOf(
+      nodes,
+      replies.map((reply) => (reply === 'no-reply' ? 'no-reply' : 'yes')),
+    );
+    return stateFrom(
+      vote,
+      replies.filter((reply) => reply !== 'no-reply'),
+    );
+  }
+
+  it.each<[string, number, readonly Reply[], string | null | undefined]>([
+    ['is held by an owner with a majority', 3, [ann, ann], 'ann'],
+    ['is held by the only owner that may have a majority', 5, [ann, ann, bob, 'no-reply', 'no-reply'], 'ann'],
+    ['is free if a majority has no holder', 3, [null, null], null],
+    ['is free if its holder cannot have a majority', 3, [ann, null, null], null],
+    ['is free if no holder can have a majority', 3, [ann, bob, null], null],
+    ['is open while the holder may have a majority', 3, [ann, null], undefined],
+    ['is open while nobody has replied', 3, [], undefined],
+    ['is open if no majority replies', 3, [ann, 'no-reply', 'no-reply'], undefined],
+    ['is held by an owner that may have a majority with a node that does not reply', 3, [ann, null, 'no-reply'], 'ann'],
+  ])('%s', (_case, nodes, replies, holder) => {
+    const state = stateAfter(nodes, replies);
+    expect(state === null ? null : state?.holder).toBe(holder);
+  });
+
+  it('has the lease that a majority keeps', () => {
+    const leases = [1_000, 500, 100].map((ms) => lockOf('ann', ms));
+    expect(stateAfter(3, leases)).toMatchObject({ holder: 'ann', remainingMs: 500 });
   });
 });

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { LockService } from 'nestjs-redis-lock';
+import { LockLostError, type LockService } from 'nestjs-redis-lock';
 import { Masters } from '../../support/masters.js';
 import { eventually } from '../../support/redis-locks.js';
 
@@ -10,6 +10,12 @@ beforeAll(async () => {
 });
 afterEach(() => here.clear());
 afterAll(() => here.close());
+
+/** The next renewal is due after 200 s, when a test that waits for it has failed. */
+const TTL_MS = 600_000;
+
+/** What an instance of the next wire version writes. Only its beginning is known. */
+const NEXT = 'v2-api-1-AbCdEfGhIjKlMnOp:7/';
 
 const MINUTE_MICROS = 60e6;
 
@@ -86,5 +92,39 @@ describe('fencing tokens of a quorum', () => {
       // One SET for the lock and one for the fence. A write-back would be a third.
       expect(calls).toBeLessThan(125);
     }
+  });
+});
+
+describe('masters that restart without their data', () => {
+  it('get the lock back at once if they are a minority', async () => {
+    const lock = await (await here.instance({ ttlMs: TTL_MS })).acquire('goods:300');
+    await here.lockedOn(3);
+    await here.servers[0].kill();
+    await here.servers[0].restart();
+    const isRestored = async (): Promise<boolean> => (await here.admins[0].exists(here.key)) === 1;
+    await eventually('it has the lock again', isRestored);
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('show the holder at once that its lock is lost if they are a majority', async () => {
+    const { signal } = await (await here.instance({ ttlMs: TTL_MS })).acquire('goods:300');
+    // A master that has not received the request would get it again after its restart, and keep the lock.
+    await here.lockedOn(3);
+    for (const server of here.servers.slice(0, 2)) await server.kill();
+    for (const server of here.servers.slice(0, 2)) await server.restart();
+    await eventually('the holder knows', () => signal.aborted);
+    expect(signal.reason).toBeInstanceOf(LockLostError);
+  });
+});
+
+describe('a quorum that meets the next wire version', () => {
+  it('waits for its lock, names both versions, and changes nothing', async () => {
+    const locks = await here.instance();
+    const values = here.admins.map((_admin, i) => `${NEXT} ${i} *;`);
+    await Promise.all(here.admins.map((admin, i) => admin.set(here.key, values[i], 'PX', 60_000)));
+    const message = /^goods:300 is used by api-1 with wire version 2, and this instance has wire version 1: /;
+    await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toThrow(message);
+    expect(await locks.inspect('goods:300')).toMatchObject({ identity: 'api-1', wireVersion: 2, isOwn: false });
+    expect(await Promise.all(here.admins.map((admin) => admin.get(here.key)))).toEqual(values);
   });
 });
