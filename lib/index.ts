@@ -14,6 +14,7 @@ export type {
   RedisClusterOptions,
   RedisLockModuleOptions,
 } from './options/redis-lock.options.js';
+export type { RedisClient } from './redis/redis-client.js';
 export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
 export type { LeadOptions } from './options/lead.options.js';
 export { type AssertHeldOptions, type ForceReleaseOptions, type ListOptions, LockService } from './lock.service.js';
@@ -66,6 +67,6 @@ export {
   workChannel,
   type WorkMessage,
 } from './core/events/tracing.js';
-export { memory, MemoryStore } from './stores/memory/memory.store.js';
+export { memory } from './stores/memory/memory.store.js';
 export { token } from './stores/token/token.store.js';
-export type { ReplicaOptions } from './stores/store-context.js';
+export type { ReplicaOptions, StoreFactory } from './stores/store-context.js';

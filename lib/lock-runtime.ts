@@ -1,18 +1,14 @@
 import { isNativeError } from 'node:util/types';
 import { Logger } from '@nestjs/common';
-import { checkValue } from './core/checks/check-options.js';
 import { type Clock, SystemClock, type Timer } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
-import { dropPromise } from './core/format-value.js';
 import { offerState } from './core/state/instance-states.js';
 import type { lockChannels } from './core/events/diagnostics.js';
 import { safely, type Warn } from './core/events/warnings.js';
 import { LockEngine } from './core/lock-engine.js';
 import { tooShortLease } from './core/acquire/acquire-errors.js';
 import { passingLimitsOf } from './core/acquire/acquire-options.js';
-import { modesOf } from './core/store/lock-mode.js';
 import type { LockStore } from './core/store/lock-store.js';
-import { lockStoreRule } from './core/store/lock-store-shape.js';
 import { createKeySelectorFactory } from './core/keys/key-selector.js';
 import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
@@ -23,7 +19,6 @@ import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from 
 import { checkAt, REQUEST_TIMEOUT_MS } from './options/option-table.js';
 import { lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
 import type { StartChecks } from './locked/check-locked-methods.js';
-import type { StoreContext, StoreFactory } from './stores/store-context.js';
 import { token } from './stores/token/token.store.js';
 
 /** What a module instance consists of. */
@@ -191,9 +186,6 @@ function openStore(
   requestTimeoutMs: number,
 ): OpenedStore {
   const opened: OpenedRedis[] = [];
-  if (typeof store === 'object') {
-    return { store, endpoints: opened, connect: () => undefined, close: () => Promise.resolve() };
-  }
   const open = (where: ResolvedOptions['redis']): OpenedRedis => {
     const endpoint = openRedis(where, clock);
     opened.push(endpoint);
@@ -201,7 +193,7 @@ function openStore(
   };
   let main: OpenedRedis | undefined;
   const openMain = (): OpenedRedis => (main ??= open(redis));
-  const created = createStore(store ?? token(), {
+  const created = (store ?? token())({
     clock,
     requestTimeoutMs,
     prefix,
@@ -209,6 +201,10 @@ function openStore(
     replicas,
     open: (where) => open(where as ResolvedOptions['redis']).client,
   });
+  // `store: memory` in place of `store: memory()` returns a function.
+  if (typeof created === 'function') {
+    throw new LockConfigError('store: it is a function that makes a store; call it: `store: memory()`.');
+  }
   const connect = (): void => {
     for (const endpoint of opened) endpoint.connect();
   };
@@ -240,22 +236,11 @@ function preflightOf(
   return new Preflight({ clients: endpoints.map(({ client }) => client), ...times, fails, report });
 }
 
-/** @throws LockConfigError if the factory does not return a store. */
-function createStore(factory: StoreFactory, context: StoreContext): LockStore {
-  const created = factory(context);
-  dropPromise(created);
-  checkValue('store', 'what the function returned', created, lockStoreRule);
-  return created;
-}
-
 /** @throws LockConfigError if the store cannot do what the options say. */
 function checkStore(store: LockStore, options: ResolvedOptions): void {
   const { capabilities } = store;
   if (options.replicas !== undefined && !capabilities.replicas) {
     throw new LockConfigError('replicas: this store does not wait for them; use the store token().');
-  }
-  if (!modesOf(capabilities).includes('exclusive')) {
-    throw new LockConfigError('store: it has no exclusive mode; use a store that has one.');
   }
   checkLease(store, options);
 }

@@ -34,8 +34,6 @@ const FORMATS = [
 
 /** The warnings of rollup that do not fail the build. */
 const isHarmless = ({ code, message }) =>
-  // `/store` exports nothing but types.
-  code === 'EMPTY_BUNDLE' ||
   // The helpers that tsc writes for decorators begin with `this && this.__decorate`.
   code === 'THIS_IS_UNDEFINED' ||
   // `RedisLockModule` extends a class that is not exported, as Nest's own modules do.

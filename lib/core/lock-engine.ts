@@ -21,12 +21,9 @@ import type { Watchdog } from './lease/watchdog.js';
 import { closedError, Lifecycle } from './lifecycle.js';
 import { type LocalLockState, toLocalState } from './state/local-state.js';
 import { callsByKey, type KeyCalls } from './state/own-calls.js';
-import { DelayedStore } from './store/delayed-store.js';
-import { pingStore } from './store/ping-store.js';
 import { newInstanceId } from './store/instance-id.js';
 import type { ListedLock, ListRequest, LockState, LockStore } from './store/lock-store.js';
 import type { StorePing } from './store/store-ping.js';
-import { RejectingStore } from './store/rejecting-store.js';
 import { ServerSigns } from './store/server-signs.js';
 import { type ServerState, StoreHealth } from './store/store-health.js';
 import type { Clock } from './time/clock.js';
@@ -94,8 +91,7 @@ export class LockEngine {
     const warn = (this.warn = safely((message) => options.warn(message)));
     const info = (this.info = safely((message) => options.info?.(message)));
     const events = new LockEvents(instance, options.channels);
-    const store = (this.store =
-      lockDelayMs > 0 ? new DelayedStore(options.store, lockDelayMs) : new RejectingStore(options.store));
+    const store = (this.store = options.store);
     const signs = new ServerSigns(store, requestTimeoutMs);
     const clock = (this.clock = new TimeoutPool(
       options.clock,
@@ -136,6 +132,7 @@ export class LockEngine {
       releaser,
       health,
       requestTimeoutMs,
+      lockDelayMs,
       admission: new Admission(store),
       limitRequest,
       passing,
@@ -206,10 +203,11 @@ export class LockEngine {
     const { store } = this;
     const refusal = describeUnsupportedForce(store, ifToken);
     if (refusal !== undefined) throw new LockConfigError(refusal, { resource });
-    const tokens = this.options.passing.maxLocalPasses + 1;
+    const { lockDelayMs, passing } = this.options;
+    const handoffMs = handoffLease(leaseMs) + lockDelayMs;
     let mayBeReleased = true;
     try {
-      const reply = store.forceRelease?.({ key, ifToken, handoffMs: handoffLease(leaseMs), tokens });
+      const reply = store.forceRelease?.({ key, ifToken, handoffMs, tokens: passing.maxLocalPasses + 1 });
       const request = `The release of ${resource} by force`;
       mayBeReleased = await this.inTime(reply ?? Promise.resolve(false), { resource, key }, request);
       return mayBeReleased;
@@ -240,13 +238,13 @@ export class LockEngine {
   list(request: ListRequest): AsyncIterable<ListedLock> {
     const { store } = this;
     if (store.list !== undefined) return store.list(request);
-    const { name = 'this store' } = store.capabilities;
-    throw new LockConfigError(`list(): ${name} cannot list its locks; use a store with \`list\`.`);
+    const { name } = store.capabilities;
+    throw new LockConfigError(`list(): ${name} cannot list its locks; use a store that can, such as token().`);
   }
 
   /** Sends a cheap request to each server of the store. Does not reject. */
   async ping(): Promise<StorePing> {
-    const ping = await pingStore(this.store, this.clock, (key) => this.inspect({ resource: key, key }));
+    const ping = await this.store.ping();
     return { ...ping, degraded: ping.degraded ?? this.health.recentRefusal() };
   }
 
@@ -371,9 +369,10 @@ export class LockEngine {
   /** Passes the store's events on. */
   private listen(): () => void {
     const { lines, watchdog, releaser, health } = this;
+    const { lockDelayMs } = this.options;
     return this.store.listen({
       instanceId: this.instanceId,
-      onHandoff: (handoff) => lines.onHandoff(handoff),
+      onHandoff: (handoff) => lines.onHandoff({ ...handoff, leaseMs: handoff.leaseMs - lockDelayMs }),
       onReleased: (key) => lines.onReleased(key),
       onForceReleased: (key) => this.onForceReleased(key),
       onSubscribed: (concerns) => lines.onSubscribed(concerns),

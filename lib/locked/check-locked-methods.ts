@@ -1,7 +1,7 @@
 import type { ModulesContainer } from '@nestjs/core';
 import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
-import { kindOf, modesOf } from '../core/store/lock-mode.js';
+import { kindOf } from '../core/store/lock-mode.js';
 import { isSameService, type LockService } from '../lock.service.js';
 import type { CheckLevel, CheckOptions } from '../options/redis-lock.options.js';
 import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
@@ -41,7 +41,7 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
     const { method } = found;
     if (!isSameService(service, boundService(provider, method))) continue;
     const { mode } = method.options;
-    if (!modesOf(capabilities).includes(kindOf(mode))) {
+    if (!capabilities.modes.includes(kindOf(mode))) {
       unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
     }
     report('error', findSynchronousMethod(found));

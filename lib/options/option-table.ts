@@ -15,7 +15,6 @@ import {
   wholeNumberFrom,
 } from '../core/checks/check-options.js';
 import { LOCK_ERROR_CODES } from '../core/errors.js';
-import { isLockStore } from '../core/store/lock-store-shape.js';
 import { identityRule } from './identity.js';
 import { instanceName } from './instance-name.js';
 import { DEFAULT_INSTANCE } from './redis-lock.options.js';
@@ -119,7 +118,7 @@ const REDIS =
   'a redis:// or rediss:// URL, the path of a socket, ioredis options or an ioredis client, ' +
   'or fromNodeRedis(client); for a cluster { nodes: [...] } or a Cluster';
 const PREFIX = 'a string without braces, |, white space and control characters; it may be empty';
-const STORE = 'what token(), timestamp(), redisson(), quorum() or memory() returns, or a LockStore';
+const STORE = 'what token(), timestamp(), redisson(), quorum() or memory() returns';
 const LEVELS = '"warn", "error", "off" or like { server: \'error\' }';
 const WARN_HELD = 'false, or a number of milliseconds from 1 up, or Infinity';
 const GLOB = 'a glob over resources such as goods:*, of 1 to 1024 characters';
@@ -150,10 +149,7 @@ export const OPTIONS = {
   // Its default depends on the other decorators of the method.
 
   redis: option(MODULE, allow(REDIS, isRedis), 'redis://127.0.0.1:6379'),
-  store: option(
-    MODULE,
-    allow(STORE, (value) => isFunction(value) || isLockStore(value)),
-  ),
+  store: option(MODULE, allow(STORE, isFunction)),
   prefix: option(
     MODULE,
     allow(PREFIX, (value) => isString(value) && !/[{}|\s\p{Cc}\p{Cs}]/u.test(value)),

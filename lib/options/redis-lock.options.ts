@@ -1,6 +1,5 @@
 import type { RedisOptions } from 'ioredis';
 import type { LockErrorCode } from '../core/errors.js';
-import type { LockStore } from '../core/store/lock-store.js';
 import type { RedisClient, RedisClusterOptions } from '../redis/redis-client.js';
 import type { ReplicaOptions, StoreFactory } from '../stores/store-context.js';
 import type { LockOptions } from './lock.options.js';
@@ -199,12 +198,11 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
   readonly shutdownGraceMs?: number | undefined;
 
   /**
-   * The algorithm: the result of `token()`, `timestamp()`, `redisson()`, `quorum()` or `memory()`, or a `LockStore`.
-   * The module does not close a `LockStore` that it was given.
+   * The algorithm: the result of `token()`, `timestamp()`, `redisson()`, `quorum()` or `memory()`.
    *
    * @default token()
    */
-  readonly store?: LockStore | StoreFactory | undefined;
+  readonly store?: StoreFactory | undefined;
 }
 
 /** The name of a module instance without a name. */

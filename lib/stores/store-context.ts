@@ -22,11 +22,7 @@ export interface ReplicaOptions {
 /** How many replicas must have a lock. */
 export type ReplicaDemand = Required<ReplicaOptions>;
 
-/**
- * What a module instance passes to the factory of its store.
- *
- * @publicApi
- */
+/** What a module instance passes to the factory of its store. */
 export interface StoreContext {
   readonly clock: Clock;
   /** How long a request may take, in milliseconds. */
@@ -45,8 +41,8 @@ export interface StoreContext {
 }
 
 /**
- * Makes a store for one module instance. The module closes this store. It does not close a store that was given
- * ready-made.
+ * What `token()`, `memory()`, `quorum()`, `redisson()` or `timestamp()` returns. It makes the store of one module
+ * instance, which closes it.
  *
  * @publicApi
  */

@@ -9,9 +9,6 @@ export {
   type TestBenchOptions,
 } from './test-bench.js';
 export { ManualClock } from './manual-clock.js';
-export type { OtherClient, StoreUnderTest } from './contract/store-fixture.js';
-export type { StoreDeclaration } from './contract/needs.js';
-export { registerStoreContract, type StoreContractOptions } from './contract/store-contract.js';
 export {
   createTestLocks,
   RedisLockTestingModule,

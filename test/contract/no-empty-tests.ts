@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import type { LockStore } from 'nestjs-redis-lock/store';
+import type { LockStore } from '../../lib/core/store/lock-store.js';
 
 const ASSERTIONS = ['ok', 'strictEqual', 'deepStrictEqual'] as const;
 

@@ -1,18 +1,16 @@
 import { afterAll, beforeAll, describe } from '@jest/globals';
 import { quorum } from 'nestjs-redis-lock/quorum';
-import type { RedisClient, StoreFactory } from 'nestjs-redis-lock/store';
-import {
-  type ManualClock,
-  registerStoreContract,
-  type StoreContractOptions,
-  type StoreUnderTest,
-} from 'nestjs-redis-lock/testing';
+import type { RedisClient, StoreFactory } from 'nestjs-redis-lock';
+import type { ManualClock } from 'nestjs-redis-lock/testing';
 import { type ClientLibrary, ioredis } from '../support/client-libraries.js';
+import { randomFrom } from '../support/random.js';
 import type { ServerManualClock } from '../support/server-clock/server-manual-clock.js';
 import { StoppedServers } from '../support/server-clock/stopped-servers.js';
 import { counted, itDoesSomething } from './no-empty-tests.js';
 import { asPort } from '../support/client-port.js';
 import { CONTEXT, declaredBy } from './under-test.js';
+import { registerStoreContract, type StoreContractOptions } from './store-contract.js';
+import type { StoreUnderTest } from './store-fixture.js';
 
 /** A store whose servers have a clock that the test moves. */
 export interface OnStoppedServers extends StoreUnderTest {
@@ -60,12 +58,19 @@ export class StoppedServersOfBlock {
     });
   }
 
+  /** Returns a clock with random pauses. With equal ones, two instances that take turns stay in step. */
+  private newClock(): ServerManualClock {
+    const clock = this.servers.clock();
+    clock.random = randomFrom(1);
+    return clock;
+  }
+
   private async create(
     factoryOf: FactoryOf,
     library: ClientLibrary,
     beside: OnStoppedServers | undefined,
   ): Promise<OnStoppedServers> {
-    const clock = beside?.clock ?? this.servers.clock();
+    const clock = beside?.clock ?? this.newClock();
     const connections = await Promise.all(this.servers.urls.map((url) => library.connect(url)));
     const clients = connections.map(({ client }) => client);
     const store = factoryOf(clients)({

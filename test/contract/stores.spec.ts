@@ -2,13 +2,15 @@ import { describe } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { memory, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import { ManualClock, type OtherClient, registerStoreContract } from 'nestjs-redis-lock/testing';
+import { ManualClock } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { NODE_REDIS } from '../support/client-libraries.js';
 import { canSetWallClocks } from '../support/server-clock/shim.js';
 import { counted, countAssertions } from './no-empty-tests.js';
 import { ON_MANUAL_CLOCK, onMasters, type OnStoppedServers, StoppedServersOfBlock } from './on-stopped-servers.js';
 import { CONTEXT, declaredBy, onRedis, sideBySide } from './under-test.js';
+import type { OtherClient } from './store-fixture.js';
+import { registerStoreContract } from './store-contract.js';
 
 countAssertions();
 

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe } from '@jest/globals';
-import { token } from 'nestjs-redis-lock';
+import { type StoreFactory, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import type { StoreFactory } from 'nestjs-redis-lock/store';
-import { registerStoreContract, type StoreDeclaration } from 'nestjs-redis-lock/testing';
 import { type ClientLibrary, ioredis, NODE_REDIS } from '../support/client-libraries.js';
 import { RedisCluster } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
 import { declaredBy, declaredOnCluster, onCluster, onRedis, sideBySide } from './under-test.js';
+import { registerStoreContract } from './store-contract.js';
+import type { StoreDeclaration } from './needs.js';
 
 // Gossip and failure detection need clocks that run. One server by itself shows that real clocks also work.
 describe('in real time', () => {

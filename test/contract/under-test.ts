@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
-import type { LockStore, RedisClient, StoreFactory } from 'nestjs-redis-lock/store';
-import { ManualClock, type StoreUnderTest } from 'nestjs-redis-lock/testing';
+import type { LockStore } from '../../lib/core/store/lock-store.js';
+import type { RedisClient, StoreFactory } from 'nestjs-redis-lock';
+import { ManualClock } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/time/clock.js';
-import { turnsContract } from '../../lib/testing/contract/turns-contract.js';
+import { turnsContract } from './turns-contract.js';
 import { type ClientLibrary, ioredis, type OpenClient } from '../support/client-libraries.js';
 import { asPort } from '../support/client-port.js';
 import { testRedisUrl } from '../support/shared-redis.js';
+import type { StoreUnderTest } from './store-fixture.js';
 
 /** A connection that the store must not open. */
 export function unused(): never {

@@ -1,19 +1,11 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { LockLostError, LockTimeoutError } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { Checkout, Orders } from './bench/bench-shop.js';
 import { isBusy, isLost, isWithoutRedis } from './bench/bench-test.js';
 import { lostAfterItsLease } from './manual-clock.js';
-import { createStore } from './store-contract.js';
 import { byHand, inAModule } from './unit-test.js';
 import { wholeApplication } from './whole-application.js';
-
-/* oxlint-disable jest/no-standalone-expect -- a hook sets which tests assert by node:assert */
-// The contract asserts by node:assert. `test/contract` counts the assertions of its tests.
-beforeEach(() => {
-  const isOfContract = expect.getState().currentTestName?.includes('my store') === true;
-  if (isOfContract) expect.setState({ isExpectingAssertions: false });
-});
 
 afterEach(() => {
   jest.useRealTimers();
@@ -49,11 +41,5 @@ describe('the page on testing', () => {
     await expect(isLost()).rejects.toThrow(LockLostError);
     expect(await isWithoutRedis()).toEqual([undefined, ['unavailable', 'requested', 'unavailable']]);
     expect(await withLocks(new Checkout(new Orders())).pay(7)).toBe('paid');
-  });
-
-  it('has a contract that runs on the store of the example', async () => {
-    const example = await createStore();
-    expect(example.store.capabilities).toMatchObject({ queue: true, fencing: true });
-    await example.close();
   });
 });

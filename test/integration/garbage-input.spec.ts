@@ -23,7 +23,6 @@ import { redisson } from 'nestjs-redis-lock/redisson';
 import {
   createTestBench,
   createTestLocks,
-  registerStoreContract,
   RedisLockTestingModule,
   withLocks,
   withMemoryLocks,
@@ -36,16 +35,6 @@ import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 
 const SEED = 14;
 const LONGEST_MESSAGE = 2_500;
-const CONTRACT_OPTIONS = [
-  'store',
-  'createStore',
-  'otherClient',
-  'turnBack',
-  'shortLeaseMs',
-  'describe',
-  'it',
-  'toString',
-];
 const LOCK_OPTIONS = 'ttlMs waitMs renew maxHoldMs minHoldMs onLost awaitRelease signal mode permits constructor'.split(
   ' ',
 );
@@ -169,12 +158,7 @@ const services: Entries = {
     call: (given) => void makeLocks({ store: invoke(redisson, given) }),
   },
   'token()': { args: anything, call: (given) => void makeLocks({ store: invoke(token, given) }) },
-  'a store function': { args: anything, call: (given) => void makeLocks({ store: () => given }) },
   'a key function': { args: anything, call: (given) => release(makeLocks({ key: () => given }).acquire('free')) },
-  registerStoreContract: {
-    args: (make) => [make.options(CONTRACT_OPTIONS)],
-    call: (given) => invoke(registerStoreContract, given),
-  },
 };
 
 class Target {

@@ -119,21 +119,6 @@ describe('a signal that throws while a caller waits', () => {
   });
 });
 
-it('a store that throws on release does not keep the next caller waiting', async () => {
-  const { clock, locks, store, stranger } = faultyLocks();
-  await stranger.take(KEY);
-  jest.spyOn(store, 'release').mockImplementation(fail);
-  const controller = new AbortController();
-  const first = outcome(locks.acquire('goods:300', { signal: controller.signal }));
-  await clock.advance(0);
-  controller.abort('enough');
-  const second = outcome(locks.acquire('goods:300', { waitMs: 10_000 }));
-  await stranger.leave(KEY);
-  await clock.advance(5_000);
-  expect(first.error).toBe('enough');
-  expect(second.value?.key).toBe(KEY);
-});
-
 describe('a logger that throws', () => {
   const throwing = { log: fail, error: fail, warn: fail };
 

@@ -288,7 +288,8 @@ describe('forceRelease()', () => {
     const late = outcome(locks.forceRelease('goods:300'));
     await clock.advance(1_001);
     expect(late.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', resource: 'goods:300' });
-    const cannot = createTestLocks({ clock, store: Object.assign(store, { forceRelease: undefined }) });
+    const without = Object.assign(store, { forceRelease: undefined });
+    const cannot = createTestLocks({ clock, store: () => without });
     await expect(cannot.forceRelease('goods:300')).rejects.toThrow(
       'forceRelease(): memory() cannot end the hold of another owner; use a store that can, such as token().',
     );

@@ -1,13 +1,14 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { LockTimeoutError, MemoryStore } from 'nestjs-redis-lock';
+import { LockTimeoutError } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
+import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { faultyLocks } from '../support/locks.js';
 import { outcome } from '../support/async.js';
 
 function two() {
   const clock = new ManualClock();
   const store = new MemoryStore(clock);
-  const start = (identity?: string) => createTestLocks({ clock, store, identity, ttlMs: 60_000 });
+  const start = (identity?: string) => createTestLocks({ clock, store: () => store, identity, ttlMs: 60_000 });
   return { clock, start, one: start('api-7f9c-31'), other: start('api-1') };
 }
 

@@ -1,9 +1,9 @@
 // A client that writes requests later than in the tick that makes them: work that blocks would come before a renewal.
 import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { type Lock, type LockService, MemoryStore } from 'nestjs-redis-lock';
-import type { StoreFactory } from 'nestjs-redis-lock/store';
+import type { Lock, LockService, StoreFactory } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
+import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { deferred, outcome } from '../support/async.js';
 import { asPort } from '../support/client-port.js';

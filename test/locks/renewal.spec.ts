@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryStore, type Lock, LockLostError, LockConfigError } from 'nestjs-redis-lock';
+import { type Lock, LockLostError, LockConfigError } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
+import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { FaultyStore } from '../support/faulty-store.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 import { renewalGroupsOf } from '../support/inside.js';
@@ -146,7 +147,7 @@ describe('the renewals of an instance', () => {
     const clock = new ManualClock();
     const store = new FaultyStore(new MemoryStore(clock));
     store.serverOf = (key) => (key.endsWith('9') ? undefined : `server${Number(key.at(-1)) % 2}`);
-    const locks = createTestLocks({ clock, store, ttlMs: 30_000, ...options });
+    const locks = createTestLocks({ clock, store: () => store, ttlMs: 30_000, ...options });
     for (const id of [1, 2, 3, 4, 9]) await locks.acquire(`goods:${id}`);
     await clock.advance(10_001);
     const ids = store.extendBatches.map((batch) => batch.map(({ keys: [key] }) => Number(key.at(-1))));

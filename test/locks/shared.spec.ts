@@ -10,7 +10,7 @@ import {
   LockClosedError,
   LockError,
 } from 'nestjs-redis-lock';
-import type { LockStore } from 'nestjs-redis-lock/store';
+import type { LockStore } from '../../lib/core/store/lock-store.js';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
@@ -180,7 +180,7 @@ describe('a store without the mode', () => {
     const { locks, store } = faultyLocks();
     const less = { ...store.capabilities, ...declared };
     const plain = Object.create(store, { capabilities: { value: less } }) as LockStore;
-    return { locks, without: createTestLocks({ clock: new ManualClock(), store: plain }) };
+    return { locks, without: createTestLocks({ clock: new ManualClock(), store: () => plain }) };
   };
 
   it('gets no request, and the error names the store', async () => {
@@ -189,14 +189,6 @@ describe('a store without the mode', () => {
       new LockConfigError('mode: plain() does not support shared; use exclusive.', { resource: 'goods:300' }),
     );
     expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
-  });
-
-  it('is exclusive if it declares no modes', async () => {
-    const { without } = locksOn({ name: undefined, modes: undefined });
-    await expect(without.acquire('goods:300', { permits: 2 })).rejects.toThrow(
-      'permits: this store does not support permits; use exclusive.',
-    );
-    expect(await without.tryAcquire('goods:300')).not.toBeNull();
   });
 });
 

@@ -73,11 +73,10 @@ class GuardedController {
 
 afterEach(closeApps);
 
-/** A store that was written before there were modes. */
-const undeclared: RedisLockModuleOptions['store'] = (context) => {
+/** A store that has exclusive locks only. */
+const exclusiveOnly: RedisLockModuleOptions['store'] = (context) => {
   const store = memory()(context);
-  const { modes: _modes, name: _name, ...capabilities } = store.capabilities;
-  return Object.create(store, { capabilities: { value: capabilities } });
+  return Object.create(store, { capabilities: { value: { ...store.capabilities, modes: ['exclusive'] } } });
 };
 
 const startErrorOf = (starting: Promise<unknown>): Promise<unknown> =>
@@ -93,7 +92,6 @@ describe('an application does not start', () => {
     ['timestamp()', { ...START, store: timestamp() }, 'timestamp()'],
     ['redisson()', { ...START, store: redisson() }, 'redisson()'],
     ['quorum()', { store: quorum(['redis://a', 'redis://b', 'redis://c']) }, 'quorum()'],
-    ['a store that declares no modes', { store: undeclared }, 'this store'],
     ['a store with lockDelayMs', { ...START, store: redisson(), lockDelayMs: 10 }, 'redisson()'],
   ])('with shared locks on a store without them: %s', async (_store, locks, name) => {
     const error = await startErrorOf(startApp({ locks, providers: [CatalogueService] }));
@@ -108,7 +106,7 @@ describe('an application does not start', () => {
     @Module({ providers: [CatalogueService] })
     class Again {}
     const providers = [CatalogueService];
-    const setUp = { locks: { store: undeclared }, providers, controllers: [SupplierController], imports: [Again] };
+    const setUp = { locks: { store: exclusiveOnly }, providers, controllers: [SupplierController], imports: [Again] };
     const error = await startErrorOf(startApp(setUp));
     const [...methods] = (error as Error).message.matchAll(/@Locked of (\S+):/g);
     expect(methods.map(([, method]) => method).toSorted()).toEqual([
@@ -122,7 +120,7 @@ describe('an application does not start', () => {
     ['transient', { providers: [Transient] }],
     ['a guard', { controllers: [GuardedController] }],
   ])('if a class with such a method is %s', async (_kind, setUp) => {
-    expect(await startErrorOf(startApp({ locks: { store: undeclared }, ...setUp }))).toBeInstanceOf(LockConfigError);
+    expect(await startErrorOf(startApp({ locks: { store: exclusiveOnly }, ...setUp }))).toBeInstanceOf(LockConfigError);
   });
 
   it('if the named instance does not have the mode', async () => {
@@ -132,7 +130,7 @@ describe('an application does not start', () => {
     }
     const lockModules = () => [
       RedisLockModule.forRoot({ store: memory() }),
-      RedisLockModule.forRoot({ name: 'plain', store: undeclared }),
+      RedisLockModule.forRoot({ name: 'plain', store: exclusiveOnly }),
     ];
     const error = await startErrorOf(startApp({ lockModules, providers: [Reports, CatalogueService] }));
     expect((error as Error).message).toMatch(/^@Locked of Reports.read: mode:[^\n]*\nLeave/);
@@ -158,7 +156,7 @@ describe('an application starts', () => {
     }
     const lockModules = () => [
       RedisLockModule.forRoot({ store: memory() }),
-      RedisLockModule.forRoot({ name: 'plain', store: undeclared }),
+      RedisLockModule.forRoot({ name: 'plain', store: exclusiveOnly }),
     ];
     const app = await startApp({ lockModules, providers: [Reports] });
     await expect(app.nest.get(Reports).read()).resolves.toBeUndefined();
@@ -170,14 +168,14 @@ describe('an application starts', () => {
       const own = RedisLockModule.forRoot({ store: memory(), isGlobal: false });
       @Module({ imports: [own], providers: [CatalogueService], exports: [CatalogueService] })
       class CatalogueModule {}
-      const lockModules = () => [RedisLockModule.forRoot({ store: undeclared, isGlobal })];
+      const lockModules = () => [RedisLockModule.forRoot({ store: exclusiveOnly, isGlobal })];
       const app = await startApp({ lockModules, imports: [CatalogueModule], providers: [Plain] });
       expect(await app.nest.get(CatalogueService).read('books')).toBe('books');
     },
   );
 
   it('in a test with the memory store', async () => {
-    const imports = [RedisLockTestingModule.forRoot({ store: undeclared })];
+    const imports = [RedisLockTestingModule.forRoot({ store: exclusiveOnly })];
     const failing = await Test.createTestingModule({ imports, providers: [CatalogueService] }).compile();
     await expect(failing.init()).rejects.toThrow(LockConfigError);
     const fine = { imports: [RedisLockTestingModule.forRoot()], providers: [CatalogueService] };

@@ -1,8 +1,15 @@
 import { Injectable, Scope, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { type Lock, LockClosedError, LockService, memory, RedisLockModule, WhileLeader } from 'nestjs-redis-lock';
-import type { StoreFactory } from 'nestjs-redis-lock/store';
+import {
+  type Lock,
+  LockClosedError,
+  LockService,
+  memory,
+  RedisLockModule,
+  type StoreFactory,
+  WhileLeader,
+} from 'nestjs-redis-lock';
 import { ManualClock, RedisLockTestingModule, withMemoryLocks } from 'nestjs-redis-lock/testing';
 import { deferred, type Deferred, eventually } from '../support/async.js';
 import { uniquePrefix } from '../support/shared-redis.js';

@@ -170,12 +170,6 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
     expect((await loaded('.')).packages).not.toContain(name);
   });
 
-  it('the store contract has types only', async () => {
-    const { code, packages } = await loaded('./store');
-    expect(code.replaceAll(/'use strict';|export \{\s*\};/g, '').trim()).toBe('');
-    expect(packages).toEqual([]);
-  });
-
   it.each(['.', './board', './testing'])('%s loads reflect-metadata before Nest', async (entry) => {
     expect((await loaded(entry)).packages[0]).toBe('reflect-metadata');
   });

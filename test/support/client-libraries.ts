@@ -1,6 +1,6 @@
 import { Cluster, Redis } from 'ioredis';
 import { fromNodeRedis, type NodeRedisClient, type NodeRedisCluster } from 'nestjs-redis-lock/node-redis';
-import type { RedisClient } from 'nestjs-redis-lock/store';
+import type { RedisClient } from 'nestjs-redis-lock';
 import * as redis6 from 'redis';
 import * as redis5 from 'redis-5';
 

@@ -1,4 +1,5 @@
-import type { RedisClient, ServerClient } from 'nestjs-redis-lock/store';
+import type { RedisClient } from 'nestjs-redis-lock';
+import type { ServerClient } from '../../lib/redis/client-port.js';
 import { SystemClock } from '../../lib/core/time/clock.js';
 import { openRedis } from '../../lib/redis/open-redis.js';
 

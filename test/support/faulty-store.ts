@@ -9,7 +9,8 @@ import type {
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
-} from 'nestjs-redis-lock/store';
+  StorePing,
+} from '../../lib/core/store/lock-store.js';
 
 /** A handoff to an owner of this instance. */
 export type Handoff = Parameters<StoreListener['onHandoff']>[0];
@@ -183,8 +184,13 @@ export class FaultyStore implements LockStore {
     return this.request('inspect', () => this.inner.inspect(key));
   }
 
+  ping(): Promise<StorePing> {
+    return this.inner.ping();
+  }
+
+  /** Leaves the inner store as it is, because other instances use it. */
   close(): Promise<void> {
-    return this.inner.close();
+    return Promise.resolve();
   }
 
   private request<T>(verb: Verb, run: () => Promise<T>): Promise<T> {

@@ -1,12 +1,7 @@
 import { Logger } from '@nestjs/common';
-import {
-  type Lock,
-  type LockOptions,
-  type LockService,
-  MemoryStore,
-  type RedisLockModuleOptions,
-} from 'nestjs-redis-lock';
-import type { LockStore } from 'nestjs-redis-lock/store';
+import type { Lock, LockOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
+import type { LockStore } from '../../lib/core/store/lock-store.js';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { deferred, outcome } from './async.js';
@@ -37,7 +32,7 @@ export function faultyLocks(
 ) {
   const start = (store: LockStore, own: RedisLockModuleOptions): LockService => {
     const internal = { clock, passing, requestTimeoutMs };
-    return LockRuntime.start({ ...PATIENT, ...own, store }, undefined, internal).service;
+    return LockRuntime.start({ ...PATIENT, ...own, store: () => store }, undefined, internal).service;
   };
   const memory = new MemoryStore(clock);
   const store = new FaultyStore(memory);

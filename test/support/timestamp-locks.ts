@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
-import type { AcquireReply, Clock, LockStore } from 'nestjs-redis-lock/store';
+import type { AcquireReply, LockStore } from '../../lib/core/store/lock-store.js';
+import type { Clock } from '../../lib/core/time/clock.js';
 import {
   timestamp,
   type TimestampOptions,

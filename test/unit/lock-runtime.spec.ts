@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { memory } from 'nestjs-redis-lock';
-import type { LockStore, StoreFactory } from 'nestjs-redis-lock/store';
+import { memory, type StoreFactory } from 'nestjs-redis-lock';
+import type { LockStore } from '../../lib/core/store/lock-store.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import type { ClusterClient, ServerClient } from '../../lib/redis/client-port.js';
 
@@ -15,6 +15,11 @@ function withClient(clients: (ServerClient | ClusterClient)[], replaced: Partial
 const failing = (): never => {
   throw new Error('it fails');
 };
+
+it('refuses a store that was not called, and says so', () => {
+  const store = memory as unknown as StoreFactory;
+  expect(() => LockRuntime.start({ store })).toThrow('store: it is a function that makes a store; call it');
+});
 
 describe('the end of a module instance', () => {
   it.each<[string, Partial<LockStore>]>([

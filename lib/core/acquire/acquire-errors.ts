@@ -8,7 +8,6 @@ import {
   LockUnavailableError,
   messageOf,
 } from '../errors.js';
-import { modesOf } from '../store/lock-mode.js';
 import { secondsOf } from '../store/incident-log.js';
 import { identityOf } from '../store/instance-id.js';
 import type { Outage } from '../store/store-health.js';
@@ -218,9 +217,9 @@ export function unsupportedMode(resource: string, mode: LockMode, capabilities: 
 
 /** Returns what a store cannot do, and which modes it allows. */
 export function describeUnsupportedMode(capabilities: StoreCapabilities, mode: LockMode): string {
-  const { name = 'this store' } = capabilities;
+  const { name } = capabilities;
   const [option, wanted] = typeof mode === 'number' ? ['permits', 'permits'] : ['mode', mode];
-  return `${option}: ${name} does not support ${wanted}; use ${modesOf(capabilities).join(' or ')}`;
+  return `${option}: ${name} does not support ${wanted}; use ${capabilities.modes.join(' or ')}`;
 }
 
 /** Returns the error for a lease that is shorter than the store allows. Undefined for any other lease. */
@@ -240,7 +239,7 @@ export function describeUnsupportedForce(
   { capabilities, forceRelease }: Pick<LockStore, 'capabilities' | 'forceRelease'>,
   ifToken: number | undefined,
 ): string | undefined {
-  const { name = 'this store', fencing } = capabilities;
+  const { name, fencing } = capabilities;
   if (forceRelease === undefined)
     return `forceRelease(): ${name} cannot end the hold of another owner; use a store that can, such as token().`;
   if (ifToken === undefined || fencing) return undefined;

@@ -67,6 +67,8 @@ export interface AcquireDeps extends OwnershipDeps {
   readonly releaser: Pick<Releaser, 'release' | 'releaseBehind' | 'isReleasing'>;
   readonly health: StoreHealth;
   readonly requestTimeoutMs: number;
+  /** By how much Redis keeps a lock longer than its lease, in milliseconds (`lockDelayMs`). */
+  readonly lockDelayMs: number;
   /** Limits how many requests are without a reply. Default: no limit. */
   readonly admission?: Admission;
   /** Shares keys with other instances if the store has no queue. */

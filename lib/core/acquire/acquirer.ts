@@ -9,7 +9,7 @@ import { MultiLock } from '../hold/multi-lock.js';
 import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
 import type { Lifecycle } from '../lifecycle.js';
-import { kindOf, modesOf } from '../store/lock-mode.js';
+import { kindOf } from '../store/lock-mode.js';
 import type { LockStore } from '../store/lock-store.js';
 import {
   acquireError,
@@ -236,7 +236,7 @@ export class Acquirer {
   checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
     const { mode } = options;
-    if (mode !== 'exclusive' && !modesOf(capabilities).includes(kindOf(mode)))
+    if (mode !== 'exclusive' && !capabilities.modes.includes(kindOf(mode)))
       throw unsupportedMode(resource, mode, capabilities);
     const tooShort = tooShortLease(leaseOf(options), capabilities, resource);
     if (tooShort !== undefined) throw tooShort;

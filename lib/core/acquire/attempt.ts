@@ -273,10 +273,11 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
   }
 
   private request(tokens: number): void {
-    const { keys, owner, mode, leaseMs, expiresAt, queueRequested: queue } = this;
-    const { store, limitRequest, health } = this.deps;
+    const { keys, owner, mode, expiresAt, queueRequested: queue } = this;
+    const { store, limitRequest, health, lockDelayMs } = this.deps;
     if (health.isAnySilent) health.onRetry(keys[0]);
-    const handoffMs = handoffLeaseAfterExpiry(leaseMs);
+    const leaseMs = this.leaseMs + lockDelayMs;
+    const handoffMs = handoffLeaseAfterExpiry(this.leaseMs) + lockDelayMs;
     const reply = store.acquire({ keys, owner, mode, leaseMs, queue, handoffMs, tokens, expiresAt });
     // Starts after the request, because a store that gives up at `expiresAt` by itself must do so first.
     this.timer = limitRequest(keys[0], this, this.sentAt);

@@ -11,7 +11,7 @@ import { Watchdog, type WatchdogEvents } from './watchdog.js';
 
 /** How the leases of one module instance are kept. */
 export interface LeaseOptions {
-  /** How long a lost lock stays closed after its lease, in milliseconds. */
+  /** By how much Redis keeps a lock longer than its lease, in milliseconds. */
   readonly lockDelayMs: number;
   /** Throws `LockConfigError` if this is not a valid lease. */
   checkTtl(ttlMs: number): void;
@@ -45,7 +45,7 @@ export class LeaseManager {
       },
       lost: (grant, why) => this.lose(grant, why),
     };
-    this.watchdog = new Watchdog(store, clock, watched, this.overdue);
+    this.watchdog = new Watchdog(store, clock, watched, this.overdue, options.lockDelayMs);
     this.forceChecks = new ForceChecks(store, clock, clock.inTime, {
       ownershipsOf: (key) => this.watchdog.ownerships((each) => each === key),
       lose: (grant, why) => this.lose(grant, why),

@@ -47,7 +47,7 @@ export class Releaser {
     private readonly requestTimeoutMs: number,
     /** How many fencing tokens to reserve for the next holder. */
     private readonly tokens: number,
-    /** How long a lock that was not released stays closed after its lease (`lockDelayMs`). */
+    /** By how much Redis keeps a lock longer than its lease, in milliseconds (`lockDelayMs`). */
     private readonly lockDelayMs: number,
     private readonly health?: Pick<StoreHealth, 'onFailed' | 'onServed'>,
   ) {
@@ -196,7 +196,7 @@ export class Releaser {
   private send(release: Release): PromiseLike<boolean> {
     const { key, owner, mode, leaseMs, closedUntil } = release;
     const closedForMs = closedUntil === 0 ? 0 : Math.max(0, Math.ceil(closedUntil - this.clock.now()));
-    const handoffMs = handoffLease(Math.max(1, leaseMs));
+    const handoffMs = handoffLease(Math.max(1, leaseMs)) + this.lockDelayMs;
     return this.store.release({ keys: [key], owner, mode, closedForMs, handoffMs, tokens: this.tokens });
   }
 

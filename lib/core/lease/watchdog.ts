@@ -54,6 +54,8 @@ export class Watchdog {
     private readonly clock: Clock,
     private readonly events: WatchdogEvents,
     private readonly overdue: OverdueHolds,
+    /** By how much Redis keeps a lock longer than its lease, in milliseconds (`lockDelayMs`). */
+    private readonly lockDelayMs: number,
   ) {
     this.clockJumps = this.countClockJumps();
   }
@@ -315,7 +317,7 @@ export class Watchdog {
       return renewal;
     });
     const requests = ownerships.map(({ key, owner, mode }, i): ExtendRequest => {
-      return { keys: [key], owner, mode, leaseMs: renewals[i].lease.leaseMs };
+      return { keys: [key], owner, mode, leaseMs: renewals[i].lease.leaseMs + this.lockDelayMs };
     });
     // A store must not reject here. If one does, its renewals are unknown, and the process continues.
     const replies = await this.store.extend(requests).catch((): readonly ExtendReply[] => []);

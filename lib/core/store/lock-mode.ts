@@ -7,15 +7,6 @@ export type LockMode = 'exclusive' | 'shared' | number;
 /** The kind of a mode. `permits` stands for every number of permits. */
 export type LockModeKind = 'exclusive' | 'shared' | 'permits';
 
-/** Returns the modes that a store declares: only `exclusive` by default. */
-export function modesOf({
-  modes = ['exclusive'],
-}: {
-  readonly modes?: readonly LockModeKind[];
-}): readonly LockModeKind[] {
-  return modes;
-}
-
 /** Returns the mode that options select: `exclusive` by default. */
 export function modeOf(options: { readonly mode?: 'exclusive' | 'shared'; readonly permits?: number }): LockMode {
   return options.permits ?? options.mode ?? 'exclusive';

@@ -1,6 +1,6 @@
 /**
- * The contract between the engine and a store, which keeps locks somewhere. `registerStoreContract` of
- * `nestjs-redis-lock/testing` tests it. All times are in milliseconds.
+ * The contract between the engine and a store, which keeps locks somewhere. `test/contract` tests it. All times are in
+ * milliseconds.
  */
 
 import type { LockUnavailableError } from '../errors.js';
@@ -32,8 +32,8 @@ export interface ShortestLease {
 
 /** What a store can do. The engine throws `LockConfigError` for everything else, at startup or at the call. */
 export interface StoreCapabilities {
-  /** The store's name in errors, such as `token()`. Default: "this store". */
-  readonly name?: string;
+  /** The store's name in errors, such as `token()`. */
+  readonly name: string;
   /** Whether the store queues waiters and hands a released lock to the first. Otherwise the engine retries. */
   readonly queue: boolean;
   /**
@@ -47,8 +47,8 @@ export interface StoreCapabilities {
   readonly idempotentAcquire: boolean;
   /** Whether the store waits for replicas if the module's `replicas` option is set. Default: false. */
   readonly replicas?: boolean;
-  /** The supported modes. Default: only `exclusive`. */
-  readonly modes?: readonly LockModeKind[];
+  /** The supported modes. `exclusive` is one of them. */
+  readonly modes: readonly LockModeKind[];
   /** How many keys one acquire request may name. Default: 1. The engine sends several requests for more keys. */
   readonly maxKeys?: number;
   /** Lease resolution in milliseconds. Leases are rounded up to a multiple and may last up to two units longer. */
@@ -267,8 +267,6 @@ export interface StoreListener {
 /**
  * Keeps locks. Every method is atomic. Outcomes are values. A method throws only `LockUnavailableError`, if the store
  * sent no usable reply. `forceRelease` may also throw `LockConfigError`.
- *
- * @publicApi
  */
 export interface LockStore {
   /** What the store can do. Constant. */
@@ -316,11 +314,8 @@ export interface LockStore {
    * without a reply is enough.
    */
   readonly connections?: (() => Iterable<ServerConnection>) | undefined;
-  /**
-   * Sends a cheap request to each server. Resolves within the context's `requestTimeoutMs` and does not reject. Without
-   * this method, the engine inspects a key instead.
-   */
-  readonly ping?: (() => Promise<StorePing>) | undefined;
+  /** Sends a cheap request to each server. Resolves within the context's `requestTimeoutMs` and does not reject. */
+  ping(): Promise<StorePing>;
   /**
    * Ends all holds of a key, of any owner: the exclusive one, or all that share it or have its permits. Hands the lock
    * off as a release does. The former holders learn of the loss no later than at their next renewal. Ends the holds

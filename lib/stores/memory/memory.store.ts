@@ -21,8 +21,7 @@ import { type TableHandoff, LockTable } from './lock-table.js';
 
 /**
  * Keeps locks in this process, with the guarantees of the token store: a queue, fencing tokens, shared modes and
- * multi-locks. For tests and for development without Redis. Processes do not exclude each other. Applications in one
- * process do if they are given the same {@link MemoryStore}.
+ * multi-locks. For tests and for development without Redis. Each module instance has its own locks.
  *
  * @publicApi
  */
@@ -33,11 +32,7 @@ export function memory(): StoreFactory {
 /** The limit of the token store. */
 const MAX_KEYS = 256;
 
-/**
- * The store behind {@link memory}. Pass one instance as `store` to several modules of a process to let them contend.
- *
- * @publicApi
- */
+/** The store behind {@link memory}. Several engines can use one. */
 export class MemoryStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
     name: 'memory()',
@@ -50,7 +45,6 @@ export class MemoryStore implements LockStore {
   };
 
   private readonly listeners = new Map<string, StoreListener>();
-  /** @internal */
   readonly table: LockTable;
 
   constructor(private readonly clock: Clock) {

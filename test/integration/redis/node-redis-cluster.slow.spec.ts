@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { RedisFence } from 'nestjs-redis-lock/fence';
-import type { RedisClient } from 'nestjs-redis-lock/store';
+import type { RedisClient } from 'nestjs-redis-lock';
 import { NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
 import { RedisCluster } from '../../support/redis/index.js';
 import { eventually, RedisLocks, renewed } from '../../support/redis-locks.js';

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockConfigError, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
+import { LockConfigError, LockLostError, LockUnavailableError, type RedisClient } from 'nestjs-redis-lock';
 import { RedisFence } from 'nestjs-redis-lock/fence';
 import { fromNodeRedis, type NodeRedisClient } from 'nestjs-redis-lock/node-redis';
 import { quorum } from 'nestjs-redis-lock/quorum';
-import type { RedisClient, ServerClient } from 'nestjs-redis-lock/store';
+import type { ServerClient } from '../../../lib/redis/client-port.js';
 import { createClient, createCluster } from 'redis';
 import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
 import { RedisProxy } from '../../support/proxy.js';

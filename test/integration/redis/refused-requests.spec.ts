@@ -1,9 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { type LockService, LockUnavailableError, type StoreFactory } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import type { RedisServer } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';

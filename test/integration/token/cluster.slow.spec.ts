@@ -13,7 +13,6 @@ import { monitor } from '../../support/monitor.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { entryOf } from '../../support/subscriber-of.js';
 import { eventually, renewed } from '../../support/redis-locks.js';
-import { storeOf } from '../../support/store-of.js';
 import { clocksAhead } from '../../support/server-clock/wall-clock.js';
 
 let here: ClusterContention;
@@ -254,7 +253,7 @@ it('a node that refuses requests is named once, and again when it grants locks',
 });
 
 function subscriptionsOf(locks: LockService): HandoffChannels['subscriptions'] {
-  const { handoffs } = storeOf(locks.engine) as TokenStore;
+  const { handoffs } = locks.engine.store as TokenStore;
   return (handoffs as HandoffChannels).subscriptions;
 }
 
@@ -440,7 +439,7 @@ describe('a slot that moves to another node', () => {
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(waiter);
-    const { slotMap } = (storeOf(waiter.engine) as TokenStore).topology as object as ClusterTopology;
+    const { slotMap } = (waiter.engine.store as TokenStore).topology as object as ClusterTopology;
     // As if it had just refreshed the slot table.
     slotMap.mayRefreshAt = waiter.engine.now() + 500;
     const [subscription] = subscriptionsOf(waiter).all;

@@ -4,7 +4,6 @@ import type { AcquireLoop } from '../../../lib/core/acquire/acquire-loop.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { eventually } from '../../support/redis-locks.js';
 import { entryOf } from '../../support/subscriber-of.js';
-import { storeOf } from '../../support/store-of.js';
 
 let here: StoppedContention;
 
@@ -88,7 +87,7 @@ describe('a handoff to a waiter that has left', () => {
     proxy.reset();
     await eventually(
       'there is no connection',
-      () => !Reflect.get(Reflect.get(storeOf(locks.engine), 'topology'), 'connection').ready,
+      () => !Reflect.get(Reflect.get(locks.engine.store, 'topology'), 'connection').ready,
     );
     await here.clock.advanceUntil('the poll waits for the connection', asking);
     abort.abort(new Error('gone home'));

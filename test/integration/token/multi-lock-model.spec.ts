@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { AcquireReply, LockMode, LockStore } from 'nestjs-redis-lock/store';
+import type { AcquireReply, LockMode, LockStore } from '../../../lib/core/store/lock-store.js';
 import { memory, token } from 'nestjs-redis-lock';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import { asPort } from '../../support/client-port.js';

@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { type LockOptions, type LockService, LockUnavailableError, type StoreFactory } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
-import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { NODE_TIMEOUT_MS } from '../../support/masters.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockLostError, LockReplicationError, type LockService, memory } from 'nestjs-redis-lock';
-import type { RedisClient } from 'nestjs-redis-lock/store';
+import { LockLostError, LockReplicationError, type LockService, memory, type RedisClient } from 'nestjs-redis-lock';
 import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';

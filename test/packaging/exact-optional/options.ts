@@ -28,13 +28,7 @@ import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
 import type { HealthOptions } from 'nestjs-redis-lock/terminus';
-import type {
-  OccupyOptions,
-  StoreContractOptions,
-  StoreUnderTest,
-  TestBenchOptions,
-  TestingOptions,
-} from 'nestjs-redis-lock/testing';
+import type { OccupyOptions, TestBenchOptions, TestingOptions } from 'nestjs-redis-lock/testing';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import type { LockScopeAdapterOptions } from 'nestjs-redis-lock/transactional';
 
@@ -70,8 +64,6 @@ export const accepted: {
   prometheus: Accepts<LockMetricsOptions>;
   quorum: Accepts<QuorumOptions>;
   redisson: Accepts<RedissonStoreOptions>;
-  storeContract: Accepts<StoreContractOptions>;
-  storeUnderTest: Accepts<StoreUnderTest>;
   occupy: Accepts<OccupyOptions>;
   testBench: Accepts<TestBenchOptions>;
   testing: Accepts<TestingOptions>;
@@ -103,8 +95,6 @@ export const accepted: {
   prometheus: (given) => given,
   quorum: (given) => given,
   redisson: (given) => given,
-  storeContract: (given) => given,
-  storeUnderTest: (given) => given,
   occupy: (given) => given,
   testBench: (given) => given,
   testing: (given) => given,

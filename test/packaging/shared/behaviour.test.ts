@@ -46,8 +46,8 @@ import {
   LockService,
   memory,
   RedisLockModule,
+  type StoreFactory,
 } from 'nestjs-redis-lock';
-import type { LockStore, StoreFactory } from 'nestjs-redis-lock/store';
 import { concatMap, lastValueFrom, Observable, throwError, timeout, timer } from 'rxjs';
 import { io } from 'socket.io-client';
 
@@ -639,7 +639,7 @@ describe('shutting down', () => {
 describe('a class whose module has a store of its own, beside a global one', () => {
   const exclusiveOnly: StoreFactory = (context) => {
     const store = memory()(context);
-    return Object.create(store, { capabilities: { value: { ...store.capabilities, modes: undefined } } }) as LockStore;
+    return Object.create(store, { capabilities: { value: { ...store.capabilities, modes: ['exclusive'] } } });
   };
 
   @Injectable()

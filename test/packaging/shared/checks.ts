@@ -17,13 +17,13 @@ import {
   RedisLockModule,
   type RedisLockModuleOptions,
   resource,
+  type StoreFactory,
 } from 'nestjs-redis-lock';
 import { RedisLockBoardModule } from 'nestjs-redis-lock/board';
 import { RedisFence, SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { fromNodeRedis } from 'nestjs-redis-lock/node-redis';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import type { StoreFactory } from 'nestjs-redis-lock/store';
 import { RedisLockHealthIndicator } from 'nestjs-redis-lock/terminus';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';

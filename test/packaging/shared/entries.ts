@@ -7,7 +7,6 @@ import * as opentelemetry from 'nestjs-redis-lock/opentelemetry';
 import * as prometheus from 'nestjs-redis-lock/prometheus';
 import * as quorum from 'nestjs-redis-lock/quorum';
 import * as redisson from 'nestjs-redis-lock/redisson';
-import * as store from 'nestjs-redis-lock/store';
 import * as terminus from 'nestjs-redis-lock/terminus';
 import * as testing from 'nestjs-redis-lock/testing';
 import * as timestamp from 'nestjs-redis-lock/timestamp';
@@ -22,7 +21,6 @@ export const entries: Readonly<Record<string, object>> = {
   './prometheus': prometheus,
   './quorum': quorum,
   './redisson': redisson,
-  './store': store,
   './terminus': terminus,
   './testing': testing,
   './timestamp': timestamp,

@@ -41,8 +41,10 @@ export class Process implements AcquireDeps {
   readonly health = new StoreHealth({ warn: () => undefined, info: () => undefined }, () => 0);
   readonly passing: PassingLimits;
   readonly requestTimeoutMs = REQUEST_TIMEOUT_MS;
+  readonly lockDelayMs = 0;
   readonly store: Pick<LockStore, 'acquire' | 'capabilities'> = {
     capabilities: {
+      name: 'model',
       queue: true,
       fencing: true,
       idempotentAcquire: true,

@@ -46,7 +46,7 @@ export async function simulate(scenario: Scenario, costs: Costs, seed: number): 
   const clock = new VirtualClock(seed);
   const redis = new VirtualRedis(clock, costs, scenario.masters);
   const { instances, heldMs, rounds, workMs, mode } = scenario;
-  const start = () => createTestLocks({ clock, store: redis.connect(), waitMs: Infinity });
+  const start = () => createTestLocks({ clock, store: () => redis.connect(), waitMs: Infinity });
   const resourceOf = (nth: number): string => `stock-${nth}:1`;
   const count = () =>
     redis.nodes.map(({ requests, repeats, busyMs }) => ({ at: clock.now(), requests, repeats, busyMs }));

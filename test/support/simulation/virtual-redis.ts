@@ -148,6 +148,7 @@ export class VirtualRedis {
 
 class VirtualStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
+    name: 'virtual',
     queue: true,
     fencing: true,
     idempotentAcquire: true,
@@ -179,6 +180,10 @@ class VirtualStore implements LockStore {
 
   inspect(): Promise<null> {
     return Promise.resolve(null);
+  }
+
+  ping(): Promise<never> {
+    throw new Error('nobody pings in a simulation');
   }
 
   close(): Promise<void> {

@@ -16,6 +16,7 @@ import type { Link } from './link.js';
 /** The store of one process: a link to each server. */
 export class LinkStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
+    name: 'links',
     queue: true,
     fencing: true,
     idempotentAcquire: true,
@@ -68,6 +69,10 @@ export class LinkStore implements LockStore {
 
   inspect(key: string): Promise<LockState | null> {
     return this.linkOf(key).inspect();
+  }
+
+  ping(): Promise<never> {
+    throw new Error('nobody pings in a simulation');
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { MemoryStore } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
+import { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
 import type { AcquireOptions } from '../../../lib/core/acquire/acquire-options.js';
 import { LockEngine } from '../../../lib/core/lock-engine.js';
 import { deferred, outcome } from '../../support/async.js';

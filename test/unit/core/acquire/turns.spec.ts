@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LockService, MemoryStore, type RedisLockModuleOptions } from 'nestjs-redis-lock';
+import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
-import type { AcquireReply, AcquireRequest, ReleaseRequest } from 'nestjs-redis-lock/store';
+import { MemoryStore } from '../../../../lib/stores/memory/memory.store.js';
+import type { AcquireReply, AcquireRequest, ReleaseRequest } from '../../../../lib/core/store/lock-store.js';
 import { outcome } from '../../../support/async.js';
 import { FaultyStore } from '../../../support/faulty-store.js';
 import { JitteredClock } from '../../../support/jittered-clock.js';
@@ -47,7 +48,7 @@ class World {
     store.less.queue = false;
     if (this.pauseMs !== undefined) store.less.retry = { pauseMs: this.pauseMs, limit: Infinity };
     this.stores.push(store);
-    return createTestLocks({ clock: this.clock, store, ...options });
+    return createTestLocks({ clock: this.clock, store: () => store, ...options });
   }
 
   pass(ms: number): Promise<void> {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryStore } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { MemoryStore } from '../../../../lib/stores/memory/memory.store.js';
 import type { Timer } from '../../../../lib/core/time/clock.js';
 import { TimeoutPool, type TimeoutPoolListener } from '../../../../lib/core/time/timeout-pool.js';
 import { outcome } from '../../../support/async.js';
@@ -31,7 +31,7 @@ describe('TimeoutPool', () => {
     const clock = new RecordingClock();
     const store = new FaultyStore(new MemoryStore(clock));
     for (const verb of ['acquire', 'release', 'inspect'] as const) store.hold(verb);
-    const locks = createTestLocks({ clock, store });
+    const locks = createTestLocks({ clock, store: () => store });
     for (let i = 0; i < 100; i += 1) {
       outcome(locks.acquire(`goods:${i}`));
       outcome(locks.inspect(`goods:${i}`));

@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
-import { LockReplicationError, LockUnavailableError, MemoryStore } from 'nestjs-redis-lock';
+import { LockReplicationError, LockUnavailableError } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
+import { MemoryStore } from '../../../../../lib/stores/memory/memory.store.js';
 import type {
   AcquireRequest,
   ExtendRequest,

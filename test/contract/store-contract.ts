@@ -1,12 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import {
-  aFunction,
-  checkOptions,
-  checkValue,
-  isOptionsObject,
-  milliseconds,
-  type OptionRules,
-} from '../../core/checks/check-options.js';
 import { basicContract } from './basic-contract.js';
 import { forceContract } from './force-contract.js';
 import { listingContract, queueListingContract, sharedListingContract } from './listing-contract.js';
@@ -14,22 +6,11 @@ import { multiKeyContract } from './multi-key-contract.js';
 import { declarationOf, type StoreDeclaration } from './needs.js';
 import { queueContract } from './queue-contract.js';
 import { permitsContract, permitsQueueContract, sharedContract, sharedQueueContract } from './shared-mode-contract.js';
-import {
-  type ContractPart,
-  LONG_MS,
-  type OtherClient,
-  type Run,
-  StoreFixture,
-  type StoreUnderTest,
-} from './store-fixture.js';
+import { type ContractPart, type OtherClient, type Run, StoreFixture, type StoreUnderTest } from './store-fixture.js';
 import { contentionContract, tokenContract } from './token-contract.js';
 import { turnsContract } from './turns-contract.js';
 
-/**
- * The options of {@link registerStoreContract}.
- *
- * @publicApi
- */
+/** The options of {@link registerStoreContract}. */
 export interface StoreContractOptions<U extends StoreUnderTest = StoreUnderTest> {
   /**
    * A store like those of `createStore`. What it declares decides which tests are registered. None of its methods is
@@ -51,14 +32,10 @@ export interface StoreContractOptions<U extends StoreUnderTest = StoreUnderTest>
   readonly turnBack?: ((under: U, ms: number) => void) | undefined;
   /**
    * The lease in milliseconds that tests let expire. With real time, it must be longer than the machine may stall,
-   * because some tests send several requests within it.
-   *
-   * @default 1000
+   * because some tests send several requests within it. Default: 1,000.
    */
   readonly shortLeaseMs?: number | undefined;
-  /** `describe` of the test runner. */
   readonly describe: (name: string, body: () => void) => unknown;
-  /** `it` or `test` of the test runner. */
   readonly it: (name: string, body: () => Promise<void>) => unknown;
 }
 
@@ -79,37 +56,13 @@ const CONTRACT: readonly ContractPart[] = [
   turnsContract,
 ];
 
-const RULES: OptionRules<StoreContractOptions> = {
-  store: {
-    allowed: 'a store, or an object with its capabilities',
-    fits: (value) => isOptionsObject((value as StoreDeclaration).capabilities),
-  },
-  createStore: aFunction,
-  otherClient: aFunction,
-  turnBack: aFunction,
-  shortLeaseMs: milliseconds(1, LONG_MS / 2),
-  describe: aFunction,
-  it: aFunction,
-};
-
 const UNLIKE = 'createStore created a store that declares something other than the option `store`';
 
 let fixtures = 0;
 
-/**
- * Registers the tests that a `LockStore` has to pass, with any test runner. Tests of what the store does not declare
- * are not registered.
- *
- * ```ts
- * describe('my store', () => registerStoreContract({ store, createStore, describe, it }));
- * ```
- *
- * @throws LockConfigError if an option is missing or not allowed.
- *
- * @publicApi
- */
+/** Registers the tests that a store has to pass. Tests of what the store does not declare are not registered. */
 export function registerStoreContract<U extends StoreUnderTest>(options: StoreContractOptions<U>): void {
-  const { store, createStore, otherClient, turnBack, shortLeaseMs = 1_000, describe, it } = checked(options);
+  const { store, createStore, otherClient, turnBack, shortLeaseMs = 1_000, describe, it } = options;
   const declared = declarationOf(store);
   const subject = { ...declared, hasOtherClient: otherClient !== undefined, canTurnBack: turnBack !== undefined };
   const run = async (test: Run): Promise<void> => {
@@ -133,20 +86,10 @@ export function registerStoreContract<U extends StoreUnderTest>(options: StoreCo
       const { needs: more, run: body } = typeof test === 'function' ? { needs: [], run: test } : test;
       return [...needs, ...more].every((need) => need(subject)) ? [{ name, body }] : [];
     });
-    // Some test runners refuse a block without tests.
+    // Jest refuses a block without tests.
     if (possible.length === 0) continue;
     describe(title, () => {
       for (const { name, body } of possible) it(name, () => run(body));
     });
   }
-}
-
-/** @throws LockConfigError if an option is missing or not allowed. */
-function checked<U extends StoreUnderTest>(given: StoreContractOptions<U>): StoreContractOptions<U> {
-  const place = 'registerStoreContract()';
-  const options = checkOptions(place, given, RULES as OptionRules<StoreContractOptions<U>>);
-  for (const name of ['store', 'createStore', 'describe', 'it'] as const) {
-    checkValue(place, name, options[name], RULES[name]);
-  }
-  return options;
 }

@@ -6,15 +6,11 @@ import type {
   LockStore,
   StoreCapabilities,
   StoreListener,
-} from '../../core/store/lock-store.js';
-import type { Clock } from '../../core/time/clock.js';
+} from '../../lib/core/store/lock-store.js';
+import type { Clock } from '../../lib/core/time/clock.js';
 import type { Need } from './needs.js';
 
-/**
- * A client of another library that locks the same keys by its own rules.
- *
- * @publicApi
- */
+/** A client of another library that locks the same keys by its own rules. */
 export interface OtherClient {
   /** Requests a key that is held, and leaves behind whatever that library leaves after a refusal or a lost race. */
   lose(key: string): Promise<void>;
@@ -24,11 +20,7 @@ export interface OtherClient {
   holds(key: string): Promise<boolean>;
 }
 
-/**
- * A store that the contract tests.
- *
- * @publicApi
- */
+/** A store that the contract tests. */
 export interface StoreUnderTest {
   readonly store: LockStore;
   /** The clock that the store was created with. */

@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { AcquireReply } from '../../core/store/lock-store.js';
+import type { AcquireReply } from '../../lib/core/store/lock-store.js';
 import { permits, queue, severalKeys, shared } from './needs.js';
 import { type ContractPart, LONG_MS, onlyWith, type StoreFixture, TIMEOUT_MS } from './store-fixture.js';
 

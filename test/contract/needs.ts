@@ -1,11 +1,7 @@
-import { type LockModeKind, modesOf } from '../../core/store/lock-mode.js';
-import type { LockStore, StoreCapabilities } from '../../core/store/lock-store.js';
+import type { LockModeKind } from '../../lib/core/store/lock-mode.js';
+import type { LockStore, StoreCapabilities } from '../../lib/core/store/lock-store.js';
 
-/**
- * What a store declares: its capabilities, and the optional methods that it has.
- *
- * @publicApi
- */
+/** What a store declares: its capabilities, and the optional methods that it has. */
 export type StoreDeclaration = Pick<LockStore, 'capabilities' | 'list' | 'forceRelease'>;
 
 /** What decides which tests are registered. */
@@ -23,7 +19,7 @@ export type Need = (subject: ContractSubject) => boolean;
 const mode =
   (kind: LockModeKind): Need =>
   ({ capabilities }) =>
-    modesOf(capabilities).includes(kind);
+    capabilities.modes.includes(kind);
 
 export const shared = mode('shared');
 export const permits = mode('permits');

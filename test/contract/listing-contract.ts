@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { ListedLock } from '../../core/store/lock-store.js';
+import type { ListedLock } from '../../lib/core/store/lock-store.js';
 import { list, queue, shared } from './needs.js';
 import { type ContractPart, LONG_MS, type StoreFixture, TIMEOUT_MS } from './store-fixture.js';
 

@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { LockMode } from '../../core/store/lock-store.js';
+import type { LockMode } from '../../lib/core/store/lock-store.js';
 import { fencing, force, otherClient, permits, queue, shared } from './needs.js';
 import { type ContractPart, LONG_MS, onlyWith, type StoreFixture } from './store-fixture.js';
 

@@ -1,6 +1,6 @@
 import { ok } from 'node:assert/strict';
-import type { AcquireOptions } from '../../core/acquire/acquire-options.js';
-import { LockEngine } from '../../core/lock-engine.js';
+import type { AcquireOptions } from '../../lib/core/acquire/acquire-options.js';
+import { LockEngine } from '../../lib/core/lock-engine.js';
 import { noQueue } from './needs.js';
 import type { ContractPart, StoreFixture, StoreUnderTest } from './store-fixture.js';
 
@@ -10,8 +10,11 @@ const WORK_MS = 2;
 /** The polling interval of a client that knows nothing about this library, in milliseconds. */
 const POLL_MS = 100;
 
-/** The test ends when each instance and the polling client have had this many grants, or after the limit. */
-const ENOUGH = 60;
+/**
+ * The test ends when each instance and the polling client have had this many grants, or after the limit. They are the
+ * grants of many turns, because a single turn may be long.
+ */
+const ENOUGH = 200;
 const ENOUGH_POLLS = 2;
 const LIMIT_MS = 10_000;
 
