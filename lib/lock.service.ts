@@ -1,7 +1,7 @@
 import type { AcquireOptions } from './core/acquire/acquire-options.js';
 import { nextCall, type Target } from './core/events/call.js';
 import { aFunction, checkValue } from './core/checks/check-options.js';
-import { offerService } from './core/context/copies.js';
+import { branded } from './core/brand.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
 import type { Hold, Lock } from './core/hold/lock.js';
@@ -17,9 +17,7 @@ import type { KeySelectorFactory } from './core/keys/key-selector.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
 import type { LockState } from './core/store/lock-state.js';
 import type { StorePing } from './core/store/store-ping.js';
-import { VERSION } from './core/version.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
-import { copyOfService, markService } from './lock-service-mark.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
 import type { LockOptions } from './options/lock.options.js';
 import { checkAt, OPTIONS } from './options/option-table.js';
@@ -43,6 +41,7 @@ const OWN_CALLS_MS = 250;
  *
  * @publicApi
  */
+@branded('LockService')
 export class LockService {
   /** @internal */
   constructor(
@@ -325,12 +324,9 @@ function noResource(given: unknown): LockKeyError {
   return new LockKeyError(`A resource is a string such as goods:300; this is ${kindOf(given)}.`);
 }
 
-markService(LockService.prototype);
-offerService(LockService);
-
-/** Returns whether a value is a lock service of this version. False for mocks of the class. Never throws. */
+/** Returns whether a value is a lock service, or a proxy that Nest has put around one. Never throws. */
 export function isLockService(value: unknown): value is LockService {
-  return copyOfService(value)?.version === VERSION;
+  return value instanceof LockService;
 }
 
 /** Returns whether a value is that lock service, or a proxy that Nest has put around it. */

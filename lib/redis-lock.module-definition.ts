@@ -1,10 +1,4 @@
-import {
-  ConfigurableModuleBuilder,
-  type DynamicModule,
-  type InjectionToken,
-  type Provider,
-  Scope,
-} from '@nestjs/common';
+import { ConfigurableModuleBuilder, type DynamicModule, type Provider } from '@nestjs/common';
 import { getLockServiceToken } from './decorators/inject-lock-service.decorator.js';
 import { LockRuntime } from './lock-runtime.js';
 import {
@@ -15,9 +9,7 @@ import {
   type OptionRules,
 } from './core/checks/check-options.js';
 import { keepOutside } from './core/context/async-context.js';
-import { otherServices, otherVersion } from './core/context/copies.js';
 import { LockConfigError } from './core/errors.js';
-import { VERSION } from './core/version.js';
 import { checkAt, defaultsOf, optionsAt } from './options/option-table.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 
@@ -107,7 +99,6 @@ export const {
   .setExtras(EXTRAS, withInstance)
   .build();
 
-// `Symbol.for`, because an application may load this package twice.
 /** The token of the module instance's name. */
 export const INSTANCE_NAME = Symbol.for('nestjs-redis-lock:instance-name');
 /** The token of the lock service that the module instance provides. A test may have replaced it. */
@@ -130,27 +121,10 @@ function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGl
     { provide: service, inject: [LOCK_RUNTIME], useFactory: (runtime: LockRuntime) => runtime.service },
     { provide: PROVIDED_SERVICE, inject: [service], useFactory: (provided: unknown) => provided },
   ];
-  const copies = name === DEFAULT_INSTANCE ? providersOfCopies(service) : [];
   return {
     ...definition,
     global: isGlobal,
-    providers: [...(definition.providers ?? []), ...providers, ...copies],
-    exports: [...(definition.exports ?? []), service, ...copies.map(({ provide }) => provide)],
+    providers: [...(definition.providers ?? []), ...providers],
+    exports: [...(definition.exports ?? []), service],
   };
-}
-
-/**
- * Returns the providers through which classes from other copies of this package get the service. Those copies inject it
- * by their own class.
- */
-function providersOfCopies(service: InjectionToken): (Provider & { readonly provide: InjectionToken })[] {
-  return otherServices().map(([token, copy]) => {
-    const provide = token as InjectionToken;
-    if (copy.version === VERSION) return { provide, useExisting: service };
-    const useFactory = (): never => {
-      throw otherVersion(copy);
-    };
-    // Nest calls the factory of a transient provider only if a class injects it.
-    return { provide, useFactory, scope: Scope.TRANSIENT };
-  });
 }

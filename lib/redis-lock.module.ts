@@ -16,7 +16,6 @@ import { checkLockedMethods } from './locked/check-locked-methods.js';
 import { ErrorResponses } from './locked/error-responses.js';
 import { LockExceptionFilter } from './locked/lock-exception.filter.js';
 import { checkLeaderMethods, startLeaders } from './locked/leader-methods.js';
-import { joinApplication } from './core/context/copies.js';
 import type { LockRuntime } from './lock-runtime.js';
 import { isSameService } from './lock.service.js';
 import { LockedInterceptor } from './locked/locked.interceptor.js';
@@ -77,7 +76,6 @@ export class RedisLockModule
   ) {
     super();
     const modules = (this.modules = modulesOf(moduleRef));
-    joinApplication(modules, runtime.instance);
     ErrorResponses.of(config).add(runtime.http, runtime.service.engine);
     prependInterceptor(config, adapterHost);
     prependFilter(config, adapterHost);

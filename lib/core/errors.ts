@@ -1,4 +1,4 @@
-import { brandClass } from './brand.js';
+import { branded, brandOf } from './brand.js';
 import { kindOf } from './format-value.js';
 
 /** All error codes. */
@@ -58,22 +58,20 @@ export function messageOf(error: unknown): string {
   }
 }
 
-const brand = (name: string): symbol => Symbol.for(`nestjs-redis-lock.${name}`);
-
-/** Gives a class an `instanceof` that works across two installed copies of this package. */
-function branded(name: string) {
+/** Gives an error its name, and an `instanceof` that works across the module formats of this package. */
+function named(name: string) {
   return (target: abstract new (...args: never[]) => LockError): void => {
     Object.defineProperty(target.prototype, 'name', { value: name, configurable: true, writable: true });
-    brandClass(target, brand(name));
+    branded(name)(target);
   };
 }
 
 /**
- * The base class of all errors of this library. `instanceof` works even if two copies of the package are installed.
+ * The base class of all errors of this library. `instanceof` works for both module formats in one process.
  *
  * @publicApi
  */
-@branded('LockError')
+@named('LockError')
 export abstract class LockError extends Error {
   /** Identifies the kind of error. Stable across versions. */
   abstract readonly code: LockErrorCode;
@@ -96,7 +94,7 @@ export abstract class LockError extends Error {
 
 /** Returns whether an error's class belongs to this library, and is not the program's own subclass. */
 export function isOfOwnClass(error: LockError): boolean {
-  return Object.hasOwn(Object.getPrototypeOf(error) as object, brand(error.name));
+  return Object.hasOwn(Object.getPrototypeOf(error) as object, brandOf(error.name));
 }
 
 /** The fields that an error has in addition to those of every lock error. All are optional. */
@@ -114,7 +112,7 @@ export type LockTimeoutDetails = LockErrorDetails & DetailsOf<LockTimeoutError>;
  *
  * @publicApi
  */
-@branded('LockTimeoutError')
+@named('LockTimeoutError')
 export class LockTimeoutError extends LockError {
   readonly code = 'LOCK_TIMEOUT';
   /**
@@ -170,7 +168,7 @@ export class LockTimeoutError extends LockError {
  *
  * @publicApi
  */
-@branded('LockLostError')
+@named('LockLostError')
 export class LockLostError extends LockError {
   readonly code = 'LOCK_LOST';
 }
@@ -181,7 +179,7 @@ export class LockLostError extends LockError {
  *
  * @publicApi
  */
-@branded('LockNotHeldError')
+@named('LockNotHeldError')
 export class LockNotHeldError extends LockError {
   readonly code = 'LOCK_NOT_HELD';
 }
@@ -196,7 +194,7 @@ export type LockUnavailableDetails = LockErrorDetails & DetailsOf<LockUnavailabl
  *
  * @publicApi
  */
-@branded('LockUnavailableError')
+@named('LockUnavailableError')
 export class LockUnavailableError extends LockError {
   readonly code: 'LOCK_UNAVAILABLE' | 'LOCK_REPLICATION' = 'LOCK_UNAVAILABLE';
   /**
@@ -223,7 +221,7 @@ export class LockUnavailableError extends LockError {
  *
  * @publicApi
  */
-@branded('LockReplicationError')
+@named('LockReplicationError')
 export class LockReplicationError extends LockUnavailableError {
   override readonly code = 'LOCK_REPLICATION';
 }
@@ -266,7 +264,7 @@ export type LockKeyDetails = LockErrorDetails & DetailsOf<LockKeyError>;
  *
  * @publicApi
  */
-@branded('LockKeyError')
+@named('LockKeyError')
 export class LockKeyError extends LockError {
   readonly code = 'LOCK_KEY';
   /** The placeholder whose value cannot form a key. Undefined if the error is not about a placeholder. */
@@ -287,7 +285,7 @@ export class LockKeyError extends LockError {
  *
  * @publicApi
  */
-@branded('LockReentryError')
+@named('LockReentryError')
 export class LockReentryError extends LockError {
   readonly code = 'LOCK_REENTRY';
 }
@@ -298,7 +296,7 @@ export class LockReentryError extends LockError {
  *
  * @publicApi
  */
-@branded('LockClosedError')
+@named('LockClosedError')
 export class LockClosedError extends LockError {
   readonly code = 'LOCK_CLOSED';
 }
@@ -309,7 +307,7 @@ export class LockClosedError extends LockError {
  *
  * @publicApi
  */
-@branded('LockConfigError')
+@named('LockConfigError')
 export class LockConfigError extends LockError {
   readonly code = 'LOCK_CONFIG';
 }
@@ -321,7 +319,7 @@ export class LockConfigError extends LockError {
  *
  * @publicApi
  */
-@branded('StaleFenceError')
+@named('StaleFenceError')
 export class StaleFenceError extends LockError {
   readonly code = 'LOCK_STALE';
 }

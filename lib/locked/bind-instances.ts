@@ -1,6 +1,5 @@
 import { types } from 'node:util';
 import type { ModulesContainer } from '@nestjs/core';
-import { shared } from '../core/context/copies.js';
 import {
   instancesOf,
   lockedMethodsOf,
@@ -14,10 +13,10 @@ import {
 type Factory = (...args: unknown[]) => unknown;
 
 /** Factories whose results are bound when they are made. */
-const bindingFactories = shared('binding-factories', () => new WeakSet<object>());
+const bindingFactories = new WeakSet<object>();
 
 /** The getters that this file has put on instances. The application that starts last owns them. */
-const getters = shared('service-getters', () => new WeakSet<object>());
+const getters = new WeakSet<object>();
 
 /**
  * Gives the lock service to all instances in the container to which Nest has not given it: those of `useFactory` and

@@ -1,5 +1,4 @@
 import { checkValue, type OptionRule } from '../core/checks/check-options.js';
-import { refuseOtherVersion } from '../lock-service-mark.js';
 import { isLockService, type LockService } from '../lock.service.js';
 import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
@@ -25,7 +24,7 @@ const locksRule: OptionRule = {
  * @param instance an instance created with `new`.
  * @param locks the lock service.
  * @param name the module instance that the methods name in `@Locked(…, { name })`. Default: `default`.
- * @throws LockConfigError if an argument has the wrong type, or if another version of this package made `locks`.
+ * @throws LockConfigError if an argument has the wrong type.
  *
  * @publicApi
  */
@@ -36,7 +35,6 @@ export function bindLocks<T extends object>(instance: T, locks: LockService, nam
 /** Does what {@link bindLocks} does. `place` is the function that its errors name. */
 export function bindLocksAt<T extends object>(place: string, instance: T, locks: LockService, name: string): T {
   checkValue(place, 'the instance', instance, instanceRule);
-  refuseOtherVersion(locks);
   checkValue(place, 'the lock service', locks, locksRule);
   checkValue(place, 'name', name, instanceName);
   Object.defineProperty(instance, serviceProperty(name), { value: locks, configurable: true });

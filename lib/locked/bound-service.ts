@@ -1,6 +1,5 @@
 import { LockConfigError } from '../core/errors.js';
 import { kindOf } from '../core/format-value.js';
-import { refuseOtherVersion } from '../lock-service-mark.js';
 import { isLockService, type LockService } from '../lock.service.js';
 import type { LockedMethod } from './locked-method.js';
 
@@ -12,8 +11,7 @@ export function serviceProperty(name: string): symbol {
 /**
  * Returns the lock service of the instance that a `@Locked` method was called on.
  *
- * @throws LockConfigError if the instance has none, if a test has replaced it with something else, or if another
- * version of this package made it.
+ * @throws LockConfigError if the instance has none, or if a test has replaced it with something else.
  */
 export function serviceOf({ name, service }: LockedMethod, instance: unknown): LockService {
   const found = (instance as Record<symbol, unknown> | undefined)?.[service];
@@ -25,7 +23,6 @@ export function serviceOf({ name, service }: LockedMethod, instance: unknown): L
         `bindLocks(instance, locks). In a unit test, use withLocks() of nestjs-redis-lock/testing.`,
     );
   }
-  refuseOtherVersion(found);
   throw new LockConfigError(
     `${name} is @Locked, but LockService was replaced by something that is not a lock service: ${kindOf(found)}. ` +
       `Replace it with createTestLocks(), or use withMemoryLocks(Test.createTestingModule(…)), ` +

@@ -1,7 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { Logger } from '@nestjs/common';
 import type { ApplicationConfig } from '@nestjs/core';
-import { shared } from '../core/context/copies.js';
 import {
   LockClosedError,
   LockConfigError,
@@ -56,7 +55,7 @@ const KINDS: Readonly<Record<LockErrorCode, Kind>> = {
   LOCK_STALE: { status: 409, transient: true },
 };
 
-const known = shared('error-responses', () => new WeakMap<object, ErrorResponses>());
+const known = new WeakMap<object, ErrorResponses>();
 
 /** What the callers of one application get for lock errors, whichever of its module instances throws them. */
 export class ErrorResponses {

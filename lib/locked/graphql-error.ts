@@ -1,4 +1,3 @@
-import { shared } from '../core/context/copies.js';
 import type { LockError } from '../core/errors.js';
 import { type ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
 
@@ -9,7 +8,7 @@ class HeaderMap extends Map<string, string> {
   }
 }
 
-const converted = shared('graphql-errors', () => new WeakSet<LockError>());
+const converted = new WeakSet<LockError>();
 
 /** Returns whether {@link toGraphqlError} made the error, which a filter then leaves as it is. */
 export function isGraphqlError(error: LockError): boolean {

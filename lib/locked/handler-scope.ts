@@ -2,7 +2,6 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable } from 'rxjs';
-import { shared } from '../core/context/copies.js';
 import { runInHold } from '../core/hold/held-locks.js';
 import type { Lock } from '../core/hold/lock.js';
 import { type KeptUse, ScopeHold } from '../core/hold/lock-scope.js';
@@ -17,7 +16,7 @@ interface Caller {
 }
 
 // Code inside the method has no caller, because the method's calls of itself are calls like any other.
-const callers = shared('handler-callers', () => new AsyncLocalStorage<Caller | undefined>());
+const callers = new AsyncLocalStorage<Caller | undefined>();
 
 /** Runs the work of a handler's method. */
 export function insideMethod<T>(fn: () => T): T {

@@ -1,7 +1,6 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, Inject, Logger, Optional } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
-import { shared, sharedClass } from '../core/context/copies.js';
 import { LockError } from '../core/errors.js';
 import { bodyOf, ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
 import { isGraphqlError, toGraphqlError } from './graphql-error.js';
@@ -17,7 +16,6 @@ import { isGraphqlError, toGraphqlError } from './graphql-error.js';
  * @publicApi
  */
 @Catch(LockError)
-@sharedClass('LockExceptionFilter')
 export class LockExceptionFilter implements ExceptionFilter<LockError> {
   constructor(
     @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
@@ -48,7 +46,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   }
 }
 
-const unseen = shared('unseen-errors', () => new WeakSet<LockError>());
+const unseen = new WeakSet<LockError>();
 
 /** Marks the error of a call as one that no global filter of the application sees. */
 export function markUnseen(error: LockError): void {

@@ -8,7 +8,6 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { Observable, tap } from 'rxjs';
-import { sharedClass } from '../core/context/copies.js';
 import { ErrorResponses } from './error-responses.js';
 import { HandlerScope, scopeOfContext } from './handler-scope.js';
 import { markUnseen } from './lock-exception.filter.js';
@@ -24,7 +23,6 @@ import { respondWithEvents, sendEventsOf } from './sse-response.js';
  * @publicApi
  */
 @Injectable()
-@sharedClass('LockedInterceptor')
 export class LockedInterceptor implements NestInterceptor {
   constructor(@Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig) {}
 

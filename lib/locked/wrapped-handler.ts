@@ -1,5 +1,4 @@
 import { EXCEPTION_FILTERS_METADATA, INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
-import { shared } from '../core/context/copies.js';
 import { scopeOf } from './handler-scope.js';
 import { UnseenLockExceptionFilter } from './lock-exception.filter.js';
 import { LockedInterceptor } from './locked.interceptor.js';
@@ -36,7 +35,7 @@ export function serveHandler(
 }
 
 /** The functions that {@link trackWrapper} has made. */
-const trackers = shared('trackers', () => new WeakSet<object>());
+const trackers = new WeakSet<object>();
 
 /**
  * Lets the scope of a request wait for the function of another decorator, which may commit after the method. After a

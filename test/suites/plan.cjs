@@ -13,7 +13,7 @@ const quickSuites = {
 };
 
 /** Marks a file that replaces modules. It runs alone, because a suite has loaded these modules already. */
-const REPLACES_MODULES = /jest\.(?:doMock|mock|isolateModules)|library-copy/;
+const REPLACES_MODULES = /jest\.(?:doMock|mock|isolateModules)/;
 
 /** Its example reads `REDIS_URL` when it is loaded, and `test/docs/testing.spec.ts` loads the example without one. */
 const READS_ENV = ['test/docs/readme.spec.ts'];

@@ -49,8 +49,8 @@ export interface Target {
 /** The longest label that is shown. */
 const LONGEST_LABEL = 128;
 
-// An application may load this package twice, so each copy has a part of its own.
-const COPY = randomBytes(6).toString('hex');
+/** Keeps the ids of processes apart. */
+const PROCESS = randomBytes(6).toString('hex');
 
 let calls = 0;
 
@@ -68,7 +68,7 @@ export function latestCall(): number {
 export function describeCall({ resource, key, call = 0 }: Target, details: CallDetails): LockCall {
   const { mode, method } = details;
   return {
-    id: `${COPY}-${call}`,
+    id: `${PROCESS}-${call}`,
     resource,
     family: familyOf(resource, details),
     key,

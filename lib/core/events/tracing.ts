@@ -1,6 +1,5 @@
 import { channel, type Channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel';
 import { type CallDetails, describeCall, type LockCall, type Target } from './call.js';
-import { shared } from '../context/copies.js';
 
 /**
  * How a call or a hold ended. A request ends as `granted`, as `nested` (another request of its lock scope got the lock,
@@ -100,7 +99,7 @@ const CHANNELS = [acquire, hold].flatMap((of): readonly Pick<Channel, 'hasSubscr
 });
 
 /** The contexts of traced calls: by target until the grant, then by the caller's hold. */
-const contexts = shared('traced-calls', () => new WeakMap<object, LockCallContext>());
+const contexts = new WeakMap<object, LockCallContext>();
 
 /** Returns whether anyone subscribes to calls, holds or work. */
 export function isTraced(): boolean {

@@ -1,5 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
-import { shared } from '../context/copies.js';
+import { sharedStorage } from '../context/async-context.js';
 import type { LockLostError } from '../errors.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
 import type { Hold, Lock } from './lock.js';
@@ -10,8 +9,8 @@ interface Frame {
   readonly outer: Frame | undefined;
 }
 
-// One storage for the process, because holds of several module instances, scopes and copies nest in any order.
-const frames = shared('frames', () => new AsyncLocalStorage<Frame>());
+// One storage for the process, because holds of several module instances and scopes nest in any order.
+const frames = sharedStorage<Frame>('frames');
 
 /** Runs `fn`, and everything that it starts, inside a hold or a lock scope. Returns what `fn` returns. */
 export function runInHold<T>(hold: Hold, fn: () => T): T {

@@ -1,6 +1,5 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { aFunction, checkOptions, checkValue, oneOf } from '../checks/check-options.js';
-import { shared, sharedClass } from '../context/copies.js';
+import { sharedStorage } from '../context/async-context.js';
 import { LockLostError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
@@ -53,7 +52,7 @@ const NONE: ReadonlySet<never> = new Set();
 const OPTION_RULES = { onLost: oneOf('throw', 'ignore') };
 
 // One storage for the process, because a scope keeps the locks of all module instances.
-const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHold>());
+const innermost = sharedStorage<ScopeHold>('innermost-scope');
 
 /**
  * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, even if its own hold
@@ -160,7 +159,6 @@ class KeptLock extends Lock {
 }
 
 /** The locks that a scope keeps, and the requests that are made in it. */
-@sharedClass('ScopeHold')
 export class ScopeHold implements Hold, LockScope {
   /** The scope around this one. It may end earlier. */
   readonly parent = scopeAround();

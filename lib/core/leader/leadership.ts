@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { onAbort } from '../context/abort-signals.js';
 import { runOutside } from '../context/async-context.js';
-import { shared } from '../context/copies.js';
 import { LockClosedError, LockLostError, LockTimeoutError, LockUnavailableError, messageOf } from '../errors.js';
 import { runInHold } from '../hold/held-locks.js';
 import type { Lock } from '../hold/lock.js';
@@ -39,7 +38,7 @@ const LONGEST_PAUSE_MS = 30_000;
 const LATE_MS = 10_000;
 
 /** The leadership whose callback the caller runs in. */
-const inside = shared('leadership', () => new AsyncLocalStorage<Leadership>());
+const inside = new AsyncLocalStorage<Leadership>();
 
 /**
  * A candidate for the leadership of a resource, from `LockService.lead()` until `close()`. It holds the lock of the

@@ -373,7 +373,8 @@ function mayStray({ faults }: Plan): boolean {
 
 /** Lets an engine have fewer requests without a reply than 1,000. */
 function limitRequests(engine: LockEngine, most: number): void {
-  if (engine.store.serverOf === undefined) Reflect.set(Reflect.get(engine, 'admission') as object, 'most', most);
+  const { admission } = Reflect.get(engine.lines, 'deps') as { readonly admission: object };
+  if (engine.store.serverOf === undefined) Reflect.set(admission, 'most', most);
 }
 
 function pause({ machine }: Process, forMs: number): Promise<void> {
