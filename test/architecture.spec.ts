@@ -241,14 +241,11 @@ describe('the floors', () => {
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
   });
 
-  it('a board knows the lock service and its types, events, errors, the clock, and Nest', () => {
+  it('a board knows the lock service and its types, errors, the clock, and Nest', () => {
     const allowed = [
       'lib/core/checks/check-options.ts',
-      'lib/core/events/diagnostics.ts',
       'lib/core/errors.ts',
-      'lib/core/state/local-state.ts',
-      'lib/core/store/instance-id.ts',
-      'lib/core/store/store-ping.ts',
+      'lib/core/format-value.ts',
       'lib/core/time/clock.ts',
       'lib/decorators/inject-lock-service.decorator.ts',
       'lib/lock-info.ts',

@@ -1,6 +1,12 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
-import type { LockBoardRequest } from './board-options.js';
+
+/** The part of a request of Express or Fastify that is checked. */
+export interface BoardRequest {
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** `http` or `https`. Behind a proxy, this needs the framework's option to trust the proxy. */
+  readonly protocol?: string | undefined;
+}
 
 /** The cookie with the token of a browser's session, and the header in which the page sends it back. */
 const COOKIE = 'nestjs-redis-lock-board';
@@ -11,7 +17,7 @@ const TOKEN = /^[\w-]{32}$/;
  * Returns the token of the browser's session and the cookie that keeps it. The page has the token too, and sends both
  * with each release. Another site can read neither. No instance stores it, so any instance can check it.
  */
-export function sessionOf(request: LockBoardRequest): { readonly token: string; readonly cookie: string } {
+export function sessionOf(request: BoardRequest): { readonly token: string; readonly cookie: string } {
   const token = cookieOf(request) ?? randomBytes(24).toString('base64url');
   // Not `Strict`: a browser that follows a link from another site would get a new token, and its other tabs keep the
   // old one. `Lax` also withholds the cookie from other sites' POSTs.
@@ -23,7 +29,7 @@ export function sessionOf(request: LockBoardRequest): { readonly token: string; 
  * Returns why a request that changes something is refused. Returns undefined if it comes from the board's own page: the
  * browser says so, it has the session's token, and no HTML form can have sent it.
  */
-export function crossSiteProblem(request: LockBoardRequest): string | undefined {
+export function crossSiteProblem(request: BoardRequest): string | undefined {
   if (!/^application\/json(?:\s*;|$)/i.test(headerOf(request, 'content-type') ?? '')) {
     return 'The content type of a release must be application/json.';
   }
@@ -43,7 +49,7 @@ export function crossSiteProblem(request: LockBoardRequest): string | undefined 
  * IP address, or one of `allowed`. A site whose name resolves to this machine (DNS rebinding) is same-origin to a
  * browser. Only the host name gives it away.
  */
-export function hostProblem(request: LockBoardRequest, allowed: readonly string[]): string | undefined {
+export function hostProblem(request: BoardRequest, allowed: readonly string[]): string | undefined {
   const given = hostOf(request) ?? '';
   const address = `http://${given}`;
   const name = URL.canParse(address) ? new URL(address).hostname.replace(/\.$/, '') : '';
@@ -60,7 +66,7 @@ export function hostProblem(request: LockBoardRequest, allowed: readonly string[
  * Returns whether another site tries to read a route with the viewer's cookies. Matters if the application's CORS
  * options allow every origin. A navigation to the page is allowed, because a link may be anywhere.
  */
-export function isForeignRead(request: LockBoardRequest): boolean {
+export function isForeignRead(request: BoardRequest): boolean {
   const site = headerOf(request, 'sec-fetch-site');
   // Over plain HTTP a browser sends `Origin` with cross-site reads, but not with navigations.
   if (site === undefined) return headerOf(request, 'origin') !== undefined && !isOwnOrigin(request);
@@ -69,18 +75,18 @@ export function isForeignRead(request: LockBoardRequest): boolean {
 }
 
 /** Browsers send `Sec-Fetch-Site` over HTTPS and to localhost. Otherwise they send `Origin` with each POST. */
-function isSameOrigin(request: LockBoardRequest): boolean {
+function isSameOrigin(request: BoardRequest): boolean {
   const site = headerOf(request, 'sec-fetch-site');
   return site === undefined ? isOwnOrigin(request) : site === 'same-origin';
 }
 
-function isOwnOrigin(request: LockBoardRequest): boolean {
+function isOwnOrigin(request: BoardRequest): boolean {
   const origin = headerOf(request, 'origin');
   const host = hostOf(request);
   return origin !== undefined && host !== undefined && URL.canParse(origin) && new URL(origin).host === host;
 }
 
-function hostOf(request: LockBoardRequest): string | undefined {
+function hostOf(request: BoardRequest): string | undefined {
   return headerOf(request, 'host') ?? headerOf(request, ':authority');
 }
 
@@ -89,12 +95,12 @@ function isEqual(a: string, b: string): boolean {
   return left.length === right.length && timingSafeEqual(left, right);
 }
 
-function headerOf({ headers }: LockBoardRequest, name: string): string | undefined {
+function headerOf({ headers }: BoardRequest, name: string): string | undefined {
   const value = headers[name];
   return typeof value === 'string' ? value : value?.[0];
 }
 
-function cookieOf(request: LockBoardRequest): string | undefined {
+function cookieOf(request: BoardRequest): string | undefined {
   for (const part of (headerOf(request, 'cookie') ?? '').split(';')) {
     const [name, value = ''] = part.trim().split('=', 2);
     if (name === COOKIE && TOKEN.test(value)) return value;

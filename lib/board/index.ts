@@ -1,9 +1,4 @@
 import 'reflect-metadata';
 
 export { RedisLockBoardModule } from './board.module.js';
-export type {
-  LockBoardRequest,
-  RedisLockBoardAsyncOptions,
-  RedisLockBoardModuleExtras,
-  RedisLockBoardOptions,
-} from './board-options.js';
+export type { RedisLockBoardOptions } from './board-options.js';

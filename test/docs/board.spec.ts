@@ -29,7 +29,7 @@ describe('the section on the board', () => {
   it('explains every option', () => {
     const [, board = ''] = page('docs/live-state.md').text.split('\n## The board\n');
     const rows = board.matchAll(/^- `(\w+)`: /gm);
-    const options = ['route', 'guards', 'unprotected', 'allowRelease', 'hosts', 'who', 'name', 'imports'];
+    const options = ['route', 'guards', 'unprotected', 'allowRelease', 'hosts', 'name', 'imports'];
     expect([...rows].map(([, option]) => option)).toEqual(options);
   });
 });

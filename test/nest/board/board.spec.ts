@@ -1,45 +1,53 @@
+// The board by its HTTP requests.
 import { createHash } from 'node:crypto';
-import { type EventEmitter, once } from 'node:events';
+import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import {
   type CallHandler,
+  type CanActivate,
   type NestInterceptor,
   type PipeTransform,
   RequestMethod,
   type VersioningOptions,
   VersioningType,
 } from '@nestjs/common';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
-import { LockService, RedisLockModule } from 'nestjs-redis-lock';
-import { RedisLockBoardModule } from 'nestjs-redis-lock/board';
+import { getLockServiceToken, LockConfigError, type LockService, RedisLockModule } from 'nestjs-redis-lock';
+import { RedisLockBoardModule, type RedisLockBoardOptions } from 'nestjs-redis-lock/board';
 import { map, type Observable } from 'rxjs';
+import { deferred, eventually } from '../../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
-import { type AppResponse, closeApps, PLATFORMS, rawRedis, startApp, type TestApp } from '../support/app.js';
-import { LockBoard } from '../../../lib/board/lock-board.js';
-import { AdminGuard, AdminsModule, startBoard } from './support.js';
-
-afterEach(closeApps);
+import { type AppResponse, closeApps, PLATFORMS, startApp, type TestApp } from '../support/app.js';
+import { assets } from '../../../lib/board/assets.js';
+import { heldLock, holders, listOf, startBoard, waiters } from './support.js';
 
 const ADMIN = { 'x-admin': 'secret' };
-const get = (app: TestApp, path: string, headers: Record<string, string> = {}): Promise<AppResponse> =>
+const ROUTES = ['/locks', '/locks/state'];
+type Headers = Readonly<Record<string, string>>;
+
+const get = (app: TestApp, path: string, headers: Headers = {}): Promise<AppResponse> =>
   app.call(path, { headers: { ...ADMIN, ...headers } });
 
-/** Opens the page as a browser does. Returns what the browser sends with a release. */
-async function openPage(app: TestApp, path = '/locks'): Promise<Record<string, string>> {
+const stateOf = async (app: TestApp, search = '') => (await get(app, `/locks/state?search=${search}`)).body;
+
+/** Opens the page as a browser does. Returns the headers that the browser sends with a release. */
+async function openPage(app: TestApp, path = '/locks'): Promise<Headers> {
   const page = await get(app, path);
   const token = /data-token="([^"]*)"/.exec(page.text)?.[1] ?? '';
   const cookie = page.headers.get('set-cookie')?.split(';')[0] ?? '';
   return { ...ADMIN, 'content-type': 'application/json', 'x-lock-board-token': token, cookie, origin: app.url };
 }
 
-const release = (app: TestApp, headers: Record<string, string>, body: unknown, path = '/locks/release') =>
-  app.call(path, { method: 'POST', headers, body: typeof body === 'string' ? body : JSON.stringify(body) });
+/** Requests a release as the page does for the only lock that it shows, with some changes. */
+async function release(app: TestApp, changes: object = {}, headers?: Headers): Promise<AppResponse> {
+  const [{ resource, holder, token }] = (await stateOf(app)).locks;
+  const body = JSON.stringify({ resource, holder, token, ...changes });
+  return app.call('/locks/release', { method: 'POST', headers: headers ?? (await openPage(app)), body });
+}
 
-const ROUTES = ['/locks', '/locks/state'];
-
-/** Sends a request with a header `Host`, which `fetch` sets itself. Returns the status. */
-async function statusOf(app: TestApp, path: string, headers: Record<string, string>, body?: string): Promise<number> {
+/** Sends a request whose headers are exactly these. `fetch` sets some itself. Returns the status. */
+async function statusOf(app: TestApp, path: string, headers: Headers, body?: string): Promise<number> {
   const method = body === undefined ? 'GET' : 'POST';
   const sent = request(app.url + path, { agent: false, method, headers: { ...ADMIN, ...headers } }).end(body);
   const [response] = (await once(sent, 'response')) as [IncomingMessage];
@@ -48,14 +56,18 @@ async function statusOf(app: TestApp, path: string, headers: Record<string, stri
 }
 
 describe.each(PLATFORMS)('the board on %s', (platform) => {
+  afterEach(closeApps);
+
   it('is behind its guard', async () => {
     const app = await startBoard({ allowRelease: true }, { platform });
+    await app.locks.acquire('goods:1');
     for (const path of ROUTES) {
       expect([path, (await app.call(path)).status]).toEqual([path, 403]);
       expect([path, (await get(app, path)).status]).toEqual([path, 200]);
     }
     const { 'x-admin': _, ...stranger } = await openPage(app);
-    expect((await release(app, stranger, { resource: 'goods:1' })).status).toBe(403);
+    expect((await release(app, {}, stranger)).status).toBe(403);
+    expect(await app.isLocked('goods:1')).toBe(true);
   });
 
   it('sends a page that runs nothing but its own script', async () => {
@@ -65,8 +77,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
       const [, content = ''] = new RegExp(`<${element}[^>]*>([\\s\\S]*)</${element}>`).exec(text) ?? [];
       return createHash('sha256').update(content).digest('base64');
     };
-    const policy = headers.get('content-security-policy') ?? '';
-    expect(policy.split('; ')).toEqual([
+    expect(headers.get('content-security-policy')?.split('; ')).toEqual([
       "default-src 'none'",
       `script-src 'sha256-${hashOf('script')}'`,
       `style-src 'sha256-${hashOf('style')}'`,
@@ -81,179 +92,89 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(text.match(/<script/g)).toHaveLength(1);
     expect(text).not.toMatch(/\son\w+=|\sstyle=|innerHTML|insertAdjacentHTML|\beval\(|https?:\/\/(?!www\.w3\.org)/);
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(headers.get('set-cookie')).toBeNull();
     for (const path of ROUTES) {
-      const response = await get(app, path);
-      expect(Object.fromEntries(response.headers)).toMatchObject({
+      expect(Object.fromEntries((await get(app, path)).headers)).toMatchObject({
         'cache-control': 'no-store',
         'x-content-type-options': 'nosniff',
         'referrer-policy': 'no-referrer',
         'cross-origin-resource-policy': 'same-origin',
       });
     }
-    expect(headers.get('set-cookie')).toBeNull();
   });
 
   it('shows who holds a lock and who waits for it', async () => {
     const prefix = uniquePrefix();
     const app = await startBoard({}, { platform, prefix, locks: { identity: 'api-1' } });
     const other = await startApp({ prefix, locks: { identity: 'api-2' } });
-    const lock = await app.locks.acquire('goods:300');
-    const behind = app.locks.acquire('goods:300', { label: 'req-7', waitMs: Infinity });
+    const lock = await app.locks.acquire('goods:300', { label: 'req-7' });
+    const behind = app.locks.acquire('goods:300', { waitMs: Infinity });
     const waiting = other.locks.acquire('goods:300', { waitMs: Infinity });
     await other.log.until('requested goods:300');
-    let state = (await get(app, '/locks/state')).body;
-    for (let i = 0; i < 20 && state.waiting === 0; i++) {
-      state = (await get(app, `/locks/state?after=${state.version}`)).body;
-    }
-    expect(state).toMatchObject({ instance: { identity: 'api-1', name: 'default' }, held: 1, waiting: 1, found: 1 });
-    expect(state.servers.ping).toMatchObject({ isUp: true, servers: [{ isUp: true }] });
-    expect(state.locks).toEqual([
-      expect.objectContaining({
-        resource: 'goods:300',
-        family: 'goods',
-        mode: 'exclusive',
-        token: lock.fencingToken,
-        holders: [expect.objectContaining({ identity: 'api-1' })],
-        waiting: [expect.objectContaining({ identity: 'api-2' })],
-        // In Redis a caller behind another one of its instance does not wait.
-        callers: { count: 1, label: 'req-7', waitedMs: expect.any(Number) },
-      }),
-    ]);
-    expect(state.locks[0].expiresInMs).toBeGreaterThan(0);
+    await eventually('the board shows it', async () => (await stateOf(app)).waiting === 1);
+    expect(await stateOf(app)).toEqual({
+      isTruncated: false,
+      held: 1,
+      waiting: 1,
+      found: 1,
+      locks: [
+        {
+          key: lock.key,
+          resource: 'goods:300',
+          mode: 'exclusive',
+          holder: expect.stringMatching(/^api-1/),
+          holders: ['api-1'],
+          holderCount: 1,
+          token: lock.fencingToken,
+          label: 'req-7',
+          heldForMs: expect.any(Number),
+          expiresInMs: expect.any(Number),
+          waiting: ['api-2'],
+          waiterCount: 1,
+          // In Redis, a caller behind another one of its instance does not wait.
+          waitingHere: 1,
+        },
+      ],
+    });
     await lock.release();
     await Promise.all([behind, waiting].map(async (next) => (await next).release()));
-    expect((await get(app, `/locks/state?after=${state.version}`)).body).toMatchObject({ held: 0, waiting: 0 });
+    await eventually('the board shows it', async () => (await stateOf(app)).held === 0);
   });
 
-  it('releases a lock by force and logs who wanted it', async () => {
+  it('releases a lock by force, and logs who wanted it', async () => {
     const app = await startBoard({ allowRelease: true }, { platform });
     const lock = await app.locks.acquire('goods:300');
-    const headers = await openPage(app);
-    const token = lock.fencingToken;
-    expect(await release(app, headers, { resource: 'goods:300', token: (token ?? 0) + 1 })).toMatchObject({
-      status: 409,
-      body: { error: expect.stringContaining('no longer held') },
-    });
+    const late = { status: 409, body: { error: expect.stringContaining('no longer held') } };
+    expect(await release(app, { token: lock.fencingToken + 1 })).toMatchObject(late);
     expect(await app.isLocked('goods:300')).toBe(true);
-    expect(await release(app, headers, { resource: 'goods:300', token })).toMatchObject({ status: 200 });
+    expect(await release(app)).toMatchObject({ status: 200 });
     await app.log.until('lost goods:300');
     expect(String(lock.signal.reason)).toContain('released by force');
     expect(await app.isLocked('goods:300')).toBe(false);
-    const logged = app.logged.filter((line) => line.includes('on the board'));
-    expect(logged).toEqual([
-      expect.stringMatching(
-        /^warn goods:300 \(fencing token \d+\) was not released by force, .* by alice at 127\.0\.0\.1/,
-      ),
-      expect.stringMatching(
-        /^warn goods:300 \(fencing token \d+\) was released by force: .* by alice at 127\.0\.0\.1\.$/,
-      ),
+    const asked = (of: string) =>
+      `warn alice at 127.0.0.1 asked on the board to release goods:300 (fencing token ${of}`;
+    expect(app.logged.filter((line) => line.includes('on the board'))).toEqual([
+      `${asked(String(lock.fencingToken + 1))}): it is no longer held.`,
+      `${asked(String(lock.fencingToken))}): it was released by force.`,
     ]);
   });
 
-  it.each([
-    ['a foreign origin', { origin: 'https://evil.example' }, 403],
-    ['another site', { 'sec-fetch-site': 'cross-site' }, 403],
-    ['a token that is missing', { 'x-lock-board-token': '' }, 403],
-    ['a token that is wrong', { 'x-lock-board-token': 'a'.repeat(32) }, 403],
-    ['a form', { 'content-type': 'application/x-www-form-urlencoded' }, 403],
-    ['plain text', { 'content-type': 'text/plain' }, 403],
-  ])('refuses a release from %s', async (_, changes: Record<string, string>, status) => {
-    const app = await startBoard({ allowRelease: true }, { platform });
-    const lock = await app.locks.acquire('goods:300');
-    const headers = { ...(await openPage(app)), ...changes };
-    expect((await release(app, headers, { resource: 'goods:300' })).status).toBe(status);
-    expect(await app.isLocked('goods:300')).toBe(true);
-    await lock.release();
-  });
-
-  it('refuses a release by GET, with another body, and without the option', async () => {
-    const app = await startBoard({ allowRelease: true }, { platform });
-    const headers = await openPage(app);
-    expect((await get(app, '/locks/release?resource=goods:300')).status).toBe(404);
-    for (const body of [
-      {},
-      { resource: 1 },
-      { resource: '' },
-      { resource: 'a', token: '7' },
-      { resource: 'a', token: 0 },
-      [],
-      'null',
-    ]) {
-      expect((await release(app, headers, body)).status).toBe(400);
-    }
-    expect((await release(app, headers, { resource: 'goods|300' })).status).toBe(400);
-    const without = await startBoard({}, { platform });
-    const refused = await release(without, await openPage(without), { resource: 'goods:300' });
-    expect([refused.status, refused.body.error]).toEqual([403, expect.stringContaining('allowRelease')]);
-  });
-
-  it('cannot be read by scripts of other sites, whatever CORS allows', async () => {
+  it('has the prefix of the application', async () => {
     const app = await startBoard(
-      { allowRelease: true },
-      { platform, prepare: (nest) => nest.enableCors({ origin: true, credentials: true }) },
-    );
-    const foreign = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'cors' };
-    for (const path of ROUTES) expect((await get(app, path, foreign)).status).toBe(403);
-    // Over plain HTTP browsers send less.
-    const { origin } = foreign;
-    for (const path of ROUTES) expect((await get(app, path, { origin })).status).toBe(403);
-    // `fetch` sets the mode itself.
-    const link = { ...ADMIN, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' };
-    const opened = request(`${app.url}/locks`, { agent: false, headers: link }).end();
-    const [response] = (await once(opened, 'response')) as [IncomingMessage];
-    expect(response.statusCode).toBe(200);
-    response.resume();
-  });
-
-  it('is not served to a site whose name leads to this machine, unless it has a guard', async () => {
-    const module = { guards: undefined, unprotected: true, allowRelease: true } as const;
-    const app = await startBoard(module, { platform });
-    const rebound = { host: 'evil.example:3000' };
-    for (const path of ROUTES) {
-      expect([path, await statusOf(app, path, rebound)]).toEqual([path, 403]);
-      expect([path, await statusOf(app, path, { host: 'localhost:3000' })]).toEqual([path, 200]);
-    }
-    const lock = await app.locks.acquire('goods:300');
-    const page = { ...(await openPage(app)), ...rebound, origin: 'http://evil.example:3000' };
-    const body = JSON.stringify({ resource: 'goods:300' });
-    expect(await statusOf(app, '/locks/release', page, body)).toBe(403);
-    expect(await app.isLocked('goods:300')).toBe(true);
-    await lock.release();
-    const listed = await startBoard({ ...module, hosts: ['.example'] }, { platform });
-    expect(await statusOf(listed, '/locks', rebound)).toBe(200);
-    const guarded = await startBoard({}, { platform });
-    expect(await statusOf(guarded, '/locks', rebound)).toBe(200);
-    const both = await startBoard({ hosts: ['admin.example'] }, { platform });
-    expect(await statusOf(both, '/locks', rebound)).toBe(403);
-  });
-
-  it('keeps the session of a browser, and the cookies of others', async () => {
-    const app = await startBoard(
-      { allowRelease: true },
+      { route: 'admin/locks' },
       {
         platform,
-        prepare: (nest) => {
-          if (platform !== 'express') return;
-          nest.use((_: unknown, res: { setHeader(name: string, value: string): void }, next: () => void) => {
-            res.setHeader('Set-Cookie', 'theme=dark');
-            next();
-          });
-        },
+        prepare: (nest) => nest.setGlobalPrefix('api', { exclude: [{ path: 'health', method: RequestMethod.GET }] }),
       },
     );
-    const first = await openPage(app);
-    const page = await get(app, '/locks', { cookie: (await get(app, '/locks')).headers.getSetCookie().join('; ') });
-    expect(page.headers.getSetCookie().filter((line) => line.startsWith('theme='))).toHaveLength(
-      platform === 'express' ? 1 : 0,
-    );
-    const cookie = page.headers.getSetCookie().find((line) => line.startsWith('nestjs-redis-lock-board=')) ?? '';
-    expect(cookie).toMatch(/^nestjs-redis-lock-board=[\w-]{32}; HttpOnly; SameSite=Lax$/);
-    expect(cookie).not.toContain(first['x-lock-board-token']);
-    const again = await get(app, '/locks', { cookie: cookie.split(';')[0] ?? '' });
-    expect(again.headers.getSetCookie().join()).toContain(cookie);
+    for (const path of ['/api/admin/locks', '/api/admin/locks/state']) {
+      expect([path, (await get(app, path)).status]).toEqual([path, 200]);
+      expect([path, (await app.call(path)).status]).toEqual([path, 403]);
+    }
+    expect((await get(app, '/locks')).status).toBe(404);
   });
 
-  it.each<[string, VersioningOptions, Record<string, string>]>([
+  it.each<[string, VersioningOptions, Headers]>([
     ['in the path', { type: VersioningType.URI, defaultVersion: '1' }, {}],
     ['in a header', { type: VersioningType.HEADER, header: 'x-version', defaultVersion: '1' }, { 'x-version': '2' }],
     [
@@ -261,27 +182,12 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
       { type: VersioningType.MEDIA_TYPE, key: 'v=', defaultVersion: '1' },
       { accept: 'text/html;v=2' },
     ],
-  ])('has the prefix of the application, and no version %s', async (_, versioning, headers) => {
-    const app = await startBoard(
-      { route: 'admin/locks', allowRelease: true },
-      {
-        platform,
-        prepare: (nest) =>
-          nest
-            .setGlobalPrefix('api', { exclude: [{ path: 'health', method: RequestMethod.GET }] })
-            .enableVersioning(versioning),
-      },
-    );
-    for (const path of ['/api/admin/locks', '/api/admin/locks/state']) {
+  ])('has no version %s', async (_, versioning, headers) => {
+    const app = await startBoard({}, { platform, prepare: (nest) => nest.enableVersioning(versioning) });
+    for (const path of ROUTES) {
       expect([path, (await get(app, path)).status]).toEqual([path, 200]);
       expect([path, (await get(app, path, headers)).status]).toEqual([path, 200]);
-      expect([path, (await app.call(path)).status]).toEqual([path, 403]);
     }
-    expect((await get(app, '/locks')).status).toBe(404);
-    const lock = await app.locks.acquire('goods:300');
-    const page = await openPage(app, '/api/admin/locks');
-    const body = { resource: 'goods:300', token: lock.fencingToken };
-    expect((await release(app, page, body, '/api/admin/locks/release')).status).toBe(200);
   });
 
   it('is not changed by interceptors and pipes of the application', async () => {
@@ -297,139 +203,373 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
       { allowRelease: true },
       { platform, prepare: (nest) => nest.useGlobalInterceptors(wrap).useGlobalPipes(refuse) },
     );
+    await app.locks.acquire('goods:300');
     expect((await get(app, '/locks')).text).toMatch(/^<!doctype html>/);
-    expect((await get(app, '/locks/state')).body).toHaveProperty('version');
-    const lock = await app.locks.acquire('goods:300');
-    expect((await release(app, await openPage(app), { resource: 'goods:300' })).status).toBe(200);
-    await lock.release();
+    expect((await release(app)).status).toBe(200);
   });
 
-  it('does not keep the connections of its viewers in use at a shutdown', async () => {
-    const app = await startBoard({}, { platform });
-    const isClosing = async (): Promise<boolean> => {
-      const response = await fetch(`${app.url}/locks/state`, { headers: ADMIN });
-      await response.text();
-      return response.headers.get('connection') === 'close';
+  it('keeps the session of a browser, and the cookies of others', async () => {
+    const prepare = (nest: TestApp['nest']): unknown => {
+      if (platform !== 'express') return undefined;
+      return nest.use((_: unknown, res: { setHeader(name: string, value: string): void }, next: () => void) => {
+        res.setHeader('Set-Cookie', 'theme=dark');
+        next();
+      });
     };
-    expect(await isClosing()).toBe(false);
-    app.nest.get(LockBoard, { strict: false }).close();
-    // Fastify closes them itself.
-    expect(await isClosing()).toBe(platform === 'express');
+    const app = await startBoard({ allowRelease: true }, { platform, prepare });
+    const cookies = (await get(app, '/locks')).headers.getSetCookie();
+    expect(cookies.filter((line) => line.startsWith('theme='))).toHaveLength(platform === 'express' ? 1 : 0);
+    const cookie = cookies.find((line) => line.startsWith('nestjs-redis-lock-board=')) ?? '';
+    expect(cookie).toMatch(/^nestjs-redis-lock-board=[\w-]{32}; HttpOnly; SameSite=Lax$/);
+    const again = async (sent: string) => (await get(app, '/locks', { cookie: sent })).headers.getSetCookie().join();
+    expect(await again(cookie.split(';')[0] ?? '')).toContain(cookie);
+    expect(await again('nestjs-redis-lock-board=<script>')).toMatch(/-board=[\w-]{32};/);
   });
 
-  it('sends hostile names as JSON', async () => {
+  it('does not keep the application from ending', async () => {
     const app = await startBoard({}, { platform });
-    const names = [
-      'goods:<img src=x onerror=alert(1)>',
-      'goods:</script><script>',
-      'goods:\u202egnp.exe',
-      `goods:${'x'.repeat(1_000)}`,
-    ];
-    const locks = await Promise.all(names.map((name) => app.locks.acquire(name)));
-    const { body, headers } = await get(app, '/locks/state?sort=resource');
-    expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
-    expect(body.locks.map(({ resource }: { resource: string }) => resource)).toEqual(names.toSorted());
-    await Promise.all(locks.map((lock) => lock.release()));
-  });
-
-  it('searches and pages', async () => {
-    const app = await startBoard({}, { platform });
-    const names = Array.from({ length: 120 }, (_, i) => `goods:${String(i).padStart(3, '0')}`);
-    await Promise.all(names.map((name) => app.locks.acquire(name)));
-    const state = async (query: string) => (await get(app, `/locks/state?sort=resource&${query}`)).body;
-    expect(await state('page=2')).toMatchObject({ held: 120, found: 120, page: 2, pages: 3 });
-    expect((await state('page=2')).locks).toHaveLength(20);
-    expect((await state('search=GOODS:01')).found).toBe(10);
-    // An invalid value counts as missing.
-    expect(await state('page=-1&sort=x&search=a&search=b&after[x]=1')).toMatchObject({ found: 120, page: 0 });
-  });
-
-  it('ends waiting replies when the application ends', async () => {
-    const app = await startBoard({}, { platform });
-    const { version } = (await get(app, '/locks/state')).body;
-    const arrived = once(app.nest.getHttpServer() as EventEmitter, 'request');
-    const waiting = get(app, `/locks/state?after=${version}`);
-    await arrived;
-    await app.close();
-    expect((await waiting).status).toBe(200);
+    // A browser keeps its connection.
+    await (await fetch(`${app.url}/locks/state`, { headers: ADMIN })).text();
+    await expect(app.close()).resolves.toBeUndefined();
   });
 
   it('shows the locks of several module instances on boards of their own', async () => {
-    const boards = [
-      RedisLockBoardModule.forRoot({ unprotected: true }),
-      RedisLockBoardModule.forRoot({ unprotected: true, route: 'php-locks', name: 'php' }),
-    ];
     const app = await startApp({
       platform,
       lockModules: (prefix) => [
         RedisLockModule.forRoot({ redis: testRedisUrl(), prefix, shutdownGraceMs: 1 }),
         RedisLockModule.forRoot({ redis: testRedisUrl(), prefix: `php_${prefix}`, name: 'php', shutdownGraceMs: 1 }),
-        ...boards,
+        RedisLockBoardModule.forRoot({ unprotected: true }),
+        RedisLockBoardModule.forRoot({ unprotected: true, route: 'php-locks', name: 'php' }),
       ],
     });
-    const php = app.nest.get<LockService>('nestjs-redis-lock:LockService:php');
-    await php.acquire('goods:1');
-    expect((await app.call('/locks/state')).body).toMatchObject({ held: 0, instance: { name: 'default' } });
-    expect((await app.call('/php-locks/state')).body).toMatchObject({ held: 1, instance: { name: 'php' } });
+    await app.nest.get<LockService>(getLockServiceToken('php')).acquire('goods:1');
+    expect((await app.call('/locks/state')).body.held).toBe(0);
+    expect((await app.call('/php-locks/state')).body.held).toBe(1);
     expect((await app.call('/php-locks')).text).toContain('data-name="php"');
   });
 
   it('is not part of the API that @nestjs/swagger describes', async () => {
     const app = await startBoard({}, { platform });
-    const { paths } = SwaggerModule.createDocument(app.nest, new DocumentBuilder().build());
-    expect(Object.keys(paths)).toEqual([]);
+    expect(SwaggerModule.createDocument(app.nest, new DocumentBuilder().build()).paths).toEqual({});
   });
+});
 
-  it('gets options from a factory', async () => {
-    const app = await startApp({
-      platform,
-      locks: { shutdownGraceMs: 1 },
-      imports: [
-        RedisLockBoardModule.forRootAsync({
-          guards: [AdminGuard],
-          imports: [AdminsModule],
-          useFactory: () => Promise.resolve({ allowRelease: true, who: () => 'the factory' }),
-        }),
-      ],
+describe('what the board shows', () => {
+  afterEach(closeApps);
+
+  it('is read once for all viewers, and again after a pause', async () => {
+    const app = await startBoard();
+    let reads = 0;
+    const arrived = deferred();
+    listOf(app.locks, async function* () {
+      reads += 1;
+      yield heldLock('goods:1');
+      await arrived.promise;
     });
-    await app.locks.acquire('goods:1');
-    expect((await release(app, await openPage(app), { resource: 'goods:1' })).status).toBe(200);
-    expect(app.logged.join('\n')).toContain('goods:1 was released by force: requested on the board by the factory.');
+    const first = stateOf(app);
+    const others = [stateOf(app), stateOf(app, 'nothing')];
+    await eventually('the first read begins', () => reads === 1);
+    arrived.resolve();
+    expect([(await first).found, ...(await Promise.all(others)).map(({ found }) => found)]).toEqual([1, 1, 0]);
+    await eventually('there is another read', async () => (await stateOf(app)) && reads > 1);
   });
 
-  it('refuses options of a factory that are not allowed', async () => {
-    const board = RedisLockBoardModule.forRootAsync({
-      unprotected: true,
-      useFactory: () => ({ allowRelease: 'yes' as never }),
+  it('is the most awaited lock first, then the one that is held longest', async () => {
+    const app = await startBoard();
+    listOf(app.locks, async function* () {
+      yield heldLock('later', { heldForMs: 1_000 });
+      yield heldLock('earlier', { heldForMs: 5_000 });
+      yield heldLock('shared', { mode: 'shared', fencingToken: undefined, others: holders('api-2') });
+      yield heldLock('awaited', { waiting: waiters('api-2') });
+      // A scan may return a key twice.
+      yield heldLock('awaited', { waiting: waiters('api-2', 'api-3') });
+      yield {
+        ...heldLock('nobody'),
+        ...{ isHeld: false, holder: undefined, identity: undefined, isOwn: false, expiresInMs: 0 },
+        ...{ fencingToken: undefined, mode: undefined, permits: undefined, heldForMs: undefined },
+        ...{ method: undefined, label: undefined, wireVersion: undefined, waiting: waiters('api-2') },
+      } as const;
     });
-    await expect(startApp({ platform, imports: [board] })).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
-  });
-
-  it('shows lost locks', async () => {
-    const app = await startBoard({}, { platform });
-    const lock = await app.locks.acquire('goods:1');
-    await rawRedis().del(lock.key);
-    await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' });
-    await app.log.until('lost goods:1');
-    const { body } = await get(app, '/locks/state');
-    expect(body.lostCount).toBe(1);
-    expect(body.lost).toEqual([
-      expect.objectContaining({ resource: 'goods:1', reason: expect.stringContaining('gone') }),
+    const { locks, ...counts } = await stateOf(app);
+    expect(counts).toEqual({ isTruncated: false, held: 4, waiting: 3, found: 5 });
+    expect(locks).toMatchObject([
+      { resource: 'awaited', waiting: ['api-2', 'api-3'] },
+      { resource: 'nobody', holders: [], holderCount: 0 },
+      { resource: 'earlier' },
+      { resource: 'later' },
+      { resource: 'shared', holders: ['api-1', 'api-2'], holderCount: 2 },
     ]);
+    expect(locks[1]).not.toHaveProperty('holder');
   });
 
-  it('says why the locks cannot be read, and shows those of its instance', async () => {
+  it('is a hundred of ten thousand locks, and what a search finds', async () => {
+    const app = await startBoard();
+    listOf(app.locks, async function* () {
+      for (let i = 0; i <= 10_000; i += 1) {
+        yield heldLock(`goods:${String(i).padStart(5, '0')}`, { method: i === 3 ? 'Shop.buy' : undefined });
+      }
+    });
+    const all = await stateOf(app);
+    expect(all).toMatchObject({ held: 10_000, found: 10_000, isTruncated: true });
+    expect(all.locks).toHaveLength(100);
+    const found = async (search: string) => (await stateOf(app, search)).found;
+    expect([await found('GOODS:0777'), await found('shop.BUY'), await found('api-1')]).toEqual([10, 1, 10_000]);
+    // Several values of one name count as none.
+    expect((await get(app, '/locks/state?search=a&search=b')).body.found).toBe(10_000);
+  });
+
+  it('names a few of many holders and waiters, and cuts the value of a foreign key', async () => {
+    const app = await startBoard();
+    const many = Array.from({ length: 2_000 }, (_, i) => `api-${i}`);
+    listOf(app.locks, async function* () {
+      yield heldLock('goods:1', { others: holders(...many), waiting: waiters(...many), expiresInMs: Infinity });
+      yield heldLock('goods:2', { holder: 'x'.repeat(100_000), identity: undefined });
+    });
+    const [first, second] = (await stateOf(app)).locks;
+    expect(first).toMatchObject({ holderCount: 2_001, waiterCount: 2_000, expiresInMs: null });
+    expect([first.holders.length, first.waiting.length]).toEqual([5, 5]);
+    expect(second.holder.length + second.holders[0].length).toBeLessThan(1_000);
+  });
+
+  it('is sent as JSON, whatever the names are', async () => {
+    const app = await startBoard();
+    const names = ['goods:<img src=x onerror=alert(1)>', 'goods:</script><script>', 'goods:\u202egnp.exe'];
+    await Promise.all(names.map((name) => app.locks.acquire(name)));
+    const { body, headers } = await get(app, '/locks/state');
+    expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
+    expect(body.locks.map(({ resource }: { resource: string }) => resource).toSorted()).toEqual(names.toSorted());
+  });
+
+  it('is the reason if the locks cannot be read', async () => {
     const prefix = uniquePrefix();
-    const app = await startApp({
-      platform,
-      locks: { key: (resource) => `${prefix}:${resource}` },
-      imports: [RedisLockBoardModule.forRoot({ unprotected: true })],
+    const app = await startBoard({}, { locks: { key: (resource) => `${prefix}:${resource}` } });
+    const problem = expect.stringContaining('`key` function');
+    expect(await stateOf(app)).toMatchObject({ problem, held: 0, locks: [] });
+  });
+});
+
+describe('a release on the board', () => {
+  afterEach(closeApps);
+
+  it('ends the holds of a lock without a token only if the holder is still one of them', async () => {
+    const app = await startBoard({ allowRelease: true });
+    await app.locks.acquire('goods:1', { mode: 'shared' });
+    expect((await release(app, { holder: 'somebody else' })).status).toBe(409);
+    expect(await app.locks.inspect('goods:1')).toMatchObject({ isHeld: true });
+    expect((await release(app)).status).toBe(200);
+    expect(await app.locks.inspect('goods:1')).toBeNull();
+  });
+
+  it('is refused with another body, by GET, and without the option', async () => {
+    const app = await startBoard({ allowRelease: true });
+    await app.locks.acquire('goods:1');
+    for (const wrong of [{ resource: 1 }, { resource: '' }, { holder: null }, { token: '7' }, { token: 0 }]) {
+      expect([wrong, (await release(app, wrong)).status]).toEqual([wrong, 400]);
+    }
+    const headers = await openPage(app);
+    for (const body of ['[]', 'null', '{}']) expect(await statusOf(app, '/locks/release', headers, body)).toBe(400);
+    expect((await release(app, { resource: 'goods|1' })).status).toBe(400);
+    expect((await get(app, '/locks/release?resource=goods:1')).status).toBe(404);
+    expect(await app.isLocked('goods:1')).toBe(true);
+    const without = await startBoard();
+    await without.locks.acquire('goods:1');
+    const refused = { status: 403, body: { error: expect.stringContaining('allowRelease') } };
+    expect(await release(without)).toMatchObject(refused);
+  });
+
+  it.each<[user: unknown, name: string]>([
+    [{ username: 'alice', id: 3 }, 'alice at 127.0.0.1'],
+    [{ id: 3 }, '3 at 127.0.0.1'],
+    ['alice', 'alice at 127.0.0.1'],
+    [{ roles: [] }, '127.0.0.1'],
+    [undefined, '127.0.0.1'],
+    [{ name: 'eve\n[Nest] forged\u202e' }, 'eve?[Nest] forged? at 127.0.0.1'],
+  ])('by %j is logged as by %s', async (user, name) => {
+    const guard: CanActivate = {
+      canActivate: (context) => {
+        context.switchToHttp().getRequest<{ user: unknown }>().user = user;
+        return true;
+      },
+    };
+    const app = await startBoard({ allowRelease: true, guards: [guard] });
+    await app.locks.acquire('goods:1');
+    await release(app);
+    expect(app.logged.find((line) => line.includes('on the board'))).toContain(`warn ${name} asked on the board`);
+  });
+
+  it('is refused with the reason if it fails', async () => {
+    const app = await startBoard({ allowRelease: true });
+    await app.locks.acquire('goods:1');
+    for (const [error, status] of [
+      [new LockConfigError('The store cannot.'), 501],
+      [new Error('Redis is away.'), 503],
+    ] as const) {
+      app.locks.forceRelease = () => Promise.reject(error);
+      expect(await release(app)).toMatchObject({ status, body: { error: error.message } });
+      expect(app.logged.at(-1)).toContain(`could not be released. ${error.message}`);
+    }
+  });
+});
+
+describe('the board and other sites', () => {
+  const HOST = 'app.example:8080';
+  let app: TestApp;
+  let own: Headers;
+  beforeAll(async () => {
+    const prepare = (nest: TestApp['nest']) => nest.enableCors({ origin: true, credentials: true });
+    app = await startBoard({ allowRelease: true }, { prepare });
+    own = { ...(await openPage(app)), host: HOST, origin: `http://${HOST}` };
+  });
+  afterAll(closeApps);
+
+  /** Requests the release of a lock that nobody holds: 409 if the request is accepted. */
+  const releaseWith = (changes: Readonly<Record<string, string | undefined>>): Promise<number> => {
+    const headers = Object.entries({ ...own, ...changes }).filter((entry): entry is [string, string] => {
+      return entry[1] !== undefined;
     });
-    const { body } = await app.call('/locks/state');
-    expect(body).toMatchObject({ problem: expect.stringContaining('`key` function'), locks: [] });
-    await app.locks.using('goods:1', async () => {
-      const { locks } = (await app.call(`/locks/state?after=${body.version}`)).body;
-      expect(locks).toEqual([expect.objectContaining({ resource: 'goods:1', holderCount: 1 })]);
+    return statusOf(app, '/locks/release', Object.fromEntries(headers), '{"resource":"a","holder":"b","token":1}');
+  };
+
+  it.each([
+    ['the page', {}],
+    ['the page with a charset', { 'content-type': 'application/json; charset=utf-8' }],
+    ['the page, as the browser says', { 'sec-fetch-site': 'same-origin' }],
+    // A proxy has changed the header Host. The browser knows better.
+    ['the page behind a proxy', { host: 'internal', 'sec-fetch-site': 'same-origin' }],
+  ])('a release is accepted from %s', async (_, changes) => expect(await releaseWith(changes)).toBe(409));
+
+  it.each<[string, Readonly<Record<string, string | undefined>>]>([
+    ['another origin', { origin: 'https://evil.example' }],
+    ['another port', { origin: 'http://app.example:9090' }],
+    ['no origin', { origin: undefined }],
+    ['an opaque origin', { origin: 'null' }],
+    ['another site', { 'sec-fetch-site': 'cross-site' }],
+    ['a sibling domain', { 'sec-fetch-site': 'same-site' }],
+    ['an address that was typed', { 'sec-fetch-site': 'none' }],
+    ['a page without the token', { 'x-lock-board-token': undefined }],
+    ['a page with an empty token', { 'x-lock-board-token': '' }],
+    ['a page with another token', { 'x-lock-board-token': 'a'.repeat(32) }],
+    ['a page without the cookie', { cookie: undefined }],
+    ['a page with an empty cookie', { cookie: 'nestjs-redis-lock-board=', 'x-lock-board-token': '' }],
+    ['a form', { 'content-type': 'application/x-www-form-urlencoded' }],
+    ['another form', { 'content-type': 'multipart/form-data; boundary=x' }],
+    ['a plain text', { 'content-type': 'text/plain' }],
+    ['a misleading type', { 'content-type': 'text/plain; application/json' }],
+    ['no type', { 'content-type': undefined }],
+  ])('a release is refused from %s', async (_, changes) => expect(await releaseWith(changes)).toBe(403));
+
+  it.each<[string, Headers, number]>([
+    ['the page', { 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors' }, 200],
+    ['the page over plain HTTP', { host: HOST, origin: `http://${HOST}` }, 200],
+    ['a typed address', { 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate' }, 200],
+    ['a link on another site', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }, 200],
+    ['a script of another site', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'cors' }, 403],
+    ['a script of a sibling', { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'cors' }, 403],
+    ['an element of another site', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }, 403],
+    ['another site over plain HTTP', { host: HOST, origin: 'https://evil.example' }, 403],
+    ['an opaque origin', { host: HOST, origin: 'null' }, 403],
+    ['another port', { host: HOST, origin: 'http://app.example:81' }, 403],
+  ])('a read from %s: %j is %d, whatever CORS allows', async (_, headers, status) => {
+    for (const path of ROUTES) expect([path, await statusOf(app, path, headers)]).toEqual([path, status]);
+  });
+});
+
+describe('the host name of the board', () => {
+  afterEach(closeApps);
+
+  const LOCAL = ['localhost', 'LOCALHOST:3000', 'localhost.', 'app.localhost:3000', '127.0.0.1:3000', '[::1]:3000'];
+  const FOREIGN = ['evil.example', 'evil.example:3000', 'localhost.evil.example', 'notlocalhost', '127.0.0.1.nip.io'];
+
+  it.each<[string, RedisLockBoardOptions, allowed: string[], refused: string[]]>([
+    ['without a guard', { guards: undefined, unprotected: true }, [...LOCAL, '10.0.0.7'], FOREIGN],
+    ['with a guard', {}, [...LOCAL, ...FOREIGN], []],
+    [
+      'with a list of hosts',
+      { hosts: ['Admin.example.com', '.example.org'] },
+      [...LOCAL, 'admin.example.com', 'ADMIN.example.com:80', 'example.org', 'a.b.example.org'],
+      [...FOREIGN, 'example.com', 'x.admin.example.com', 'badexample.org'],
+    ],
+  ])('%s', async (_, options, allowed, refused) => {
+    const app = await startBoard({ ...options, allowRelease: true });
+    for (const path of ROUTES) {
+      for (const host of allowed) expect([path, host, await statusOf(app, path, { host })]).toEqual([path, host, 200]);
+      for (const host of refused) expect([path, host, await statusOf(app, path, { host })]).toEqual([path, host, 403]);
+    }
+    const page = await openPage(app);
+    for (const host of refused) {
+      const headers = { ...page, host, origin: `http://${host}` };
+      expect([host, await statusOf(app, '/locks/release', headers, '{"resource":"a","holder":"b"}')]).toEqual([
+        host,
+        403,
+      ]);
+    }
+  });
+});
+
+describe('the options of the board', () => {
+  class AdminGuard implements CanActivate {
+    canActivate(): boolean {
+      return true;
+    }
+  }
+  const made = (options: object) => () => RedisLockBoardModule.forRoot(options);
+
+  it.each([{}, { guards: [] }, { unprotected: false }, { unprotected: undefined, guards: undefined }])(
+    'need a guard: %j',
+    (options) => {
+      expect(made(options)).toThrow(/guards is missing or empty.*give at least one guard, or unprotected: true/);
+      expect(made(options)).toThrow(LockConfigError);
+    },
+  );
+
+  it.each([
+    [{ guards: [AdminGuard], unprotected: true }, /unprotected and guards are both set/],
+    [{ guards: [undefined] }, /guards is an array; expected a list of guards/],
+    [{ guards: [AdminGuard], route: ':id' }, /route is ":id"; expected a path of letters/],
+    [{ guards: [AdminGuard], route: 'locks?x' }, /route/],
+    [{ guards: [AdminGuard], name: '' }, /name is ""/],
+    [{ guards: [AdminGuard], allowRelease: 'yes' }, /allowRelease is "yes"; expected true or false/],
+    [{ unprotected: true, hosts: 'example.com' }, /hosts is "example.com"; expected a list of host names/],
+    [{ unprotected: true, hosts: ['example.com:80'] }, /hosts is an array; expected a list of host names/],
+    [{ unprotected: true, hosts: ['*'] }, /hosts/],
+    [{ guards: [AdminGuard], imports: 1 }, /imports is 1; expected a list/],
+    [{ guards: [AdminGuard], path: 'locks' }, /there is no option path; there are route, guards/],
+  ])('are checked: %j', (options, message) => {
+    expect(made(options)).toThrow(message);
+    expect(made(options)).toThrow(LockConfigError);
+  });
+
+  it('allow guards as classes and as objects, or none on purpose', () => {
+    expect(made({ guards: [AdminGuard] })()).toHaveProperty('controllers');
+    expect(made({ guards: [new AdminGuard()], route: '/admin/locks/' })()).toHaveProperty('controllers');
+    expect(made({ unprotected: true })()).toHaveProperty('controllers');
+  });
+});
+
+describe('the colours of the board', () => {
+  /** Returns the relative luminance of a colour, as WCAG defines it. */
+  function luminanceOf(color: string): number {
+    const digits = color.length === 4 ? color.replaceAll(/[\da-f]/g, '$&$&') : color;
+    const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+      const share = Number.parseInt(digits.slice(at, at + 2), 16) / 255;
+      return share <= 0.040_45 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
     });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  }
+
+  const [, light = '', dark = ''] = assets.style.split(':root {');
+  it.each(Object.entries({ light, dark }))('can be read (WCAG AA): %s', (_, scheme) => {
+    const found = scheme.matchAll(/^ *--([\w-]+): (#\w+);/gm);
+    const colors = Object.fromEntries([...found].map(([, name, value]) => [name, value]));
+    for (const [text, back, least] of [
+      ...['text', 'muted', 'warn', 'bad'].map((name) => [name, 'card', 4.5] as const),
+      ...['text', 'muted'].map((name) => [name, 'page', 4.5] as const),
+      ...['warn', 'bad'].map((name) => [name, `${name}-back`, 4.5] as const),
+      ...['card', 'page'].map((name) => ['focus', name, 3] as const),
+    ]) {
+      const [low = 0, high = 0] = [luminanceOf(colors[text]), luminanceOf(colors[back])].toSorted((a, b) => a - b);
+      expect([text, back, (high + 0.05) / (low + 0.05) >= least]).toEqual([text, back, true]);
+    }
   });
 });

@@ -17,11 +17,7 @@ import {
   type WhileLeaderOptions,
 } from 'nestjs-redis-lock';
 import type { FencedScript, RedisFenceOptions, SqlFenceOptions } from 'nestjs-redis-lock/fence';
-import type {
-  RedisLockBoardAsyncOptions,
-  RedisLockBoardModuleExtras,
-  RedisLockBoardOptions,
-} from 'nestjs-redis-lock/board';
+import type { RedisLockBoardOptions } from 'nestjs-redis-lock/board';
 import type { RedisLockInstrumentationConfig } from 'nestjs-redis-lock/opentelemetry';
 import type { NodeRedisClient } from 'nestjs-redis-lock/node-redis';
 import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
@@ -53,8 +49,6 @@ export const accepted: {
   list: Accepts<ListOptions>;
   whileLeader: Accepts<WhileLeaderOptions>;
   board: Accepts<RedisLockBoardOptions>;
-  boardAsync: Accepts<RedisLockBoardAsyncOptions>;
-  boardExtras: Accepts<RedisLockBoardModuleExtras>;
   fencedScript: Accepts<FencedScript>;
   redisFence: Accepts<RedisFenceOptions>;
   sqlFence: Accepts<SqlFenceOptions>;
@@ -84,8 +78,6 @@ export const accepted: {
   list: (given) => given,
   whileLeader: (given) => given,
   board: (given) => given,
-  boardAsync: (given) => given,
-  boardExtras: (given) => given,
   fencedScript: (given) => given,
   redisFence: (given) => given,
   sqlFence: (given) => given,
