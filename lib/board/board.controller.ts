@@ -151,6 +151,10 @@ function holdOf(body: unknown): SeenHold | undefined {
 function callerOf({ user, ip = 'an unknown address' }: RoutedRequest): string {
   const isObject = typeof user === 'object' && user !== null;
   const names = isObject ? USER_NAMES.map((property) => (user as Record<string, unknown>)[property]) : [user];
-  const name = names.find((each) => (typeof each === 'string' && each !== '') || typeof each === 'number');
+  const name = names.find(isName);
   return name === undefined ? ip : `${shortened(String(name))} at ${ip}`;
+}
+
+function isName(value: unknown): value is string | number {
+  return (typeof value === 'string' && value !== '') || typeof value === 'number';
 }

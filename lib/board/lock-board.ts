@@ -88,7 +88,7 @@ export class LockBoard {
   }
 
   /**
-   * Ends a hold, whoever has it. For a shared lock, this ends all holds.
+   * Ends the hold of any holder. For a shared lock, this ends all holds.
    *
    * @returns false if the lock is no longer held as the viewer saw it.
    * @throws what the lock service throws.

@@ -7,7 +7,7 @@ const POLL_MS = 1_000;
 const RETRY_MS = 3_000;
 const LONGEST_WAIT_MS = 15_000;
 
-const { name, token } = document.body.dataset;
+const { name: instance, token } = document.body.dataset;
 // The page does not know where proxies have put it, and its own address may begin with two slashes.
 const base = location.origin + location.pathname.replace(/\/+$/, '');
 const byId = (id) => document.getElementById(id);
@@ -240,11 +240,13 @@ async function release({ resource, holder, token: fencingToken }) {
 }
 
 byId('cancel').addEventListener('click', () => dialog.close());
-byId('release').addEventListener('click', async ({ target }) => {
+
+byId('release').addEventListener('click', ({ currentTarget }) => void releaseChosen(currentTarget));
+async function releaseChosen(button) {
   const lock = chosen;
   // A disabled button has no focus.
   byId('cancel').focus();
-  target.disabled = true;
+  button.disabled = true;
   try {
     await release(lock);
     setText(byId('said'), `${lock.resource} was released by force.`);
@@ -256,15 +258,15 @@ byId('release').addEventListener('click', async ({ target }) => {
     // Meanwhile the viewer may have closed the dialog, or opened it for another lock.
     if (chosen !== lock) return;
     setNotice(byId('confirm-error'), text);
-    target.disabled = false;
+    button.disabled = false;
     if (!dialog.open) dialog.showModal();
   }
-});
+}
 dialog.addEventListener('close', () => {
   // The row of the button may be gone.
   if (document.activeElement === document.body) byId('title').focus({ preventScroll: true });
 });
 
-setText(byId('title'), name === 'default' ? 'Locks' : `Locks of ${name}`);
+setText(byId('title'), instance === 'default' ? 'Locks' : `Locks of ${instance}`);
 showStatus();
 void poll();

@@ -20,7 +20,7 @@ import { deferred, eventually } from '../../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
 import { type AppResponse, closeApps, PLATFORMS, startApp, type TestApp } from '../support/app.js';
 import { assets } from '../../../lib/board/assets.js';
-import { heldLock, holders, listOf, startBoard, waiters } from './support.js';
+import { awaitedLock, heldLock, holders, listOf, startBoard, waiters } from './support.js';
 
 const ADMIN = { 'x-admin': 'secret' };
 const ROUTES = ['/locks', '/locks/state'];
@@ -284,12 +284,7 @@ describe('what the board shows', () => {
       yield heldLock('awaited', { waiting: waiters('api-2') });
       // A scan may return a key twice.
       yield heldLock('awaited', { waiting: waiters('api-2', 'api-3') });
-      yield {
-        ...heldLock('nobody'),
-        ...{ isHeld: false, holder: undefined, identity: undefined, isOwn: false, expiresInMs: 0 },
-        ...{ fencingToken: undefined, mode: undefined, permits: undefined, heldForMs: undefined },
-        ...{ method: undefined, label: undefined, wireVersion: undefined, waiting: waiters('api-2') },
-      } as const;
+      yield awaitedLock('nobody', { waiting: waiters('api-2') });
     });
     const { locks, ...counts } = await stateOf(app);
     expect(counts).toEqual({ isTruncated: false, held: 4, waiting: 3, found: 5 });

@@ -1,5 +1,5 @@
 import { type CanActivate, type ExecutionContext, Injectable, Module } from '@nestjs/common';
-import type { HeldLockInfo, LockInfo, LockService } from 'nestjs-redis-lock';
+import type { AwaitedLockInfo, HeldLockInfo, LockInfo, LockService } from 'nestjs-redis-lock';
 import { RedisLockBoardModule, type RedisLockBoardOptions } from 'nestjs-redis-lock/board';
 import { type AppSetUp, startApp, type TestApp } from '../support/app.js';
 
@@ -54,6 +54,24 @@ export function heldLock(resource: string, changes: Partial<HeldLockInfo> = {}):
     others: [],
     waiting: [],
     ...changes,
+  };
+}
+
+/** Returns a lock that nobody holds. */
+export function awaitedLock(resource: string, { waiting }: Pick<AwaitedLockInfo, 'waiting'>): AwaitedLockInfo {
+  return {
+    resource,
+    key: `{lock_}${resource}`,
+    isHeld: false,
+    holder: undefined,
+    identity: undefined,
+    isOwn: false,
+    expiresInMs: 0,
+    fencingToken: undefined,
+    mode: undefined,
+    permits: undefined,
+    others: [],
+    waiting,
   };
 }
 
