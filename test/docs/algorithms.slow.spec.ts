@@ -5,6 +5,7 @@ import { Redis } from 'ioredis';
 import { InjectLockService, LockService, RedisLockModule } from 'nestjs-redis-lock';
 import { eventually } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
+import { load } from './blocks.js';
 
 let redis: Redis;
 
@@ -31,7 +32,7 @@ class AccountService {
 
 describe('the page on algorithms', () => {
   it('has a migration in which old and new locks exclude each other', async () => {
-    const { legacyLocks } = await import('./legacy-locks.js');
+    const { legacyLocks } = load('docs/algorithms.md', 'legacyLocks');
     const imports = [legacyLocks, RedisLockModule.forRoot({ redis: testRedisUrl() })];
     const module = await Test.createTestingModule({ imports, providers: [AccountService] }).compile();
     await module.init();
@@ -78,25 +79,5 @@ describe('the page on algorithms', () => {
     } finally {
       await module.close();
     }
-  });
-
-  it("has locks in Redisson's format under the name itself", async () => {
-    const { sharedWithJava } = await import('./with-java.js');
-    const module = await Test.createTestingModule({ imports: [sharedWithJava] }).compile();
-    await module.init();
-    try {
-      const lock = await module.get(LockService).acquire('account:3');
-      expect(await redis.type('account:3')).toBe('hash');
-      await lock.release();
-    } finally {
-      await module.close();
-    }
-  });
-
-  it('has a module on three masters that starts without them', async () => {
-    const { onThreeMasters } = await import('./redlock.js');
-    const module = await Test.createTestingModule({ imports: [onThreeMasters] }).compile();
-    expect(module.get(LockService)).toBeInstanceOf(LockService);
-    await module.close();
   });
 });

@@ -9,6 +9,7 @@ import { LockService } from 'nestjs-redis-lock';
 import { LockProcess } from '../support/lock-process.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
+import { load } from './blocks.js';
 
 const MEMBER = join(__dirname, '../support/hosting-member.mjs');
 const MEMBERS = 3;
@@ -42,7 +43,7 @@ async function counted(): Promise<number> {
 describe('the page on hosting', () => {
   it('has a module for a function', async () => {
     process.env['REDIS_URL'] = testRedisUrl();
-    const { inAFunction } = await import('./hosting/frozen.js');
+    const { inAFunction } = load('docs/hosting.md', 'inAFunction');
     const module = await Test.createTestingModule({ imports: [inAFunction] }).compile();
     await module.init();
     const lock = await module.get(LockService).acquire(`${running.prefix}:1`);

@@ -1,181 +1,97 @@
+// The tables of the page on observability, the dashboard and the alert rules name what an application exports.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
-import { Registry } from 'prom-client';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { LockService } from 'nestjs-redis-lock';
+import { lockChannels, LockService } from 'nestjs-redis-lock';
 import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
 import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
+import { Registry } from 'prom-client';
+import * as attributes from '../../lib/opentelemetry/attributes.js';
 import { outcomes } from '../support/outcomes.js';
 import { page, root } from '../support/pages.js';
-import { parseQuery, type Query } from '../support/promql.js';
 
-interface Panel {
-  readonly id: number;
-  readonly type: string;
-  readonly title: string;
-  readonly description?: string;
-  readonly datasource?: { readonly uid: string };
-  readonly gridPos: { readonly h: number; readonly w: number; readonly x: number; readonly y: number };
-  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
-}
-
-interface Variable {
-  readonly name: string;
-  readonly query: string | { readonly query: string };
-}
-
-interface Dashboard {
-  readonly panels: readonly Panel[];
-  readonly templating: { readonly list: readonly Variable[] };
-}
-
-interface Rule {
-  readonly alert: string;
-  readonly expr: string;
-  readonly severity: string;
-  readonly summary: string;
-}
-
-/** Prometheus adds these labels to every series that it scrapes. */
-const OF_TARGET = ['job', 'instance'];
+const { text } = page('docs/observability.md');
 const fileOf = (name: string): string => readFileSync(join(root, 'docs/monitoring', name), 'utf8');
-const dashboard = JSON.parse(fileOf('grafana-dashboard.json')) as Dashboard;
-const shown = dashboard.panels.filter(({ type }) => type !== 'row');
-const rules = rulesIn(fileOf('prometheus-alerts.yml'));
-const byText = (a: string, b: string): number => a.localeCompare(b);
 
-let registered: readonly string[];
-let exported: ReadonlyMap<string, ReadonlySet<string>>;
+/** Returns the first group of each match, sorted. */
+const namesIn = (from: string, pattern: RegExp): readonly string[] =>
+  [...new Set(Array.from(from.matchAll(pattern), ([, name]) => name))].toSorted();
+
+let metrics: readonly string[];
+/** The labels of all metrics, and those that Prometheus adds. */
+let labels: ReadonlySet<string>;
 
 /** Reads what an application exports after it has used one lock. */
 beforeAll(async () => {
   const register = new Registry();
   const stop = collectLockMetrics({ register });
-  const app = await Test.createTestingModule({ imports: [RedisLockTestingModule.forRoot()] }).compile();
+  const module = await Test.createTestingModule({ imports: [RedisLockTestingModule.forRoot()] }).compile();
   try {
-    await app.init();
-    await app.get(LockService).using('goods:300', () => undefined);
-    registered = register.getMetricsAsArray().map(({ name }) => name);
-    exported = labelsIn(await register.metrics());
+    await module.init();
+    await module.get(LockService).using('goods:300', () => undefined);
+    metrics = register.getMetricsAsArray().map(({ name }) => name);
+    labels = new Set(['job', 'instance', ...namesIn(await register.metrics(), /[{,](\w+)="/g)]);
   } finally {
     stop();
-    await app.close();
+    await module.close();
   }
 });
 
-/** Returns the labels of each name in a scrape. */
-function labelsIn(scrape: string): ReadonlyMap<string, ReadonlySet<string>> {
-  const names = new Map<string, Set<string>>();
-  for (const [, name, labels] of scrape.matchAll(/^(\w+)\{(.*)\} \S+$/gm)) {
-    const known = names.get(name) ?? new Set(OF_TARGET);
-    for (const [, label] of labels.matchAll(/(\w+)="/g)) known.add(label);
-    names.set(name, known);
+describe('the page on observability', () => {
+  it('lists every metric of Prometheus', () => {
+    expect(namesIn(text, /^\| `(redis_lock_\w+)`/gm)).toEqual(metrics.toSorted());
+  });
+
+  it('lists every outcome', () => {
+    const rows = text.matchAll(/^\| ((?:`[a-z]+`(?:, )?)+) +\| [^|]+ \| (?:no|yes)/gm);
+    const listed = [...rows].map(([, names]) => names).join();
+    expect(namesIn(listed, /`(\w+)`/g)).toEqual(outcomes.toSorted());
+  });
+
+  it('lists every attribute of a span', () => {
+    const names = Object.values(attributes).filter((value) => typeof value === 'string');
+    expect(namesIn(text, /^\| `((?:redis_lock|error)\.\w+)` +\| yes/gm)).toEqual(names.toSorted());
+  });
+
+  it('lists every channel', () => {
+    const channels = Object.values(lockChannels).map(({ name }) => String(name));
+    const traced = ['nestjs-redis-lock:acquire', 'nestjs-redis-lock:hold'];
+    expect(namesIn(text, /^\| `(nestjs-redis-lock:\w+)`/gm)).toEqual([...channels, ...traced].toSorted());
+  });
+
+  it('explains every alert', () => {
+    const alerts = namesIn(fileOf('prometheus-alerts.yml'), /- alert: (\w+)/g);
+    expect(namesIn(text, /^\| `(RedisLock\w+)` +\| (?:critical|warning)/gm)).toEqual(alerts);
+  });
+});
+
+// promtool.slow.spec.ts reads the queries as Prometheus does.
+describe.each(['grafana-dashboard.json', 'prometheus-alerts.yml'])('the file %s', (name) => {
+  const file = fileOf(name).replaceAll(String.raw`\"`, '"');
+
+  it('has metrics, labels and outcomes that exist', () => {
+    const used = namesIn(file, /\b(redis_lock_\w+)/g).map((metric) => metric.replace(/_(?:bucket|count|sum)$/, ''));
+    expect(used.length).toBeGreaterThan(5);
+    expect(used.filter((metric) => !metrics.includes(metric))).toEqual([]);
+    const grouped = namesIn(file, /\bby \(([^)]*)\)/g).flatMap((list) => list.split(/, */));
+    const matched = namesIn(file, /[{,] *(\w+) *(?:=~|!=|!~|=)"/g);
+    const shown = namesIn(file, /(?:\$labels\.|\{\{ *)(\w+)(?= *\}\})/g);
+    expect([...grouped, ...matched, ...shown].filter((label) => !labels.has(label))).toEqual([]);
+    const asked = namesIn(file, /outcome(?:=~|!=|!~|=)"([^"]*)"/g).flatMap((list) => list.split('|'));
+    expect(asked.filter((outcome) => !outcomes.includes(outcome))).toEqual([]);
+  });
+});
+
+it('the dashboard shows every metric, and no panel lies on another', () => {
+  interface Panel {
+    readonly gridPos: { readonly h: number; readonly w: number; readonly x: number; readonly y: number };
   }
-  return names;
-}
-
-/** Returns the rules of the file, which has one way to write them. */
-function rulesIn(text: string): readonly Rule[] {
-  const [, ...parts] = text.split(/^ {6}- alert: /m);
-  return parts.map((part) => {
-    const found = (pattern: RegExp): string => pattern.exec(part)?.[1] ?? '';
-    return {
-      alert: found(/^(\w+)\n/),
-      expr: found(/^ {8}expr: \|\n((?: {10}.*\n)+)/m) || found(/^ {8}expr: (.+)\n/m),
-      severity: found(/^ {10}severity: (\w+)$/m),
-      summary: found(/^ {10}summary: '(.+)'$/m),
-    };
-  });
-}
-
-function parse(expr: string): Query {
-  const query = parseQuery(expr.replaceAll(/\$__(?:rate_interval|range)\b/g, '5m'), (metric) => exported.get(metric));
-  const wanted = query.matchers.filter(({ label }) => label === 'outcome').flatMap(({ value }) => value.split('|'));
-  const unknown = wanted.filter((outcome) => !outcomes.includes(outcome));
-  if (unknown.length > 0) throw new Error(`there is no outcome ${unknown.join(', ')}, in: ${expr}`);
-  return query;
-}
-
-describe('the dashboard of Grafana', () => {
-  it.each(shown)('has queries that Prometheus can answer in panel $id, $title', ({ targets = [] }) => {
-    expect(targets.length).toBeGreaterThan(0);
-    for (const { expr, legendFormat } of targets) {
-      const { labels } = parse(expr);
-      const named = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label);
-      expect([...labels].toSorted(byText)).toEqual(named.toSorted(byText));
-    }
-  });
-
-  it('shows every metric that an application exports', () => {
-    const metrics = shown.flatMap(({ targets = [] }) => targets.flatMap(({ expr }) => parse(expr).metrics));
-    const names = new Set(metrics.map((metric) => metric.replace(/_(?:bucket|count|sum)$/, '')));
-    expect([...names].toSorted(byText)).toEqual([...registered].toSorted(byText));
-  });
-
-  it('has variables whose values are labels that exist', () => {
-    const { list } = dashboard.templating;
-    const queries = list.flatMap(({ query }) => (typeof query === 'string' ? [] : [query.query]));
-    expect(queries).toHaveLength(3);
-    for (const query of queries) {
-      const [, selector = '', label = ''] = /^label_values\((.*), (\w+)\)$/.exec(query) ?? [];
-      expect(parse(selector).labels.has(label)).toBe(true);
-    }
-  });
-
-  it('uses variables that it has, and no data source of its own', () => {
-    const known = dashboard.templating.list.map(({ name }) => name);
-    const text = fileOf('grafana-dashboard.json');
-    const used = [...text.matchAll(/\$\{?(\w+)/g)].map(([, name]) => name).filter((name) => !name.startsWith('__'));
-    expect([...new Set(used)].toSorted(byText)).toEqual(known.toSorted(byText));
-    const uids = shown.map(({ datasource }) => datasource?.uid ?? '');
-    expect(uids.filter((uid) => !/^\$\{datasource\}$/.test(uid))).toEqual([]);
-  });
-
-  it('has panels with an id and a description, beside one another', () => {
-    const { panels } = dashboard;
-    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
-    expect(shown.filter(({ description = '' }) => description === '')).toEqual([]);
-    const cells = panels.flatMap(({ gridPos: { h, w, x, y } }) =>
-      Array.from({ length: h * w }, (_, i) => [x + (i % w), y + Math.floor(i / w)]),
-    );
-    expect(cells.filter(([x]) => x > 23)).toEqual([]);
-    expect(new Set(cells.map(String)).size).toBe(cells.length);
-  });
-});
-
-describe('the alert rules of Prometheus', () => {
-  it.each(rules)('have a query that Prometheus can answer: $alert', ({ expr, summary, severity }) => {
-    const { labels } = parse(expr);
-    const named = [...summary.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label);
-    expect(named.length).toBeGreaterThan(0);
-    expect(named.filter((label) => !labels.has(label))).toEqual([]);
-    expect(['critical', 'warning']).toContain(severity);
-  });
-
-  it('are explained on the page', () => {
-    const rows = page('docs/observability.md').text.matchAll(/^\| `(RedisLock\w+)` +\| (?:critical|warning)/gm);
-    expect([...rows].map(([, alert]) => alert)).toEqual(rules.map(({ alert }) => alert));
-  });
-});
-
-describe('the check of queries', () => {
-  it.each([
-    ['sum(redis_lock_held)', 'there is no metric redis_lock_held'],
-    ['redis_lock_acquire_duration_seconds', 'there is no metric redis_lock_acquire_duration_seconds'],
-    ['redis_lock_holds{resource="goods:1"}', 'redis_lock_holds has no label resource'],
-    ['sum by (server) (redis_lock_holds)', 'there is no label server to aggregate by'],
-    ['sum by (family) (sum by (name) (redis_lock_holds))', 'there is no label family to aggregate by'],
-    ['rate(redis_lock_lost_total)', 'rate of a vector in place of a range'],
-    ['redis_lock_lost_total[5m]', 'a range is not a result'],
-    ['redis_lock_lost_total[5]', '5 is not a duration'],
-    ['median(redis_lock_holds)', 'unknown function median'],
-    ['sum(redis_lock_holds', 'the query ends too early'],
-    ['sum(redis_lock_holds))', 'unexpected )'],
-    ['histogram_quantile(0.9, redis_lock_hold_duration_seconds_count)', 'histogram_quantile without le'],
-    ['sum(redis_lock_holds) / sum by (family) (redis_lock_waiters)', '/ between {} and {family}'],
-    ['redis_lock_acquire_duration_seconds_count{outcome="late"}', 'there is no outcome late'],
-  ])('refuses %s', (expr, message) => {
-    expect(() => parse(expr)).toThrow(message);
-  });
+  const file = fileOf('grafana-dashboard.json');
+  expect(metrics.filter((metric) => !file.includes(metric))).toEqual([]);
+  const { panels } = JSON.parse(file) as { readonly panels: readonly Panel[] };
+  const cells = panels.flatMap(({ gridPos: { h, w, x, y } }) =>
+    Array.from({ length: h * w }, (_, i) => `${x + (i % w)} ${y + Math.floor(i / w)}`),
+  );
+  expect(new Set(cells).size).toBe(cells.length);
 });

@@ -15,9 +15,6 @@ const quickSuites = {
 /** Marks a file that replaces modules. It runs alone, because a suite has loaded these modules already. */
 const REPLACES_MODULES = /jest\.(?:doMock|mock|isolateModules)/;
 
-/** Its example reads `REDIS_URL` when it is loaded, and `test/docs/testing.spec.ts` loads the example without one. */
-const READS_ENV = ['test/docs/readme.spec.ts'];
-
 const files = ['test', 'labs']
   .flatMap((folder) =>
     readdirSync(path.join(root, folder), { recursive: true }).map(
@@ -30,8 +27,7 @@ const files = ['test', 'labs']
 const isSlow = (file) => file.endsWith('.slow.spec.ts');
 /** Shows that real clocks also work. */
 const isRealTime = (file) => file.startsWith('test/real-time/');
-const runsAlone = (file) =>
-  READS_ENV.includes(file) || REPLACES_MODULES.test(readFileSync(path.join(root, file), 'utf8'));
+const runsAlone = (file) => REPLACES_MODULES.test(readFileSync(path.join(root, file), 'utf8'));
 
 /** Returns the files of each suite, and the files that run alone. */
 function grouped(part, suites) {

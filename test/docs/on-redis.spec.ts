@@ -1,0 +1,435 @@
+// Calls the code of the pages that needs a Redis, and nothing else.
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import {
+  type CanActivate,
+  ConsoleLogger,
+  Controller,
+  type ExecutionContext,
+  Get,
+  Inject,
+  Injectable,
+  type INestApplication,
+  Logger,
+  type ModuleMetadata,
+} from '@nestjs/common';
+import { APP_FILTER, APP_GUARD, ContextIdFactory, NestFactory } from '@nestjs/core';
+import { EventEmitter2, EventEmitterModule } from '@nestjs/event-emitter';
+import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
+import { Test } from '@nestjs/testing';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  Locked,
+  LockService,
+  LockUnavailableError,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+} from 'nestjs-redis-lock';
+import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
+import { Pool } from 'pg';
+import { io } from 'socket.io-client';
+import { eventually } from '../support/async.js';
+import { ByTenant, PriceList } from '../support/durable-provider.js';
+import { page } from '../support/pages.js';
+import { type RedisServer, startRedis } from '../support/redis/index.js';
+import { CartService } from '../support/request-scoped-provider.js';
+import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
+import { load, runBlock } from './blocks.js';
+
+const open: { close(): unknown }[] = [];
+
+// A refused user and a busy lock are logged.
+beforeAll(() => Logger.overrideLogger(false));
+afterAll(() => Logger.overrideLogger(new ConsoleLogger()));
+beforeEach(() => {
+  process.env['REDIS_URL'] = testRedisUrl();
+});
+afterEach(async () => {
+  for (const one of open.splice(0).toReversed()) await one.close();
+  jest.restoreAllMocks();
+});
+
+/** Returns a connection with keys of its own. */
+function ownRedis(): Redis {
+  const redis = new Redis(testRedisUrl(), { keyPrefix: uniquePrefix() });
+  open.push({ close: () => redis.disconnect() });
+  return redis;
+}
+
+/** Starts a module as it is on a page. */
+async function startPage(module: ModuleMetadata['imports']): Promise<INestApplication> {
+  const app = (await Test.createTestingModule({ imports: module }).compile()).createNestApplication();
+  open.push(app);
+  return app;
+}
+
+/** Starts an application with locks of its own. */
+async function start(
+  metadata: ModuleMetadata,
+  options: Pick<RedisLockModuleOptions, 'prefix' | 'waitMs'> = {},
+): Promise<INestApplication> {
+  const locks = RedisLockModule.forRoot({ redis: testRedisUrl(), prefix: uniquePrefix(), ...options });
+  const module = await Test.createTestingModule({
+    ...metadata,
+    imports: [locks, ...(metadata.imports ?? [])],
+  }).compile();
+  const app = module.createNestApplication();
+  await app.listen(0, '127.0.0.1');
+  open.push(app);
+  return app;
+}
+
+async function call(app: INestApplication, path: string, init: RequestInit = {}): Promise<[number, string]> {
+  const headers = { ...(init.headers as Record<string, string>), connection: 'close' };
+  const response = await fetch((await app.getUrl()) + path, { ...init, headers });
+  return [response.status, await response.text()];
+}
+
+describe('the README', () => {
+  it('has an application that locks', async () => {
+    const { AppModule, StockService } = load('README.md', 'AppModule');
+    const app = await startPage([AppModule]);
+    await app.listen(0, '127.0.0.1');
+    expect(await app.get(StockService).restock(300, 1)).toBeGreaterThan(1e15);
+    const buy = () => call(app, '/goods/300/buyers/7', { method: 'POST' });
+    expect(await buy()).toEqual([201, 'true']);
+    expect(await buy()).toEqual([201, 'false']);
+  });
+});
+
+describe('the quick start', () => {
+  const before = process.env['PORT'];
+  const { text } = page('docs/quick-start.md');
+  beforeEach(() => {
+    process.env['PORT'] = '0';
+  });
+  afterEach(() => {
+    if (before === undefined) delete process.env['PORT'];
+    else process.env['PORT'] = before;
+  });
+
+  it('has an application that replies as the page shows', async () => {
+    const create = jest.spyOn(NestFactory, 'create');
+    runBlock('docs/quick-start.md', 'bootstrap');
+    const app = (await create.mock.results[0]?.value) as INestApplication;
+    open.push(app);
+    await eventually('main.ts listens', () => (app.getHttpServer() as Server).listening);
+    const url = await app.getUrl();
+    const post = (path: string) => fetch(`${url}/seats/${path}`, { method: 'POST', headers: { connection: 'close' } });
+
+    const both = await Promise.all(['ada', 'bob'].map(async (buyer) => (await post(`7/book/${buyer}`)).text()));
+    const [winner] = both.flatMap((reply) => /^seat 7 is sold to (\w+)$/.exec(reply)?.[1] ?? []);
+    expect(both.toSorted()).toEqual([`seat 7 is sold to ${winner}`, 'seat 7 is taken']);
+    expect(text).toContain('```text\nseat 7 is sold to ada\nseat 7 is taken\n```');
+
+    const lock = await app.get(LockService).acquire('seat:8');
+    const refused = await post('8/try/bob');
+    const reply = `HTTP/1.1 ${refused.status} Locked\nRetry-After: ${refused.headers.get('retry-after')}\n\n`;
+    expect(text).toContain(`\`\`\`text\n${reply}${await refused.text()}\n\`\`\``);
+    await lock.release();
+    await eventually('seat 8 is sold', async () => (await (await post('8/try/bob')).text()).includes('sold to bob'));
+  });
+});
+
+describe('the page on topologies', () => {
+  it('has an application that locks by node-redis', async () => {
+    const { AppModule, redis } = load('docs/topologies.md', 'AppModule');
+    const app = await startPage([AppModule]);
+    await app.init();
+    expect(await app.get(LockService).using('goods:300', ({ signal }) => signal.aborted)).toBe(false);
+    await app.close();
+    expect(redis.isReady).toBe(true);
+    await redis.close();
+  });
+
+  it.each([
+    ['docs/topologies.md', 'behindSentinels'],
+    ['docs/topologies.md', 'inACluster'],
+    ['docs/algorithms.md', 'onThreeMasters'],
+  ])('has a module that starts without its servers: %s, %s', async (path, name) => {
+    const app = await startPage([load(path, name)[name]]);
+    expect(app.get(LockService)).toBeInstanceOf(LockService);
+  });
+});
+
+describe('the pages on other libraries', () => {
+  it("have locks in Redisson's format under the name itself", async () => {
+    const app = await startPage([load('docs/algorithms.md', 'sharedWithJava')['sharedWithJava']]);
+    await app.init();
+    const redis = new Redis(testRedisUrl());
+    open.push({ close: () => redis.disconnect() });
+    const type = await app.get(LockService).using('account:3', () => redis.type('account:3'));
+    expect(type).toBe('hash');
+  });
+
+  it('have a service with the keys of redis-semaphore, even for values that need encoding', async () => {
+    const { AccountModule, AccountService } = load('docs/moving.md', 'AccountService');
+    const app = await startPage([AccountModule]);
+    await app.init();
+    const redis = new Redis(testRedisUrl());
+    open.push({ close: () => redis.disconnect() });
+    const accounts = app.get(AccountService);
+    /** Locks a key as another library does, and returns what the call does when it is free. */
+    const behind = async (key: string, work: () => Promise<string>): Promise<string> => {
+      await redis.set(key, 'theirs', 'PX', 60_000);
+      let settled = false;
+      const result = work().finally(() => (settled = true));
+      // The call sends its request before these.
+      for (let request = 0; request < 20; request += 1) expect(await redis.get(key)).toBe('theirs');
+      expect(settled).toBe(false);
+      await redis.del(key);
+      return result;
+    };
+    expect(await behind('mutex:account:1', () => accounts.pay('1'))).toBe('account 1 is paid');
+    expect(await behind('mutex:account:a b', () => accounts.close('a b'))).toBe('account a b is closed');
+  });
+});
+
+it('the page on fencing refuses a late holder', async () => {
+  const { StockService } = load('docs/fencing.md', 'StockService');
+  const redis = ownRedis();
+  const app = await start({});
+  const stock = new StockService(app.get(LockService), redis);
+  await redis.hset('goods:300', 'left', 20);
+  expect(await stock.sell(300, async () => undefined)).toBe(19);
+  const later = new RedisFence(redis, 'goods:300');
+  const overtaken = async () => later.open(Number.MAX_SAFE_INTEGER);
+  await expect(stock.sell(300, overtaken)).rejects.toThrow(StaleFenceError);
+  expect(await redis.hget('goods:300', 'left')).toBe('19');
+  await redis.del('goods:300', '{goods:300}|opened');
+});
+
+it('the page on the board has a guard', async () => {
+  const { AppModule } = load('docs/live-state.md', 'AppModule');
+  const app = await startPage([AppModule]);
+  let isAdmin = false;
+  app.use((request: { user?: object }, _: unknown, next: () => void) => {
+    request.user = { isAdmin };
+    next();
+  });
+  await app.listen(0, '127.0.0.1');
+  expect((await call(app, '/locks'))[0]).toBe(403);
+  isAdmin = true;
+  expect((await call(app, '/locks'))[0]).toBe(200);
+});
+
+describe('the recipes', () => {
+  it('provide a connection to Redis and a pool, and close both', async () => {
+    const { DataModule } = load('docs/recipes/index.md', 'DataModule');
+    const module = await Test.createTestingModule({ imports: [DataModule] }).compile();
+    const [redis, pool] = [module.get(Redis), module.get(Pool)];
+    expect(await redis.ping()).toBe('PONG');
+    await module.close();
+    await eventually('the connection has ended', () => redis.status === 'end');
+    expect(pool.ended).toBe(true);
+  });
+
+  it('answer 429 to a third concurrent request of an address', async () => {
+    const { ReportsController } = load('docs/recipes/requests.md', 'ReportsController');
+    const app = await start({ controllers: [ReportsController] });
+    const locks = app.get(LockService);
+    expect(await call(app, '/reports')).toEqual([200, 'a long report for 127.0.0.1']);
+    const two = await Promise.all([1, 2].map(() => locks.acquire('address:127.0.0.1', { permits: 2 })));
+    expect((await call(app, '/reports'))[0]).toBe(429);
+    for (const lock of two) await lock.release();
+    expect((await call(app, '/reports'))[0]).toBe(200);
+  });
+
+  it('run a cron job once a day in two instances', async () => {
+    const { NightlyReport } = load('docs/leader-election.md', 'NightlyReport');
+    const prefix = uniquePrefix();
+    const providers = [NightlyReport, { provide: Redis, useValue: ownRedis() }];
+    const apps = [1, 2].map(() => start({ imports: [ScheduleModule.forRoot()], providers }, { prefix }));
+    const jobs = (await Promise.all(apps)).map((app) => app.get(NightlyReport));
+    await Promise.all(jobs.map((job) => job.run()));
+    for (const job of jobs) await job.run();
+    expect(jobs.flatMap(({ sent }) => sent)).toHaveLength(2);
+    const registry = (await apps[0]).get(SchedulerRegistry);
+    expect(registry.getCronJob('nightly').cronTime.source).toBe('0 0,30 3-5 * * *');
+  });
+
+  it('postpone an event whose lock is busy', async () => {
+    const { ShippingListener } = load('docs/recipes/messages.md', 'ShippingListener');
+    const app = await start({ imports: [EventEmitterModule.forRoot()], providers: [ShippingListener] });
+    const [emitter, listener] = [app.get(EventEmitter2), app.get(ShippingListener)];
+    await emitter.emitAsync('order.paid', { id: 1 });
+    expect([...listener.shipped]).toEqual([1]);
+    const lock = await app.get(LockService).acquire('order:2');
+    await emitter.emitAsync('order.paid', { id: 2 });
+    await lock.release();
+    expect([[...listener.shipped], listener.postponed]).toEqual([[1], [2]]);
+  });
+
+  it('let one editor save a document, until it leaves or its lock is lost', async () => {
+    const { DocumentGateway } = load('docs/recipes/data.md', 'DocumentGateway');
+    const app = await start({ providers: [DocumentGateway] });
+    const connect = async () => {
+      const socket = io(await app.getUrl(), { transports: ['websocket'], reconnection: false });
+      open.push({ close: () => socket.disconnect() });
+      const events: string[] = [];
+      socket.onAny((event: string) => events.push(event));
+      await once(socket as never, 'connect');
+      return { socket, events };
+    };
+    const [ada, bob] = [await connect(), await connect()];
+    const got = ({ events }: { events: string[] }, event: string, count = 1) =>
+      eventually(event, () => events.filter((one) => one === event).length === count);
+    ada.socket.emit('edit', 1);
+    await got(ada, 'yours');
+    bob.socket.emit('edit', 1);
+    await got(bob, 'taken');
+    bob.socket.emit('save', [1, 'by Bob']);
+    await got(bob, 'exception');
+    ada.socket.emit('save', [1, 'by Ada']);
+    await got(ada, 'saved');
+    expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
+    ada.socket.disconnect();
+    const locks = app.get(LockService);
+    await eventually('the document is free', async () => (await locks.inspect('document:1')) === null);
+    bob.socket.emit('edit', 1);
+    await got(bob, 'yours');
+    await locks.forceRelease('document:1');
+    await got(bob, 'lost');
+    bob.socket.emit('save', [1, 'late']);
+    await got(bob, 'exception', 2);
+    expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
+  });
+
+  it('give out each number once, none for a failed invoice, and none to a late holder', async () => {
+    const { InvoiceNumbers } = load('docs/recipes/data.md', 'InvoiceNumbers');
+    const redis = ownRedis();
+    const app = await start({}, { waitMs: 60_000 });
+    const numbers = new InvoiceNumbers(app.get(LockService), redis);
+    const print = async (number: number) => `invoice ${number}`;
+    const five = await Promise.all(Array.from({ length: 5 }, () => numbers.next(2026, print)));
+    expect(five.toSorted((a: number, b: number) => a - b)).toEqual([1, 2, 3, 4, 5]);
+    await expect(numbers.next(2026, () => Promise.reject(new Error('no paper')))).rejects.toThrow('no paper');
+    expect(await numbers.next(2026, print)).toBe(6);
+    const later = new RedisFence(redis, 'invoices:2026');
+    const overtaken = async () => {
+      await later.open(Number.MAX_SAFE_INTEGER);
+      return 'late';
+    };
+    await expect(numbers.next(2026, overtaken)).rejects.toThrow(StaleFenceError);
+    expect(await redis.llen('invoices:2026')).toBe(6);
+    await redis.del('invoices:2026', '{invoices:2026}|opened');
+  });
+
+  it('lock in request-scoped providers', async () => {
+    @Controller('carts')
+    class CartsController {
+      constructor(@Inject(CartService) readonly carts: CartService) {}
+      @Get()
+      async both(): Promise<string> {
+        return `${await this.carts.add(1)}, ${await this.carts.checkOut(1)}`;
+      }
+    }
+    const app = await start({ controllers: [CartsController], providers: [CartService] }, { waitMs: 0 });
+    const headers = { 'x-tenant': 'acme' };
+    expect(await call(app, '/carts', { headers })).toEqual([200, 'added to cart 1, cart 1 of acme is paid']);
+    for (const resource of ['cart:1', 'cart:acme:1']) {
+      const lock = await app.get(LockService).acquire(resource, { waitMs: 20_000 });
+      expect((await call(app, '/carts', { headers }))[0]).toBe(423);
+      await lock.release();
+    }
+  });
+
+  it('lock in durable providers', async () => {
+    @Controller('prices')
+    class PricesController {
+      constructor(@Inject(PriceList) readonly prices: PriceList) {}
+      @Get()
+      update(): Promise<string> {
+        return this.prices.update();
+      }
+    }
+    ContextIdFactory.apply(new ByTenant());
+    const app = await start({ controllers: [PricesController], providers: [PriceList] }, { waitMs: 0 });
+    const update = (tenant: string) => call(app, '/prices', { headers: { 'x-tenant': tenant } });
+    expect(await update('acme')).toEqual([200, 'version 1 of acme']);
+    expect(await update('acme')).toEqual([200, 'version 2 of acme']);
+    const lock = await app.get(LockService).acquire('prices:acme', { waitMs: 20_000 });
+    expect((await update('acme'))[0]).toBe(423);
+    expect(await update('globex')).toEqual([200, 'version 1 of globex']);
+    await lock.release();
+  });
+
+  it('keep the tenants of one application apart', async () => {
+    const { InvoicesController } = load('docs/recipes/requests.md', 'InvoicesController');
+    @Injectable()
+    class TenantGuard implements CanActivate {
+      canActivate(context: ExecutionContext): boolean {
+        const request = context.switchToHttp().getRequest<{ headers: Record<string, string>; user?: object }>();
+        request.user = { tenant: request.headers['x-tenant'] };
+        return true;
+      }
+    }
+    const providers = [{ provide: APP_GUARD, useClass: TenantGuard }];
+    const app = await start({ controllers: [InvoicesController], providers }, { waitMs: 0 });
+    const send = (tenant: string, id: string) =>
+      call(app, `/invoices/${id}/send`, { method: 'POST', headers: { 'x-tenant': tenant } });
+    expect(await send('acme:1', '2')).toEqual([201, 'sent 2 of acme:1']);
+    const lock = await app.get(LockService).acquire('invoice:acme%3A1:2', { waitMs: 20_000 });
+    expect((await send('acme:1', '2'))[0]).toBe(423);
+    expect(await send('acme', '1:2')).toEqual([201, 'sent 1:2 of acme']);
+    await lock.release();
+  });
+
+  it('reply to a busy lock as to an exception of Nest', async () => {
+    const { EveryExceptionFilter } = load('docs/errors.md', 'EveryExceptionFilter');
+    @Controller()
+    class GoodsController {
+      @Get('goods')
+      @Locked('goods:1', { waitMs: 0 })
+      goods(): string {
+        return 'free';
+      }
+    }
+    const providers = [{ provide: APP_FILTER, useClass: EveryExceptionFilter }];
+    const app = await start({ controllers: [GoodsController], providers });
+    const [status, body] = await app.get(LockService).using('goods:1', () => call(app, '/goods'));
+    expect([status, JSON.parse(body)]).toEqual([423, { statusCode: 423, code: 'LOCK_TIMEOUT' }]);
+  });
+});
+
+describe('the user of a tenant', () => {
+  let server: RedisServer;
+  let admin: Redis;
+
+  beforeAll(async () => {
+    server = await startRedis({ local: true });
+    admin = new Redis(server.url);
+    const [, commands = ''] =
+      /```sh\nredis-cli (ACL SETUSER shop [^`]+)```/.exec(page('docs/permissions.md').text) ?? [];
+    const plain = commands.replaceAll(/['\\]/g, '').trim();
+    const [, ...words] = plain.replace('shop', 'acme').replaceAll('lock_', 'acme:lock_').split(/\s+/);
+    await admin.call('ACL', words);
+  });
+  afterAll(async () => {
+    admin.disconnect();
+    await server.stop();
+  });
+
+  async function locksOf(tenant: string): Promise<LockService> {
+    const redis = server.url.replace('redis://', 'redis://acme:secret@');
+    const app = await startPage([RedisLockModule.forRoot({ redis, prefix: `${tenant}:lock_` })]);
+    await app.init();
+    return app.get(LockService);
+  }
+
+  it('locks, shares and waits under its prefix', async () => {
+    const [one, other] = [await locksOf('acme'), await locksOf('acme')];
+    const lock = await one.acquire('goods:300');
+    const next = other.acquire('goods:300', { waitMs: 20_000 });
+    await eventually('it waits', async () => (await one.inspect('goods:300'))?.waiting.length === 1);
+    await lock.release();
+    await (await next).release();
+    expect(await one.using('menu', { mode: 'shared' }, () => 'shared')).toBe('shared');
+  });
+
+  it('is refused under the prefixes of others', async () => {
+    const locks = await locksOf('globex');
+    await expect(locks.acquire('goods:300')).rejects.toThrow(LockUnavailableError);
+  });
+});

@@ -1,3 +1,0 @@
-import { RedisLockInstrumentation } from 'nestjs-redis-lock/opentelemetry';
-
-export const lockInstrumentation = new RedisLockInstrumentation();

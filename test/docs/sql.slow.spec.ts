@@ -1,0 +1,214 @@
+// Runs the code of the pages that needs PostgreSQL.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConflictException, type INestApplication, UnprocessableEntityException } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { LockService, RedisLockModule } from 'nestjs-redis-lock';
+import { SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
+import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
+import { Pool } from 'pg';
+import { DataSource } from 'typeorm';
+import { PriceService } from '../support/price-service.js';
+import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
+import { type Database, onServer, SERVERS } from '../support/sql/databases.js';
+import { load } from './blocks.js';
+
+const { postgres } = SERVERS;
+
+/** Locks whose callers never time out, however busy the machine is. */
+const patientLocks = () => createTestLocks({ clock: new ManualClock() });
+
+let database: Database;
+let pool: Pool;
+
+beforeAll(async () => {
+  if (postgres.missing !== undefined) return;
+  database = await postgres.start();
+  pool = new Pool({ connectionString: database.url });
+  await pool.query(new SqlFence('postgres').statements.createTable);
+  await pool.query('CREATE TABLE accounts (id INTEGER PRIMARY KEY, cents BIGINT NOT NULL)');
+  await pool.query('INSERT INTO accounts VALUES (1, 1000)');
+  await pool.query('CREATE TABLE payments (key TEXT PRIMARY KEY, charge TEXT NOT NULL, cents INTEGER NOT NULL)');
+  await pool.query('CREATE TABLE prices (id INTEGER PRIMARY KEY, cents INTEGER NOT NULL, version INTEGER NOT NULL)');
+});
+afterAll(async () => {
+  await pool?.end();
+  await database?.stop();
+});
+
+describe('the page on fencing', () => {
+  let app: INestApplication;
+
+  beforeAll(async () => {
+    if (postgres.missing !== undefined) return;
+    const { AccountsController } = load('docs/fencing.md', 'AccountsController');
+    const module = await Test.createTestingModule({
+      imports: [RedisLockModule.forRoot({ redis: testRedisUrl(), prefix: uniquePrefix() })],
+      controllers: [AccountsController],
+      providers: [{ provide: Pool, useValue: pool }],
+    }).compile();
+    app = module.createNestApplication();
+    await app.listen(0, '127.0.0.1');
+  });
+  afterAll(() => app?.close());
+
+  const addInterest = async () => {
+    const response = await fetch(`${await app.getUrl()}/accounts/1/interest`, { method: 'POST' });
+    return { status: response.status, retryAfter: response.headers.get('retry-after'), body: await response.json() };
+  };
+  const cents = async () => (await pool.query<{ cents: string }>('SELECT cents FROM accounts')).rows[0].cents;
+
+  it(
+    'refuses a late holder',
+    onServer(postgres, async () => {
+      expect(await addInterest()).toMatchObject({ status: 201, body: 1010 });
+      expect(await cents()).toBe('1010');
+
+      // A later holder opens the fence right after the read.
+      const query = pool.query.bind(pool) as (sql: string, params?: unknown[]) => Promise<unknown>;
+      const overtaken = async (sql: string, params?: unknown[]): Promise<unknown> => {
+        const rows = await query(sql, params);
+        if (sql.startsWith('SELECT')) await query('UPDATE fences SET token = token + 1000000');
+        return rows;
+      };
+      pool.query = overtaken as unknown as typeof pool.query;
+      const body = { statusCode: 409, code: 'LOCK_STALE', message: 'Conflict', error: 'Conflict' };
+      expect(await addInterest()).toEqual({ status: 409, retryAfter: '1', body });
+      pool.query = query as unknown as typeof pool.query;
+      expect(await cents()).toBe('1010');
+    }),
+  );
+});
+
+describe('the recipe for payments', () => {
+  /** Makes one charge for each key. */
+  class Provider {
+    readonly charges = new Map<string, string>();
+    requests = 0;
+    meanwhile: () => Promise<unknown> = () => Promise.resolve();
+
+    async charge(cents: number, idempotencyKey: string): Promise<string> {
+      this.requests += 1;
+      const charge = this.charges.get(idempotencyKey) ?? `charge ${this.charges.size + 1} of ${cents}`;
+      this.charges.set(idempotencyKey, charge);
+      await this.meanwhile();
+      return charge;
+    }
+  }
+
+  const payments = async () => (await pool.query<{ charge: string }>('SELECT charge FROM payments')).rows;
+  let provider: Provider;
+  let service: { pay(key: string, cents: number): Promise<string> };
+
+  beforeEach(async () => {
+    const { PaymentService } = load('docs/recipes/data.md', 'PaymentService');
+    provider = new Provider();
+    service = new PaymentService(patientLocks(), pool, provider);
+    await pool?.query('TRUNCATE payments, fences');
+  });
+
+  it(
+    'charges once however often the client repeats its request',
+    onServer(postgres, async () => {
+      const charges = await Promise.all(Array.from({ length: 5 }, () => service.pay('order-1', 999)));
+      expect(new Set(charges)).toEqual(new Set(['charge 1 of 999']));
+      expect([provider.requests, await payments()]).toEqual([1, [{ charge: 'charge 1 of 999' }]]);
+      await expect(service.pay('order-1', 1)).rejects.toThrow(UnprocessableEntityException);
+    }),
+  );
+
+  it(
+    'lets no late holder write, and its repetition is the same charge',
+    onServer(postgres, async () => {
+      provider.meanwhile = () => pool.query('UPDATE fences SET token = token + 1000000');
+      await expect(service.pay('order-2', 500)).rejects.toThrow(StaleFenceError);
+      expect(await payments()).toEqual([]);
+      provider.meanwhile = () => Promise.resolve();
+      await pool.query('TRUNCATE fences');
+      expect(await service.pay('order-2', 500)).toBe('charge 1 of 500');
+      expect([provider.charges.size, await payments()]).toEqual([1, [{ charge: 'charge 1 of 500' }]]);
+    }),
+  );
+});
+
+describe('the recipe for versions', () => {
+  const price = async () => (await pool.query('SELECT cents, version FROM prices WHERE id = 1')).rows[0] as object;
+  let prices: PriceService;
+
+  beforeEach(async () => {
+    prices = withLocks(new PriceService(pool), patientLocks());
+    await pool?.query('TRUNCATE prices');
+    await pool?.query('INSERT INTO prices VALUES (1, 100, 1)');
+  });
+
+  it(
+    'needs no repetition under the lock',
+    onServer(postgres, async () => {
+      // Long enough that the others would read the same version, if they did not wait for the lock.
+      const slowly = async (cents: number) => sleep(50, cents * 2);
+      await Promise.all([1, 2, 3].map(() => prices.raise(1, slowly)));
+      expect(await price()).toEqual({ cents: 800, version: 4 });
+    }),
+  );
+
+  it(
+    'refuses a writer that was overtaken, even by a writer without a lock',
+    onServer(postgres, async () => {
+      const overtaken = async (cents: number) => {
+        await pool.query('UPDATE prices SET cents = 5, version = version + 1 WHERE id = 1');
+        return cents * 2;
+      };
+      await expect(prices.raise(1, overtaken)).rejects.toThrow(ConflictException);
+      expect(await price()).toEqual({ cents: 5, version: 2 });
+    }),
+  );
+});
+
+describe('the page on transactions', () => {
+  let module: TestingModule;
+
+  it(
+    'loses no update',
+    onServer(postgres, async () => {
+      process.env['DATABASE_URL'] = database.url;
+      process.env['REDIS_URL'] = testRedisUrl();
+      const { Goods, OrderService, ShopModule, StockService, TransferService } = load(
+        'docs/transactions.md',
+        'ShopModule',
+        'Goods',
+        'TransferService',
+      );
+      module = await Test.createTestingModule({ imports: [ShopModule] }).compile();
+      await module.init();
+      const dataSource = module.get(DataSource, { strict: false });
+      await dataSource.synchronize();
+      const goods = dataSource.getRepository<{ id: number; left: number }>(Goods);
+      await goods.save([
+        { id: 1, left: 100 },
+        { id: 2, left: 100 },
+      ]);
+      const locks = module.get(LockService, { strict: false });
+      const orders = module.get(OrderService, { strict: false });
+      const stock = module.get(StockService, { strict: false });
+      const transfers = new TransferService(dataSource, locks);
+      // Fewer than the 10 connections of the pool. Some wait for a lock with a connection, some for a connection.
+      const calls = Array.from({ length: 2 }, () => [
+        orders.order([1, 2]),
+        stock.sell(1),
+        stock.restock(2, 3),
+        transfers.move(1, 2),
+      ]);
+      await Promise.all(calls.flat());
+      expect(await goods.find({ order: { id: 'ASC' } })).toEqual([
+        { id: 1, left: 100 - 2 - 2 - 2 },
+        { id: 2, left: 100 - 2 + 6 + 2 },
+      ]);
+      expect(await locks.inspect('goods:1')).toBeNull();
+    }),
+  );
+  afterAll(async () => {
+    const dataSource = module?.get(DataSource, { strict: false });
+    await module?.close();
+    await dataSource?.destroy();
+  });
+});
