@@ -63,6 +63,11 @@ export function withoutForgery(text: string): string {
   return text.replace(UNPRINTABLE, '?');
 }
 
+/** Returns a time as `4.2 s`, or as `250 ms` if it is shorter than a second. */
+export function secondsOf(ms: number): string {
+  return ms < 1_000 ? `${Math.max(0, Math.round(ms))} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
 function formatText(text: string): string {
   if (text.length > LONGEST_TEXT) return `a string of ${count(text.length)}`;
   return JSON.stringify(text.replace(CREDENTIALS, (_, slashes = '') => `${slashes}***@`).replace(PARAMETERS, '$1***'));

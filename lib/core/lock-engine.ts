@@ -120,9 +120,8 @@ export class LockEngine {
       hasHolds: () => this.watchdog.size > 0,
       refuse: () => this.lines.refuseOutsiders(),
     }));
-    const onExtended = (key: string): void => health.onServed('extend', key);
     const onEnded = (): void => lifecycle.onEnded();
-    const leases = new LeaseManager(store, clock, events, { ...options, warn, info, onExtended, onEnded });
+    const leases = new LeaseManager(store, clock, events, { ...options, warn, onEnded });
     this.leases = leases;
     const watchdog = (this.watchdog = leases.watchdog);
     let attempts = 0;

@@ -63,10 +63,9 @@ export interface LockOptions {
   readonly minHoldMs?: number | undefined;
 
   /**
-   * Logs a warning about a lock that is still renewed this long after the grant, in milliseconds, because its work may
-   * hang. At most one line per minute counts such locks and names the first three. Each of the three gets another line
-   * when it is released. `false` or `Infinity`: never. Does not apply to leaders, nor to `@Locked` methods that return
-   * an Observable, unless the method sets it.
+   * Logs one warning about a lock that is still renewed this long after the grant, in milliseconds, because its work
+   * may hang. `false` or `Infinity`: never. Does not apply to leaders, nor to `@Locked` methods that return an
+   * Observable, unless the method sets it.
    *
    * @default 30000
    * @minimum 1

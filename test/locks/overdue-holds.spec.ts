@@ -15,8 +15,7 @@ const onOverdue = (event: unknown): void => {
 
 beforeEach(() => {
   lines.length = events.length = 0;
-  jest.spyOn(Logger.prototype, 'warn').mockImplementation((line: string) => void lines.push(`warn: ${line}`));
-  jest.spyOn(Logger.prototype, 'log').mockImplementation((line: string) => void lines.push(`log: ${line}`));
+  jest.spyOn(Logger.prototype, 'warn').mockImplementation((line: string) => void lines.push(line));
   lockChannels.overdue.subscribe(onOverdue);
 });
 afterEach(() => {
@@ -38,25 +37,23 @@ class Shop {
 }
 
 describe('a hold that is renewed for longer than warnHeldMs', () => {
-  it('is logged once with its method, label and time, and again at its release', async () => {
+  it('is logged once with its method, label and time', async () => {
     const { clock, locks } = faultyLocks();
     const work = deferred();
     const buying = withLocks(new Shop(), locks).buy(300, work.promise);
-    await clock.advance(30_900);
+    await clock.advance(29_900);
     expect(lines).toEqual([]);
-    await clock.advance(59_000);
-    expect(lines).toEqual([expect.stringMatching(/^warn: /)]);
+    await clock.advance(60_000);
+    expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(
-      /^warn: The lock on goods:300 by Shop\.buy \(request 7\) has been held for 31\.\d s, and is still renewed: /,
+      /^The lock on goods:300 by Shop\.buy \(request 7\) has been held for 30\.\d s, and is still renewed: /,
     );
     expect(lines[0]).toContain('(warnHeldMs: 30000)');
     expect(events).toEqual([expect.objectContaining({ resource: 'goods:300', method: 'Shop.buy' })]);
     expect(events[0].heldMs).toBeGreaterThanOrEqual(30_000);
     work.resolve();
     await buying;
-    expect(lines.slice(1)).toEqual([
-      expect.stringMatching(/^log: The lock on goods:300 by Shop\.buy \(request 7\) was released after 89\.9 s\.$/),
-    ]);
+    expect(lines).toHaveLength(1);
   });
 
   it('is an option of a call, whatever its lease', async () => {
@@ -64,9 +61,9 @@ describe('a hold that is renewed for longer than warnHeldMs', () => {
     await locks.acquire('goods:300', { warnHeldMs: 1_000, ttlMs: 3_600_000 });
     await locks.acquire('goods:301', { warnHeldMs: 1_800 });
     await clock.advance(2_200);
-    expect(lines).toEqual([expect.stringMatching(/2 locks are .*: goods:300 by .* for 2\.\d s, goods:301 by /)]);
+    expect(lines).toEqual([expect.stringContaining('goods:300 by '), expect.stringContaining('goods:301 by ')]);
     await clock.advance(100_000);
-    expect(lines).toHaveLength(1);
+    expect(lines).toHaveLength(2);
   });
 
   it.each<LockOptions>([{ warnHeldMs: false }, { warnHeldMs: Infinity }, { renew: false, ttlMs: 300_000 }])(
@@ -91,57 +88,17 @@ describe('a hold that is renewed for longer than warnHeldMs', () => {
     await leadership.close();
   });
 
-  it('has one line for many with their number and the first three, and an event each', async () => {
+  it('is not reported if a listener has released it at the report of another', async () => {
     const { clock, locks } = faultyLocks();
-    const held = await Promise.all(Array.from({ length: 1_013 }, (_, id) => locks.acquire(`goods:${id}`)));
-    await clock.advance(120_000);
-    const first = [0, 1, 2].map((id) => String.raw`goods:${id} by a call of LockService for 3[01]\.\d s, `).join('');
-    const line = `^warn: 1013 locks are still renewed after their warnHeldMs, so their work may hang: ${first}and 1010 more`;
-    expect(lines).toEqual([expect.stringMatching(new RegExp(`${line}\\.$`))]);
-    expect(events).toHaveLength(1_013);
-    await Promise.all(held.map((lock) => lock.release()));
-    expect(lines.slice(1).map((each) => each.replace(/ by .*/, ''))).toEqual(
-      [0, 1, 2].map((id) => `log: The lock on goods:${id}`),
-    );
-  });
-
-  it('has one line with others that pass warnHeldMs within a second', async () => {
-    const { clock, locks } = faultyLocks();
-    await locks.acquire('goods:300');
-    await clock.advance(800);
-    await locks.acquire('goods:301', { label: 'request 7' });
-    await clock.advance(120_000);
-    expect(lines).toEqual([expect.stringContaining('warn: 2 locks are still renewed after their warnHeldMs, ')]);
-    expect(lines[0]).toMatch(/goods:300 by .* for 31\.\d s, goods:301 by .* \(request 7\) for 30\.\d s\.$/);
-  });
-
-  it('has one line a minute at most, for all of that minute that are still held', async () => {
-    const { clock, locks } = faultyLocks();
-    // One more every 5 s for 10 min. Every second one is released before the next line.
-    for (let id = 0; id < 120; id++) {
-      const lock = await locks.acquire(`goods:${id}`);
-      if (id % 2 === 1) clock.schedule(30_500, () => void lock.release());
-      await clock.advance(5_000);
-    }
-    const warned = lines.filter((line) => line.startsWith('warn: '));
-    expect(warned.length).toBeGreaterThanOrEqual(9);
-    expect(warned.length).toBeLessThanOrEqual(10);
-    expect(warned[0]).toContain('The lock on goods:0 by ');
-    for (const line of warned.slice(1)) expect(line).toContain('warn: 6 locks are still renewed ');
-    expect(lines.length).toBe(warned.length);
-  });
-
-  it('has no line if a listener of the event releases it', async () => {
-    const { clock, locks } = faultyLocks();
-    const lock = await locks.acquire('goods:300');
-    const release = (): void => void lock.release();
+    const held = [await locks.acquire('goods:300'), await locks.acquire('goods:301')];
+    const release = (): void => held.forEach((lock) => void lock.release());
     lockChannels.overdue.subscribe(release);
     await clock.advance(60_000);
     lockChannels.overdue.unsubscribe(release);
-    expect([lines, events.length]).toEqual([[], 1]);
+    expect([lines.length, events.length]).toEqual([1, 1]);
   });
 
-  it('is logged as lost if it is lost, and not as released', async () => {
+  it('is logged as lost if it is lost', async () => {
     const { clock, locks } = faultyLocks();
     const lock = await locks.acquire('goods:300', { maxHoldMs: 40_000 });
     await clock.advance(50_000);

@@ -8,7 +8,7 @@ import {
   LockUnavailableError,
   messageOf,
 } from '../errors.js';
-import { secondsOf } from '../store/incident-log.js';
+import { secondsOf } from '../format-value.js';
 import { identityOf } from '../store/instance-id.js';
 import type { Outage } from '../store/store-health.js';
 import type { HolderHint, LockMode, LockStore, StoreCapabilities } from '../store/lock-store.js';

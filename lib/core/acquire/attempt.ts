@@ -250,7 +250,6 @@ export class Attempt implements ReplyListener<AcquireReply>, LimitedRequest {
     if (reply.status !== 'expired') this.deps.health.onReply(this.keys[0]);
     if (!this.isPending) return this.listener.onLateReply(this, reply);
     this.ignoreReply();
-    if (reply.status === 'granted') this.deps.health.onServed('acquire', this.keys[0]);
     this.listener.onAcquireReply(this, reply);
   }
 

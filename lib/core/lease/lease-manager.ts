@@ -6,7 +6,7 @@ import { repliesRead } from '../time/replies-read.js';
 import type { TimeoutPool } from '../time/timeout-pool.js';
 import { ForceChecks } from './force-checks.js';
 import type { Grant } from './grant.js';
-import { OverdueHolds } from './overdue-holds.js';
+import { describeOverdue, OverdueHolds } from './overdue-holds.js';
 import { Watchdog, type WatchdogEvents } from './watchdog.js';
 
 /** How the leases of one module instance are kept. */
@@ -15,12 +15,8 @@ export interface LeaseOptions {
   readonly lockDelayMs: number;
   /** Throws `LockConfigError` if this is not a valid lease. */
   checkTtl(ttlMs: number): void;
-  /** Called with one line for each lost lock. */
+  /** Called with one line for each lost lock, and for each lock that is held for too long. */
   warn(message: string): void;
-  /** Called with one line when the release of a lock ends what `warn` reported. */
-  info?(message: string): void;
-  /** Called with the key of each renewed lock. */
-  onExtended?(key: string): void;
   /** Called when a hold has ended. */
   onEnded?(): void;
 }
@@ -29,7 +25,6 @@ export interface LeaseOptions {
 export class LeaseManager {
   readonly watchdog: Watchdog;
   private readonly forceChecks: ForceChecks;
-  private readonly overdue: OverdueHolds;
 
   constructor(
     store: LockStore,
@@ -37,15 +32,15 @@ export class LeaseManager {
     private readonly events: LockEvents,
     private readonly options: LeaseOptions,
   ) {
-    this.overdue = new OverdueHolds(clock, options, events);
+    const overdue = new OverdueHolds((grant, now) => {
+      options.warn(describeOverdue(grant, now));
+      events.overdue(grant, now);
+    });
     const watched: WatchdogEvents = {
-      extended: (grant) => {
-        options.onExtended?.(grant.key);
-        events.extended(grant);
-      },
+      extended: (grant) => events.extended(grant),
       lost: (grant, why) => this.lose(grant, why),
     };
-    this.watchdog = new Watchdog(store, clock, watched, this.overdue, options.lockDelayMs);
+    this.watchdog = new Watchdog(store, clock, watched, overdue, options.lockDelayMs);
     this.forceChecks = new ForceChecks(store, clock, clock.inTime, {
       ownershipsOf: (key) => this.watchdog.ownerships((each) => each === key),
       lose: (grant, why) => this.lose(grant, why),
@@ -64,7 +59,6 @@ export class LeaseManager {
   release(grant: Grant): Promise<boolean> {
     grant.end();
     this.forget(grant);
-    if (grant.isOverdue) this.overdue.end(grant, this.clock.now());
     this.events.released(grant, this.clock);
     return grant.ownership.end(grant);
   }
@@ -117,7 +111,6 @@ export class LeaseManager {
     const error = grant.lose(why, now, cause);
     if (error === undefined) return;
     this.forget(grant);
-    if (grant.isOverdue) this.overdue.forget(grant);
     // The key may still be locked, although no caller holds it. The releaser repeats a release that fails.
     grant.ownership.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
     this.options.warn(error.message);

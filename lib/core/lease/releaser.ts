@@ -49,7 +49,7 @@ export class Releaser {
     private readonly tokens: number,
     /** By how much Redis keeps a lock longer than its lease, in milliseconds (`lockDelayMs`). */
     private readonly lockDelayMs: number,
-    private readonly health?: Pick<StoreHealth, 'onFailed' | 'onServed'>,
+    private readonly health?: Pick<StoreHealth, 'onFailed'>,
   ) {
     this.pauses = new Pauses(clock);
   }
@@ -77,7 +77,6 @@ export class Releaser {
     sent.timer?.cancel();
     if (this.isRepeated(sent)) return;
     this.answered();
-    if (wasHeld) this.health?.onServed('release', sent.release.key);
     sent.resolve(wasHeld);
   }
 
@@ -161,7 +160,7 @@ export class Releaser {
       await this.pauses.pause(pauseMs);
       if (this.closed) break;
       try {
-        if (await this.sendInTime(release)) this.health?.onServed('release', release.key);
+        await this.sendInTime(release);
         break;
       } catch (again) {
         this.health?.onFailed('release', release.key, again);

@@ -1,45 +1,15 @@
-import { LockUnavailableError, messageOf } from '../errors.js';
-import { IncidentLog, RELAPSE_MS, secondsOf, type Incident, type StoreLog } from './incident-log.js';
+import { messageOf } from '../errors.js';
+import { secondsOf } from '../format-value.js';
+import { isPermanent, refusalOf, Refusals, type StoreOperation } from './refusals.js';
 
-/** What a request to a store does. */
-export type StoreOperation = 'acquire' | 'release' | 'extend';
-
-/** A kind of refusal by one server, and the key that was last refused. */
-interface Refusal {
-  readonly server: string | undefined;
-  readonly code: string;
-  /**
-   * When each operation was last refused, on the local clock, or ACCEPTED if it has been accepted since. A server may
-   * refuse one command and not another.
-   */
-  readonly refusedAt: Map<StoreOperation, number>;
-  readonly key: string;
-  /** Whether it may concern some keys and not others. */
-  readonly permanent: boolean;
-  /** What the log says. */
-  readonly line: string;
+/** Receives one line when a server goes (`warn`), and one when it is back (`info`). */
+export interface StoreLog {
+  readonly warn: (message: string) => void;
+  readonly info: (message: string) => void;
 }
 
-/** The name of the incident that concerns the whole store. */
-const WHOLE = '';
-
-/** In place of the time of a refusal. */
-const ACCEPTED = -Infinity;
-
-/**
- * How long a server must refuse no key before a grant of another key ends the refusal, in milliseconds. Missing
- * permissions may concern only some keys.
- */
-const OTHER_KEY_QUIET_MS = 10_000;
-
-/**
- * How long an operation must go without a refusal before the success of another operation ends the refusal, in
- * milliseconds. The refused operation may never be requested again.
- */
-const OTHER_OPERATION_QUIET_MS = 10_000;
-
-/** How long a refusal counts after it was seen, in milliseconds. Its end is not seen if nobody requests a lock. */
-const RECENT_MS = 60_000;
+/** A server that was not tried for this time may be gone, in milliseconds. */
+const GONE_MS = 600_000;
 
 /** Why a server is silent, and when that was first and last seen, on the local clock. */
 interface Silence {
@@ -91,12 +61,9 @@ export interface ServerState {
   readonly isUp: boolean;
 }
 
-/** In place of the server's error code, if the store failed by itself. */
-const STORE_FAILED = 'the store failed';
-
 /**
- * Knows which servers of a store are silent, and which refuse requests. Logs one line for each outage and each kind of
- * refusal, and one when it has ended. If keys are on several servers, each server has its own lines.
+ * Knows which servers of a store are silent, and which refuse requests. Logs one line when a server goes, and one when
+ * it is back. Each server has its own lines.
  */
 export class StoreHealth {
   /** The servers that have not replied since they fell silent. Undefined stands for the whole store. */
@@ -105,8 +72,7 @@ export class StoreHealth {
   private readonly seen = new Set<string>();
   /** When each server that refuses all acquire requests was seen to do so. Undefined stands for the whole store. */
   private readonly refusing = new Map<string | undefined, { readonly since: number; lastAt: number }>();
-  private readonly outages: IncidentLog<string | undefined>;
-  private readonly refusals: IncidentLog<Refusal>;
+  private readonly refusals: Refusals;
 
   /**
    * @param now reads the local clock, in milliseconds.
@@ -114,14 +80,13 @@ export class StoreHealth {
    * @param onSilent called whenever a server is seen to be silent, the first time included.
    */
   constructor(
-    log: StoreLog,
+    private readonly log: StoreLog,
     private readonly now: () => number,
     private readonly serverOf: (key: string) => string | undefined = () => undefined,
     private readonly onChanged: OnServerChanged = () => undefined,
     private readonly onSilent: () => void = () => undefined,
   ) {
-    this.outages = new IncidentLog(log, now);
-    this.refusals = new IncidentLog(log, now);
+    this.refusals = new Refusals(log.warn, now);
   }
 
   /** Returns why the key's server cannot be reached. Undefined if it can, as far as is known. */
@@ -166,7 +131,7 @@ export class StoreHealth {
    * silent and was not tried for a while may be gone, and is left out.
    */
   servers(): readonly ServerState[] {
-    const until = this.now() - RELAPSE_MS;
+    const until = this.now() - GONE_MS;
     const known = [...this.seen].filter((server) => (this.silences.get(server)?.lastAt ?? Infinity) > until);
     return [undefined, ...known].map((server) => ({ server, isUp: !this.silences.has(server) }));
   }
@@ -185,83 +150,38 @@ export class StoreHealth {
   /** Records that a request for the key got a reply, of whatever kind. */
   onReply(key: string): void {
     if (this.refusing.size > 0) this.accept(this.serverOf(key));
-    if (this.silences.size > 0 || this.outages.isActive) this.onReachable(this.serverOf(key));
+    if (this.silences.size > 0) this.onReachable(this.serverOf(key));
   }
 
   /** Records that a server, or without `server` the whole store, replied. */
   onReachable(server?: string): void {
-    if (this.silences.size === 0 && !this.outages.isActive) return;
-    for (const silent of new Set([server, undefined])) if (this.silences.delete(silent)) this.onChanged(silent, true);
-    for (const name of new Set([server ?? WHOLE, WHOLE])) {
-      this.outages.end(name, ({ since, details }) => {
-        const after = `Redis can be reached again after ${secondsOf(this.now() - since)}`;
-        return details === undefined ? `${after}.` : `${after}: ${details}`;
-      });
+    for (const silent of new Set([server, undefined])) {
+      const silence = this.silences.get(silent);
+      if (silence === undefined) continue;
+      this.silences.delete(silent);
+      this.onChanged(silent, true);
+      const after = `Redis can be reached again after ${secondsOf(this.now() - silence.since)}`;
+      this.log.info(silent === undefined ? `${after}.` : `${after}: ${silent}`);
     }
     // Servers that are gone never reply.
     this.forgetSilences();
-    this.outages.forgetOld();
   }
 
-  /** Records that a request for the key failed. Logs the failure of a store, or a server's refusal. */
+  /** Records that a request for the key failed. Logs a server's refusal, and the failure of a store. */
   onFailed(operation: StoreOperation, key: string, error: unknown): void {
-    const isKnown = error instanceof LockUnavailableError;
-    const code = isKnown ? error.refusal : STORE_FAILED;
+    const code = refusalOf(error);
     if (code === undefined) return;
-    const concernsAll = code !== OF_SOME_KEYS && !(isKnown && error.permanent);
-    if (operation === 'acquire' && concernsAll) this.refuse(this.serverOf(key));
-    const message = messageOf(error);
+    const server = this.serverOf(key);
+    if (operation === 'acquire' && code !== OF_SOME_KEYS && !isPermanent(error)) this.refuse(server);
     const outage = this.outageOf(key);
     // The same reply was already logged as an outage.
-    if (outage !== undefined && message.includes(outage.message)) return;
-    const server = this.serverOf(key);
-    const permanent = isKnown && error.permanent;
-    // Another key may be accepted.
-    const first = permanent ? `, first for ${key}` : '';
-    const where = server === undefined || message.includes(` to ${server}: `) ? '' : `${server}: `;
-    const line = `Redis refuses requests to ${operation} locks${first}: ${where}${message}`;
-    const name = `${code} ${server ?? WHOLE}`;
-    const refusedAt = this.refusals.get(name)?.details.refusedAt ?? new Map<StoreOperation, number>();
-    refusedAt.set(operation, this.now());
-    this.refusals.begin(name, { server, code, refusedAt, key, permanent, line }, line);
+    if (outage !== undefined && messageOf(error).includes(outage.message)) return;
+    this.refusals.onFailed(operation, key, error, server);
   }
 
-  /** Returns the log line about a refusal that continues, or undefined if no refusal was seen in the last minute. */
+  /** Returns the log line about a refusal that was seen in the last minute. Undefined if there is none. */
   recentRefusal(): string | undefined {
-    const since = this.now() - RECENT_MS;
-    return this.refusals.active().find(([, { lastAt }]) => lastAt > since)?.[1].details.line;
-  }
-
-  /** Records that a server has granted, released or extended the key. */
-  onServed(operation: StoreOperation, key: string): void {
-    if (!this.refusals.isActive) return;
-    const server = this.serverOf(key);
-    for (const [name, { details }] of this.refusals.active()) {
-      const isElsewhere = details.server !== server && details.server !== undefined && details.key !== key;
-      if (!details.refusedAt.has(operation) || isElsewhere) continue;
-      const quietMs = details.permanent && details.key !== key ? OTHER_KEY_QUIET_MS : 0;
-      if (quietMs === 0) details.refusedAt.set(operation, ACCEPTED);
-      if (this.isOtherRefused(details, operation)) continue;
-      this.refusals.end(name, (incident) => this.acceptedAgain(incident, operation), quietMs);
-    }
-    // Servers that are gone never accept a request.
-    this.refusals.forgetOld();
-  }
-
-  /** Returns true if another operation was refused recently and has not been accepted since. */
-  private isOtherRefused({ refusedAt }: Refusal, operation: StoreOperation): boolean {
-    const until = this.now() - OTHER_OPERATION_QUIET_MS;
-    for (const [other, at] of refusedAt) if (other !== operation && at > until) return true;
-    return false;
-  }
-
-  private acceptedAgain({ details, since, count }: Incident<Refusal>, operation: StoreOperation): string {
-    const { server, code, refusedAt } = details;
-    const accepted = [...refusedAt.keys()].filter((other) => other === operation || refusedAt.get(other) === ACCEPTED);
-    const where = server === undefined ? '' : ` on ${server}`;
-    const after = `${where} after ${secondsOf(this.now() - since)}`;
-    const times = `${count} ${count === 1 ? 'request was' : 'requests were'} refused (${code})`;
-    return `Redis accepts requests to ${accepted.join(' and ')} locks again${after}: ${times}.`;
+    return this.refusals.recent();
   }
 
   private silenceOf(key: string): Silence | undefined {
@@ -277,7 +197,7 @@ export class StoreHealth {
 
   private accept(server: string | undefined): void {
     this.refusing.delete(server);
-    const until = this.now() - RELAPSE_MS;
+    const until = this.now() - GONE_MS;
     // Servers that are gone never accept a request.
     for (const [name, { lastAt }] of this.refusing) if (lastAt <= until) this.refusing.delete(name);
   }
@@ -291,17 +211,17 @@ export class StoreHealth {
     this.silences.set(server, { error, why, since, lastAt, unbrokenSince, retriedAt: lastAt });
     if (server !== undefined) this.seen.add(server);
     this.forgetSilences();
-    if (known === undefined) this.onChanged(server, false, error);
+    if (known === undefined) {
+      this.onChanged(server, false, error);
+      const what = server === undefined ? why : `${server}: ${why}`;
+      this.log.warn(`Redis cannot be reached, locks are unavailable until it replies: ${what}`);
+    }
     this.onSilent();
-    if (server !== undefined && this.outages.get(WHOLE) !== undefined) return;
-    const what = server === undefined ? why : `${server}: ${why}`;
-    const line = `Redis cannot be reached, locks are unavailable until it replies: ${what}`;
-    this.outages.begin(server ?? WHOLE, server, line);
   }
 
   /** Forgets servers that were not tried for a while, because they may be gone. Never forgets the store as a whole. */
   private forgetSilences(): void {
-    const until = this.now() - RELAPSE_MS;
+    const until = this.now() - GONE_MS;
     for (const [server, { lastAt }] of this.silences) {
       if (server === undefined || lastAt > until) continue;
       this.silences.delete(server);

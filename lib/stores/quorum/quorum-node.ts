@@ -2,7 +2,7 @@ import type { Clock } from '../../core/time/clock.js';
 import { dropOldest } from '../../core/drop-oldest.js';
 import { LockUnavailableError } from '../../core/errors.js';
 import type { ExtendRequest, LockOwnership } from '../../core/store/lock-store.js';
-import type { StoreOperation } from '../../core/store/store-health.js';
+import type { StoreOperation } from '../../core/store/refusals.js';
 import { describeState } from '../../redis/connection-state.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
 import type { ServerClient } from '../../redis/client-port.js';
@@ -59,8 +59,6 @@ export interface NodeListener {
   onReconnected(): void;
   /** A request to the node failed. */
   onFailed(node: QuorumNode, operation: StoreOperation, key: string, error: unknown): void;
-  /** The node has granted, released or extended a lock. */
-  onServed(node: QuorumNode, operation: StoreOperation, key: string): void;
 }
 
 /**
@@ -171,9 +169,7 @@ export class QuorumNode {
     try {
       this.demandReady();
       this.corkIfBusy();
-      const released = await this.track(releaseScript.run(this.connection, [key], [owner, String(closedForMs)]));
-      if (released) this.listener?.onServed(this, 'release', key);
-      return released;
+      return await this.track(releaseScript.run(this.connection, [key], [owner, String(closedForMs)]));
     } catch (error) {
       this.listener?.onFailed(this, 'release', key, error);
       if (!(error as LockUnavailableError).permanent) this.pendingReleases.add(release);
@@ -191,7 +187,6 @@ export class QuorumNode {
     for (const [i, reply] of replies.entries()) {
       const [key] = requests[i].keys;
       if (reply instanceof Error) this.listener?.onFailed(this, 'extend', key, this.errorOf(reply));
-      else if (reply.status === 'renewed') this.listener?.onServed(this, 'extend', key);
     }
     return replies;
   }
@@ -228,7 +223,6 @@ export class QuorumNode {
     try {
       const reply = await this.track(acquireScript.run(this.connection, this.keysOf(key), args));
       this.connection.observeTime(reply.now, sentAt);
-      if (reply.status === 'granted') this.listener?.onServed(this, 'acquire', key);
       return reply;
     } catch (error) {
       this.listener?.onFailed(this, 'acquire', key, error);

@@ -2,9 +2,9 @@ import type { RedisOptions } from 'ioredis';
 import type { Clock } from '../../core/time/clock.js';
 import { checkOptions, isNodeRedis, milliseconds } from '../../core/checks/check-options.js';
 import { LockConfigError, messageOf } from '../../core/errors.js';
-import { IncidentLog, secondsOf, type StoreLog } from '../../core/store/incident-log.js';
+import { secondsOf } from '../../core/format-value.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
-import { StoreHealth, type StoreOperation } from '../../core/store/store-health.js';
+import { Refusals, type StoreOperation } from '../../core/store/refusals.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
 import { isCluster, type ServerClient, type ServerTarget } from '../../redis/client-port.js';
@@ -100,13 +100,13 @@ type QuorumListener = Pick<
 >;
 
 /**
- * Reports to the engine when a majority is lost and when it is back, and each outage and each refusal of one node by
- * one line when it begins and one when it has ended.
+ * Reports to the engine when a majority is lost and when it is back, and a node that is lost or back meanwhile by one
+ * line.
  */
 export class QuorumHealth implements NodeListener {
-  /** The unreachable nodes, and each node's refusals. */
-  private readonly outages: IncidentLog<undefined>;
-  private readonly refusals: ReadonlyMap<QuorumNode, StoreHealth>;
+  /** When each unreachable node was reported, by its name. */
+  private readonly reportedAt = new Map<string, number>();
+  private readonly refusals: Refusals;
   private wasReachable = true;
 
   constructor(
@@ -114,13 +114,10 @@ export class QuorumHealth implements NodeListener {
     private readonly clock: Pick<Clock, 'now'>,
     private readonly listener: QuorumListener,
   ) {
-    const log: StoreLog = {
-      warn: (message) => listener.onDegraded(message),
-      info: (message) => listener.onRecovered?.(message),
-    };
-    const now = (): number => clock.now();
-    this.outages = new IncidentLog(log, now);
-    this.refusals = new Map(nodes.map((node) => [node, new StoreHealth(log, now, () => node.name)]));
+    this.refusals = new Refusals(
+      (message) => listener.onDegraded(message),
+      () => clock.now(),
+    );
   }
 
   onDown(): void {
@@ -146,19 +143,14 @@ export class QuorumHealth implements NodeListener {
   }
 
   onFailed(node: QuorumNode, operation: StoreOperation, key: string, error: unknown): void {
-    this.refusals.get(node)?.onFailed(operation, key, error);
+    this.refusals.onFailed(operation, key, error, node.name);
   }
 
-  onServed(node: QuorumNode, operation: StoreOperation, key: string): void {
-    this.refusals.get(node)?.onServed(operation, key);
-    this.endOutage(node);
-  }
-
-  private endOutage({ name, outage }: QuorumNode): void {
-    if (!this.outages.isActive || outage !== undefined) return;
-    this.outages.end(name, ({ since }) => {
-      return `${name} can be reached again after ${secondsOf(this.clock.now() - since)}.`;
-    });
+  private endOutage({ name }: QuorumNode): void {
+    const since = this.reportedAt.get(name);
+    if (since === undefined) return;
+    this.reportedAt.delete(name);
+    this.listener.onRecovered?.(`${name} can be reached again after ${secondsOf(this.clock.now() - since)}.`);
   }
 
   /** Reports each unreachable node once per outage, but not before a majority is known to be reachable. */
@@ -166,10 +158,10 @@ export class QuorumHealth implements NodeListener {
     const serving = this.nodes.filter(({ known, outage }) => known && outage === undefined).length;
     if (serving * 2 < this.nodes.length) return;
     for (const { name, outage } of this.nodes) {
-      if (outage === undefined) continue;
+      if (outage === undefined || this.reportedAt.has(name)) continue;
+      this.reportedAt.set(name, this.clock.now());
       const others = `${serving} of ${this.nodes.length} nodes`;
-      const line = `${name} cannot be reached, locks continue with ${others}: ${messageOf(outage)}`;
-      this.outages.begin(name, undefined, line);
+      this.listener.onDegraded(`${name} cannot be reached, locks continue with ${others}: ${messageOf(outage)}`);
     }
   }
 }

@@ -1,7 +1,7 @@
 import { forwardTo } from '../../core/store/forward-to.js';
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { LockConfigError } from '../../core/errors.js';
-import type { StoreLog } from '../../core/store/incident-log.js';
+import type { StoreLog } from '../../core/store/store-health.js';
 import type {
   AcquireReply,
   AcquireRequest,

@@ -78,7 +78,7 @@ describe.each(Object.keys(STORES))('%s', (name) => {
   const { nodes, store } = STORES[name];
   const start = (): LockService => running.start({ redis: servers[0].url, store: store(), checks: { server: 'off' } });
 
-  it.each(Object.keys(FAULTS))('logs %s once for each server, and that it works again', async (code) => {
+  it.each(Object.keys(FAULTS))('logs %s once for each server', async (code) => {
     const locks = start();
     await locks.using('goods:300', () => undefined);
     await onAll(FAULTS[code].begin);
@@ -86,11 +86,8 @@ describe.each(Object.keys(STORES))('%s', (name) => {
       await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toThrow(LockUnavailableError);
     }
     expect(running.warnings).toEqual(Array.from({ length: nodes }, () => refusedBy(code)));
-    expect(running.infos).toEqual([]);
     await onAll(FAULTS[code].end);
     await locks.using('goods:300', () => undefined);
-    await eventually('each server has logged it', () => running.infos.length >= nodes);
-    expect(running.infos).toEqual(Array.from({ length: nodes }, () => expect.stringMatching(/again/)));
     expect(running.warnings).toHaveLength(nodes);
   });
 });
@@ -109,8 +106,6 @@ describe('a command that is refused', () => {
     expect(running.warnings).toEqual([expect.stringMatching(line)]);
     await withAll();
     await clock.advanceUntil('it was released', async () => (await locks.inspect('goods:300')) === null);
-    await locks.using('goods:300', () => undefined);
-    expect(running.infos).toEqual([expect.stringContaining('accepts requests to release locks again')]);
   });
 
   it('when a connection selects its database is an outage, and no lock is taken in database 0', async () => {
@@ -140,10 +135,6 @@ describe('a command that is refused', () => {
       expect.stringContaining('was lost'),
     ]);
     await withAll();
-    const next = await clock.until(locks.acquire('goods:300'));
-    await clock.advanceUntil('it is renewed', () => running.infos.length > 0);
-    expect(running.infos).toEqual([expect.stringContaining('accepts requests to extend locks again')]);
-    await next.release();
   });
 });
 
@@ -157,9 +148,6 @@ it('one node of a quorum that refuses is named, and locks go on', async () => {
   const line = new RegExp(`^Redis refuses requests to acquire locks: .* to ${name}: Redis is out of memory`);
   expect(running.warnings).toEqual([expect.stringMatching(line)]);
   await FAULTS['OOM'].end(admins[1]);
-  await locks.using('goods:300', () => undefined);
-  await eventually('its end is logged', () => running.infos.length > 0);
-  expect(running.infos).toEqual([expect.stringContaining(`again on ${name} after`)]);
 });
 
 it('one node of a quorum that is back is named', async () => {

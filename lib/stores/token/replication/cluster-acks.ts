@@ -1,5 +1,5 @@
 import type { Clock } from '../../../core/time/clock.js';
-import type { StoreLog } from '../../../core/store/incident-log.js';
+import type { StoreLog } from '../../../core/store/store-health.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
 import type { ClusterNode } from '../../../redis/cluster/cluster-node.js';
 import type { ClusterTopology } from '../../../redis/cluster/cluster-topology.js';

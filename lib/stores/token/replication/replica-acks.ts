@@ -1,7 +1,8 @@
 import { runOutside } from '../../../core/context/async-context.js';
 import { type Clock, withTimeout } from '../../../core/time/clock.js';
 import { LockReplicationError, LockUnavailableError } from '../../../core/errors.js';
-import { IncidentLog, secondsOf, type StoreLog } from '../../../core/store/incident-log.js';
+import { secondsOf } from '../../../core/format-value.js';
+import type { StoreLog } from '../../../core/store/store-health.js';
 import type { ExtendRequest } from '../../../core/store/lock-store.js';
 import { type FurtherConnection, inOnePacket } from '../../../redis/client-port.js';
 import { isOne } from '../../../redis/decode.js';
@@ -38,9 +39,6 @@ interface Confirmation {
 /** The replies to a batch: one for each lease, and that of WAIT. An error is also a reply. */
 type Replies = readonly unknown[];
 
-/** The name of the only incident: too few replicas have acknowledged a lock. */
-const FEW = 'few';
-
 /** A connection that leads to the wrong server is given this long to find the right one before it is cut. */
 const REOPEN_AFTER_MS = 1_000;
 
@@ -61,7 +59,8 @@ export class ReplicaAcks implements Acks {
   private state: 'unopened' | 'open' | 'closed' = 'unopened';
   private connectedAt = Infinity;
   private readyAt = Infinity;
-  private readonly incidents: IncidentLog<undefined>;
+  /** When too few replicas acknowledged for the first time since they last were enough. */
+  private fewSince: number | undefined;
 
   constructor(
     private readonly connection: FurtherConnection,
@@ -69,12 +68,10 @@ export class ReplicaAcks implements Acks {
     private readonly demand: ReplicaDemand,
     private readonly clock: Clock,
     private readonly requestTimeoutMs: number,
-    log: StoreLog,
+    private readonly log: StoreLog,
     /** Whether each key may be at the server before its slot is. */
     private readonly asks = false,
-  ) {
-    this.incidents = new IncidentLog(log, () => clock.now());
-  }
+  ) {}
 
   open(): void {
     const { connection, state } = this;
@@ -223,15 +220,16 @@ export class ReplicaAcks implements Acks {
 
   /** Warns once until enough replicas have acknowledged again. */
   private warnOnce({ message }: Error): void {
-    this.incidents.begin(FEW, undefined, message);
+    if (this.fewSince !== undefined) return;
+    this.fewSince = this.clock.now();
+    this.log.warn(message);
   }
 
   private onEnough(): void {
-    if (!this.incidents.isActive) return;
-    this.incidents.end(FEW, ({ since }) => {
-      const after = secondsOf(this.clock.now() - since);
-      return `Enough replicas know of the locks again after ${after} (replicas.min: ${this.demand.min}).`;
-    });
+    if (this.fewSince === undefined) return;
+    const after = secondsOf(this.clock.now() - this.fewSince);
+    this.fewSince = undefined;
+    this.log.info(`Enough replicas know of the locks again after ${after} (replicas.min: ${this.demand.min}).`);
   }
 }
 

@@ -13,7 +13,7 @@ import type {
   StoreListener,
 } from '../../../core/store/lock-store.js';
 import { forwardTo } from '../../../core/store/forward-to.js';
-import type { StoreLog } from '../../../core/store/incident-log.js';
+import type { StoreLog } from '../../../core/store/store-health.js';
 import type { Acks, Confirmed } from './replica-acks.js';
 import { lockGone } from './replica-errors.js';
 

@@ -129,19 +129,14 @@ describe('StoreHealth of several servers', () => {
     expect([health.outageOf('a1'), health.outageOf('b1')]).toEqual([refused, undefined]);
   });
 
-  it('does not warn of one server during an outage of the whole store', () => {
+  it('knows an outage of the whole store until any server replies', () => {
     const none = new Error('no node');
     health.onUnreachable(none);
-    health.onUnreachable(new Error('refused'), 'a');
     health.onNoReply('?', 'no reply');
     expect(warnings).toEqual([cannotBeReached('no node')]);
     expect(health.outageOf('b1')).toBe(none);
     health.onReachable('b');
     expect(health.outageOf('b1')).toBeUndefined();
-    health.onNoReply('a1', 'no reply');
-    health.onNoReply('b1', 'no reply');
-    // Its name was not logged before.
-    expect(warnings.slice(1)).toEqual([cannotBeReached('a: no reply'), cannotBeReached('b: no reply')]);
   });
 });
 
@@ -180,16 +175,6 @@ describe('the end of an outage', () => {
     expect(warnings).toEqual([cannotBeReached('a: refused'), cannotBeReached('a: refused')]);
   });
 
-  it('is logged with the whole time if nothing was tried for 10 min', async () => {
-    for (let i = 0; i < 2; i++) {
-      health.onUnreachable(new Error('refused'), 'a');
-      await clock.advance(MINUTES_10);
-    }
-    expect(warnings).toHaveLength(2);
-    health.onReply('a1');
-    expect(infos).toEqual(['Redis can be reached again after 1200.0 s: a']);
-  });
-
   it('leaves nothing behind of servers that are gone', async () => {
     let asked = 0;
     health = new StoreHealth(log, now, (key) => (asked++, key));
@@ -199,11 +184,9 @@ describe('the end of an outage', () => {
     }
     await clock.advance(MINUTES_10);
     health.onReply('b');
-    health.onServed('acquire', 'b');
     asked = 0;
-    // Both return at once if nothing is known.
+    // Returns at once if nothing is known.
     health.onReply('b');
-    health.onServed('acquire', 'b');
     expect([asked, warnings.length, infos.length]).toEqual([0, 300, 0]);
   });
 
@@ -211,20 +194,6 @@ describe('the end of an outage', () => {
     health.onUnreachable(new Error('no node'));
     health.onReachable('a');
     expect(infos).toEqual(['Redis can be reached again after 0 ms.']);
-  });
-
-  it('comes late if the server comes and goes, so that the log stays short', async () => {
-    for (let ms = 0; ms < 3_600_000; ms += 1_000) {
-      health.onNoReply('a1', 'no reply');
-      await clock.advance(500);
-      health.onReply('a1');
-      await clock.advance(500);
-    }
-    expect([warnings.length, infos.length]).toEqual([2, 1]);
-    await clock.advance(10_000);
-    health.onReply('a1');
-    expect([warnings.length, infos.length]).toEqual([2, 2]);
-    expect(health.outageOf('a1')).toBeUndefined();
   });
 });
 
@@ -238,104 +207,34 @@ describe('refused requests', () => {
   const refusals = (code: string, from: string): unknown =>
     expect.stringMatching(new RegExp(`^Redis refuses requests to acquire locks.*: ${from}: No usable reply: ${code}`));
 
-  it('are logged once for each kind and server, until one is served', async () => {
+  it('are logged once for each kind and server', () => {
     for (let i = 0; i < 10_000; i++) {
       health.onFailed('acquire', `a${i}`, refusal('OOM'));
       health.onFailed('acquire', `b${i}`, refusal('OOM'));
       health.onFailed('acquire', `a${i}`, refusal('READONLY'));
     }
     expect(warnings).toEqual([refusals('OOM', 'a'), refusals('OOM', 'b'), refusals('READONLY', 'a')]);
-    await clock.advance(12_300);
-    health.onServed('acquire', 'b-other');
-    health.onServed('acquire', 'b-other');
-    const ended = 'on b after 12.3 s: 10000 requests were refused (OOM).';
-    expect(infos).toEqual([`Redis accepts requests to acquire locks again ${ended}`]);
   });
 
-  it('are not served by a request of another kind', () => {
-    health.onFailed('release', 'a1', refusal('NOPERM', true));
-    health.onServed('acquire', 'a1');
-    expect(infos).toEqual([]);
-    health.onServed('release', 'a1');
-    expect(infos).toHaveLength(1);
-  });
-
-  it('end if one kind is served and the other was not refused for 10 s', async () => {
+  it('are logged again if none was seen for a minute, and count as recent until then', async () => {
+    expect(health.recentRefusal()).toBeUndefined();
     health.onFailed('acquire', 'a1', refusal('READONLY'));
-    health.onFailed('extend', 'a2', refusal('READONLY'));
+    for (let i = 0; i < 10; i++) {
+      await clock.advance(59_999);
+      expect(health.recentRefusal()).toContain('READONLY');
+      health.onFailed('extend', 'a1', refusal('READONLY'));
+    }
     expect(warnings).toHaveLength(1);
-    health.onServed('acquire', 'a1');
-    await clock.advance(9_000);
-    health.onServed('acquire', 'a1');
-    expect(infos).toEqual([]);
-    await clock.advance(1_000);
-    health.onServed('acquire', 'a1');
-    const after = 'again on a after 10.0 s: 2 requests were refused (READONLY).';
-    expect(infos).toEqual([`Redis accepts requests to acquire locks ${after}`]);
-    health.onFailed('acquire', 'a1', refusal('READONLY'));
-    expect(warnings).toHaveLength(2);
-  });
-
-  it('end at once if every kind that was refused is served', () => {
-    health.onFailed('acquire', 'a1', refusal('READONLY'));
-    health.onFailed('extend', 'a2', refusal('READONLY'));
-    health.onServed('acquire', 'a1');
-    health.onFailed('acquire', 'a1', refusal('READONLY'));
-    health.onServed('extend', 'a1');
-    expect(infos).toEqual([]);
-    health.onServed('acquire', 'a1');
-    const after = 'again on a after 0 ms: 3 requests were refused (READONLY).';
-    expect(infos).toEqual([`Redis accepts requests to acquire and extend locks ${after}`]);
-  });
-
-  it('are logged again if none was seen for 10 min', async () => {
-    health.onFailed('extend', 'a1', refusal('READONLY'));
-    await clock.advance(MINUTES_10 - 1);
-    health.onFailed('extend', 'a1', refusal('READONLY'));
-    expect(warnings).toHaveLength(1);
-    await clock.advance(MINUTES_10);
+    await clock.advance(60_000);
+    expect(health.recentRefusal()).toBeUndefined();
     health.onFailed('acquire', 'a1', refusal('READONLY'));
     expect(warnings.slice(1)).toEqual([refusals('READONLY', 'a')]);
-    // The incident counts once.
-    health.onServed('acquire', 'a1');
-    expect(infos).toHaveLength(1);
-    health.onServed('acquire', 'a1');
-    expect(infos).toHaveLength(1);
   });
 
-  it('of one key go on while other keys are served', async () => {
-    for (let second = 0; second < 100; second++) {
-      health.onFailed('acquire', 'a1', refusal('NOPERM', true));
-      health.onServed('acquire', 'a2');
-      await clock.advance(1_000);
-    }
-    expect([warnings.length, infos.length]).toEqual([1, 0]);
-    expect(warnings[0]).toContain('first for a1');
-    // The key that was refused may never be requested again.
-    await clock.advance(10_000);
-    health.onServed('acquire', 'a2');
-    expect(infos).toHaveLength(1);
-  });
-
-  it('end by a grant of the same key on another server', () => {
-    let server = 'a';
-    health = new StoreHealth(log, now, () => server);
-    health.onFailed('acquire', 'goods:300', refusal('READONLY'));
-    server = 'b';
-    health.onServed('acquire', 'goods:301');
-    expect(infos).toEqual([]);
-    health.onServed('acquire', 'goods:300');
-    expect(infos).toHaveLength(1);
-  });
-
-  it('are logged few times if they come and go', async () => {
-    for (let ms = 0; ms < 3_600_000; ms += 1_000) {
-      health.onFailed('acquire', 'a1', refusal('OOM'));
-      await clock.advance(500);
-      health.onServed('acquire', 'a1');
-      await clock.advance(500);
-    }
-    expect([warnings.length, infos.length]).toEqual([2, 1]);
+  it('name the first key if other keys may be accepted', () => {
+    health.onFailed('acquire', 'a1', refusal('NOPERM', true));
+    health.onFailed('acquire', 'a2', refusal('NOPERM', true));
+    expect(warnings).toEqual([expect.stringContaining('to acquire locks, first for a1: ')]);
   });
 
   it('without a reply are not a refusal, and a store that throws is one', () => {
