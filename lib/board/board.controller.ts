@@ -81,11 +81,11 @@ class LockBoardRoutes {
     }
     try {
       const released = await this.board.release(hold);
-      this.log(request, hold, released ? 'was released by force.' : 'is no longer held.');
+      this.log(request, hold, released ? 'it was released by force.' : 'it is no longer held.');
       if (!released) return refuse(response, 409, 'The lock is no longer held, or another holder has it now.');
       send(response, 200, API_HEADERS, JSON.stringify({ released }));
     } catch (error) {
-      this.log(request, hold, `could not be released. ${messageOf(error)}`);
+      this.log(request, hold, `the release failed. ${messageOf(error)}`);
       // 503: the lock may still have been released.
       const status = error instanceof LockKeyError ? 400 : error instanceof LockConfigError ? 501 : 503;
       refuse(response, status, messageOf(error));
@@ -105,7 +105,7 @@ class LockBoardRoutes {
     const { name } = this.settings;
     const lock = `${shortened(resource)}${token === undefined ? '' : ` (fencing token ${token})`}`;
     const of = name === DEFAULT_INSTANCE ? '' : ` of the module instance ${name}`;
-    this.logger.warn(withoutForgery(`${callerOf(request)} asked on the board to release ${lock}${of}: it ${outcome}`));
+    this.logger.warn(withoutForgery(`${callerOf(request)} asked on the board to release ${lock}${of}: ${outcome}`));
   }
 }
 

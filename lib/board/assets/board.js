@@ -253,7 +253,7 @@ async function releaseChosen(button) {
     if (chosen === lock) dialog.close();
     void poll();
   } catch (error) {
-    const text = `${lock.resource} could not be released: ${error.message}`;
+    const text = `The release of ${lock.resource} failed. ${error.message}`;
     setText(byId('said'), text);
     // Meanwhile the viewer may have closed the dialog, or opened it for another lock.
     if (chosen !== lock) return;

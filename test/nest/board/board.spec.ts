@@ -402,7 +402,7 @@ describe('a release on the board', () => {
     ] as const) {
       app.locks.forceRelease = () => Promise.reject(error);
       expect(await release(app)).toMatchObject({ status, body: { error: error.message } });
-      expect(app.logged.at(-1)).toContain(`could not be released. ${error.message}`);
+      expect(app.logged.at(-1)).toContain(`the release failed. ${error.message}`);
     }
   });
 });
