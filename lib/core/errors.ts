@@ -51,7 +51,10 @@ export function messageOf(error: unknown): string {
   try {
     // Not `instanceof Error`, because errors may come from another realm, such as Jest's.
     const shaped = typeof error === 'object' && error !== null && 'message' in error;
-    const text = String(shaped ? error.message : error);
+    // A host with several addresses has an error for each, and no message of its own.
+    const several =
+      shaped && error.message === '' && 'errors' in error && Array.isArray(error.errors) ? error.errors : [];
+    const text = several.length > 0 ? several.map(messageOf).join(', ') : String(shaped ? error.message : error);
     return text.length <= LONGEST_MESSAGE ? text : `${text.slice(0, LONGEST_MESSAGE)}…`;
   } catch {
     return kindOf(error);

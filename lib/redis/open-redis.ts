@@ -1,7 +1,7 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { hasMethods } from '../core/checks/check-options.js';
 import { type Clock, withTimeout } from '../core/time/clock.js';
-import { checkAddress, checkNodes, checkSentinels, checkUrl } from './check-address.js';
+import { checkAddress, checkAddresses } from './check-address.js';
 import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
 import { IoredisCluster } from './ioredis/ioredis-cluster.js';
 import { IoredisServer, onErrors } from './ioredis/ioredis-server.js';
@@ -49,16 +49,16 @@ function portOf(client: IoredisClient): ServerClient | ClusterClient {
 /** @throws LockConfigError if an address cannot be one. ioredis would print the password, or fail without end. */
 function makeClient(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): Redis | Cluster {
   if (typeof redis === 'string') {
-    checkUrl(redis);
+    checkAddress(redis);
     return new Redis(redis, defaultsFor({}, clock));
   }
   if (!('nodes' in redis)) {
-    if (redis.sentinels) checkSentinels(redis.sentinels, redis.name);
+    if (redis.sentinels) checkAddresses(redis.sentinels, 'sentinels');
     else checkAddress(redis);
     return new Redis({ ...defaultsFor(redis, clock), ...redis });
   }
   const { nodes, ...options } = redis;
-  checkNodes(nodes);
+  checkAddresses(nodes, 'nodes');
   const { lazyConnect, ...nodeDefaults } = DEFAULTS;
   const redisOptions = { ...nodeDefaults, ...options.redisOptions } as ClusterOptions['redisOptions'];
   return new Cluster([...nodes], { lazyConnect, ...options, redisOptions });

@@ -2,7 +2,7 @@ import { afterPromiseJobs, type Clock, withTimeout, type Timer } from '../core/t
 import type { ServerConnection, StoreListener } from '../core/store/lock-store.js';
 import { inOnePacket, type ServerClient } from './client-port.js';
 import { describeState, REPORT_EVERY_MS } from './connection-state.js';
-import { isConnectTimeout, toError, withoutArguments } from './redis-errors.js';
+import { isConnectTimeout, neverConnected, toError, withoutArguments } from './redis-errors.js';
 import type { ScriptConnection } from './redis-script.js';
 import { ServerTime } from './server-time.js';
 
@@ -233,6 +233,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   }
 
   private reportUnreachable(error: Error): void {
-    this.listener?.onUnreachable(withoutArguments(error));
+    const reason = withoutArguments(error);
+    this.listener?.onUnreachable(this.readyAt === Infinity ? neverConnected(reason) : reason);
   }
 }

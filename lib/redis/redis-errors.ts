@@ -1,122 +1,66 @@
 import { LockUnavailableError, messageOf } from '../core/errors.js';
 
-interface Refusal {
-  /** The error code, for programs. */
-  readonly code: string;
-  readonly matches: RegExp;
-  readonly permanent: boolean;
-  readonly advice: string;
-}
+/** Redis 6.2 puts the error code inside the text of a script's error. Later versions put it first. */
+const CODE_IN_SCRIPT =
+  /\b(?:WRONGTYPE|NOPERM|CROSSSLOT|CLUSTERDOWN|TRYAGAIN|READONLY|OOM|LOADING|MASTERDOWN|MISCONF|NOREPLICAS)\b/;
 
-/**
- * Advice for each error of a server. Redis 6.2 puts the error code inside the text of a script's error, later versions
- * put it first. The first match counts. `permanent`: sending the request again does not help.
- */
-const REFUSALS: readonly Refusal[] = [
-  {
-    code: 'WRONGTYPE',
-    matches: /\bWRONGTYPE\b/,
-    permanent: true,
-    advice: 'the key holds a value of another type: give the locks a prefix that nothing else uses',
-  },
-  {
-    code: 'NOAUTH',
-    matches: /\b(NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH)\b/,
-    permanent: true,
-    advice: 'Redis requires a user name and a password, or different ones: see the `redis` option',
-  },
-  {
-    code: 'NOPERM',
-    matches: /\bNOPERM\b.*\bscan\b/i,
-    permanent: true,
-    advice: 'the Redis user may not list keys: allow it the command SCAN, as docs/permissions.md says',
-  },
-  {
-    code: 'NOPERM',
-    matches: /\bNOPERM\b|ACL failure|can't run this command/,
-    permanent: true,
-    advice:
-      'the Redis user may not do this: allow it the lock keys, and the commands and channels that ' +
-      'docs/permissions.md lists',
-  },
-  {
-    code: 'ERR',
-    matches: /unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i,
-    permanent: true,
-    advice: 'handoffs in a cluster use sharded pub/sub, which needs Redis 7',
-  },
-  {
-    code: 'CROSSSLOT',
-    matches: /\bCROSSSLOT\b/,
-    permanent: true,
-    advice: "the client's keyPrefix takes a lock and its queue to different slots: put no braces into it",
-  },
-  {
-    code: 'CLUSTERDOWN',
-    matches: /\bCLUSTERDOWN\b/,
-    permanent: false,
-    advice: 'the cluster has no master for this slot',
-  },
-  { code: 'TRYAGAIN', matches: /\bTRYAGAIN\b/, permanent: false, advice: 'the slot is moving to another node' },
-  {
-    code: 'ERR',
-    matches: /unknown command\W+(?:eval|evalsha|time)\b/i,
-    permanent: true,
-    advice: 'this server has no scripts, which only timestamp({ scripts: false }) can do without',
-  },
-  {
-    code: 'ERR',
-    matches: /unknown command\W+scan\b/i,
-    permanent: true,
-    advice: 'this server or its proxy has no SCAN, without which locks cannot be listed',
-  },
-  {
-    code: 'ERR',
-    matches: /subscriber mode/,
-    permanent: true,
-    advice: 'the client is subscribed: give the module one of its own, for example by `client.duplicate()`',
-  },
-  {
-    code: 'READONLY',
-    matches: /\bREADONLY\b/,
-    permanent: false,
-    advice: 'this server is a read-only replica: connect to the master',
-  },
-  { code: 'OOM', matches: /\bOOM\b/, permanent: false, advice: 'Redis is out of memory: see its maxmemory' },
-  { code: 'LOADING', matches: /\bLOADING\b/, permanent: false, advice: 'Redis is loading its data' },
-  { code: 'MASTERDOWN', matches: /\bMASTERDOWN\b/, permanent: false, advice: 'the replica has lost its master' },
-  {
-    code: 'MISCONF',
-    matches: /\bMISCONF\b/,
-    permanent: false,
-    advice: 'Redis cannot save to disk and refuses writes',
-  },
-  {
-    code: 'NOREPLICAS',
-    matches: /\bNOREPLICAS\b/,
-    permanent: false,
-    advice: 'Redis has too few replicas to accept writes',
-  },
-  { code: 'BUSY', matches: /^BUSY\b/, permanent: false, advice: 'Redis is busy with a script of another client' },
-  { code: 'ERR', matches: /^ERR /, permanent: true, advice: 'Redis refused the command' },
+/** How Redis 6.2 says that the user may not run a command in a script. */
+const SCRIPT_PERMISSION = /ACL failure|can't run this command/;
+
+/** The codes of errors that stay if the request is sent again. */
+const PERMANENT = new Set<string | undefined>(['WRONGTYPE', 'NOAUTH', 'WRONGPASS', 'NOPERM', 'CROSSSLOT', 'ERR']);
+
+/** The codes of errors that a server replies to every script, whatever its keys. */
+const REFUSING_EVERYTHING = new Set<string | undefined>([
+  'BUSY',
+  'LOADING',
+  'MASTERDOWN',
+  'MISCONF',
+  'NOAUTH',
+  'NOREPLICAS',
+  'READONLY',
+]);
+
+/** What to change, for replies that do not say so themselves. */
+const ADVICE: readonly (readonly [reply: RegExp, advice: string])[] = [
+  [/\bREADONLY\b/, 'this server is a read-only replica: connect to the master'],
+  [new RegExp(`\\bNOPERM\\b|${SCRIPT_PERMISSION.source}`), 'docs/permissions.md lists what the Redis user needs'],
+  [/unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i, 'handoffs in a cluster need Redis 7'],
 ];
 
 /**
- * Converts an error of ioredis to a `LockUnavailableError` that says what to change. Returns a `LockUnavailableError`
- * as it is.
+ * Converts an error of a client to a `LockUnavailableError` with the reason that Redis gives. Returns a
+ * `LockUnavailableError` as it is.
  *
  * @param subject what the request was for, for example `a lock`.
  */
 export function unavailableBecause(error: unknown, subject: string): LockUnavailableError {
   if (error instanceof LockUnavailableError) return error;
-  const message = messageOf(error);
-  const refusal = REFUSALS.find(({ matches }) => matches.test(message));
-  const why = refusal === undefined ? message : `${refusal.advice} (${message})`;
-  return new LockUnavailableError(`No usable reply for ${subject}: ${why}.`, {
+  const refusal = codeOf(messageOf(error));
+  return new LockUnavailableError(`No usable reply for ${subject}: ${reasonOf(error)}.`, {
     cause: withoutArguments(error),
-    permanent: refusal?.permanent ?? false,
-    refusal: refusal?.code ?? codeOf(message),
+    permanent: PERMANENT.has(refusal),
+    refusal,
   });
+}
+
+/** Returns the message of an error without its full stop, and before it what to change, if it does not say so. */
+export function reasonOf(error: unknown): string {
+  const message = messageOf(error).replace(/\.$/, '');
+  const advice = ADVICE.find(([reply]) => reply.test(message))?.[1];
+  return advice === undefined ? message : `${advice} (${message})`;
+}
+
+/** How errors of a connection say that the server has closed it. */
+const CLOSED = /ECONNRESET|EPIPE|socket hang up|closed the connection|connection was closed|Socket closed/;
+
+/**
+ * Returns the error of a connection that was never ready. If the server has closed it, the error asks about TLS, because
+ * a server that expects TLS closes a connection without it.
+ */
+export function neverConnected(error: Error): Error {
+  const { message } = error;
+  return CLOSED.test(message) ? new Error(`${message}: does the server expect TLS (rediss://)?`) : error;
 }
 
 /** Returns the error of the client or the server from which `unavailableBecause` has made this error. */
@@ -124,9 +68,10 @@ export function causeOf(error: unknown): unknown {
   return error instanceof LockUnavailableError ? (error.cause ?? error) : error;
 }
 
-/** Returns the error code of another reply of a server. Undefined for an error of the connection. */
+/** Returns the error code of a server's reply. Undefined for an error of the connection. */
 function codeOf(message: string): string | undefined {
-  return /^([A-Z][A-Z\d]{2,}) /.exec(message)?.[1];
+  if (SCRIPT_PERMISSION.test(message)) return 'NOPERM';
+  return CODE_IN_SCRIPT.exec(message)?.[0] ?? /^([A-Z][A-Z\d]{2,}) /.exec(message)?.[1];
 }
 
 /** Returns true if the server refuses a script because its keys are in several slots. */
@@ -139,17 +84,6 @@ export function isErrorReply(error: unknown): boolean {
   const cause = causeOf(error);
   return cause instanceof Error && cause.name === 'ReplyError';
 }
-
-/** The codes of errors that a server replies to every script, whatever its keys. */
-const REFUSING_EVERYTHING = new Set<string | undefined>([
-  'BUSY',
-  'LOADING',
-  'MASTERDOWN',
-  'MISCONF',
-  'NOAUTH',
-  'NOREPLICAS',
-  'READONLY',
-]);
 
 /** Returns true if a server refuses other scripts as well just now, whatever their keys. */
 export function refusesEverything(error: unknown): boolean {
@@ -201,11 +135,8 @@ export function clusterFailure(error: unknown): Error {
   const failure = toError(error);
   const last: unknown = 'lastNodeError' in failure ? failure.lastNodeError : undefined;
   if (last === undefined || last === null) return failure;
-  const reason = messageOf(last);
-  const isNoCluster = /cluster support disabled/.test(reason);
-  const why = isNoCluster ? `this server is not a cluster: give \`redis\` its URL, without nodes (${reason})` : reason;
   // The error of the node may hold the arguments of its command.
-  return new Error(`${failure.message.replace(/\.$/, '')}: ${why}`);
+  return new Error(`${failure.message.replace(/\.$/, '')}: ${messageOf(last)}`);
 }
 
 /** Returns the error itself, or an `Error` with the value as its message. */

@@ -1,12 +1,17 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { type DynamicModule, type INestApplication, Logger } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
 import { Redis } from 'ioredis';
-import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { LockConfigError, type LockService, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
+import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
+import { findingsIn } from '../../../lib/redis/preflight.js';
+import { lockModule } from '../../support/lock-module.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { RedisCluster, type RedisServer, startRedis } from '../../support/redis/index.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { eventually, type InstanceOptions, RedisLocks } from '../../support/redis-locks.js';
 import { RequestLog } from '../../support/request-log.js';
 
 /** No limit of a request ends during a test. */
@@ -55,8 +60,8 @@ async function looked(locks: LockService, times: number): Promise<void> {
   await locks.using('goods:300', () => undefined);
 }
 
-const evicts = (policy: string, ...addresses: readonly string[]): string =>
-  `Redis at ${addresses.join(', ')} may delete locks that are held, because its maxmemory-policy is ${policy}. ` +
+const evicts = (policy: string, address: string): string =>
+  `Redis at ${address} may delete locks that are held, because its maxmemory-policy is ${policy}. ` +
   'Set the policy to noeviction, and keep a cache on another server.';
 
 /** The warnings without those of an outage. */
@@ -211,26 +216,159 @@ describe('the preflight in a cluster', () => {
     expect([...running.warnings, ...running.errors]).toEqual([]);
   });
 
-  it('warns once of a policy, and names the masters that have it', async () => {
+  it('warns once of each master that has a policy', async () => {
     const [first, , last] = cluster.masters;
     for (const { admin: node } of [first, last]) {
       await node.config('SET', 'maxmemory-policy', 'volatile-lfu');
       await node.config('SET', 'maxmemory', '100mb');
     }
     running.start({ ...PATIENT, redis: { nodes: cluster.nodes } });
-    await eventually('it warns', () => running.warnings.length === 1);
-    const ports = [first, last].map(({ server: { port } }) => `127.0.0.1:${port}`);
-    const both = [ports, ports.toReversed()].map((addresses) => evicts('volatile-lfu', ...addresses));
-    expect(both).toContain(running.warnings[0]);
+    const lines = [first, last].map(({ server: { port } }) => evicts('volatile-lfu', `127.0.0.1:${port}`));
+    await eventually('it warns of two', () => running.warnings.length > 1);
+    expect(running.warnings.toSorted()).toEqual(lines.toSorted());
+  });
+});
+
+describe('an application on a Redis that evicts locks', () => {
+  let apps: INestApplication[];
+  let warnings: string[];
+  let errors: string[];
+
+  beforeEach(async () => {
+    [apps, warnings, errors] = [[], [], []];
+    await configure('volatile-lru', '100mb');
+  });
+  afterEach(async () => {
+    await Promise.all(apps.map((app) => app.close()));
+    Logger.overrideLogger(new Logger());
   });
 
-  it('warns if a node is used as one server', async () => {
-    const { url, port } = cluster.masters[1].server;
-    running.start({ ...PATIENT, redis: url });
-    const line =
-      `Redis at 127.0.0.1:${port} is a node of a cluster, and its client cannot use locks on other nodes. ` +
-      'Pass { nodes: [...] } or an ioredis Cluster.';
-    await eventually('it warns', () => running.warnings.length > 0);
-    expect(running.warnings).toEqual([line]);
+  /** Makes an application with the module, whose log is recorded. */
+  async function appOf(locks: DynamicModule): Promise<INestApplication> {
+    const logger = {
+      log: () => undefined,
+      warn: (line: string) => warnings.push(line),
+      error: (line: string) => errors.push(line),
+    };
+    const testing = await Test.createTestingModule({ imports: [locks] })
+      .setLogger(logger)
+      .compile();
+    const app = testing.createNestApplication();
+    apps.push(app);
+    return app;
+  }
+
+  const create = (options: InstanceOptions): Promise<INestApplication> =>
+    appOf(lockModule({ redis: proxy.url, ...options }));
+  const finding = (): string => evicts('volatile-lru', viaProxy());
+
+  it('starts without waiting for the reply by default, and warns later', async () => {
+    proxy.hold('replies');
+    await (await create({ requestTimeoutMs: 60_000 })).init();
+    expect(warnings).toEqual([]);
+    proxy.resume('replies');
+    await eventually('it warns', () => warnings.length > 0);
+    expect([warnings, errors]).toEqual([[finding()], []]);
+  });
+
+  it('does not start if findings are errors, and leaves no connection', async () => {
+    const connectionName = 'refused';
+    const redis = { port: proxy.port, connectionName };
+    const app = await create({ redis, checks: { server: 'error' }, requestTimeoutMs: 60_000 });
+    const failure: unknown = await app.init().catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(LockConfigError);
+    expect((failure as Error).message).toBe(finding());
+    expect(warnings).toEqual([]);
+    const connected = async (): Promise<boolean> => String(await admin.client('LIST')).includes(connectionName);
+    await eventually('the connection is closed', async () => !(await connected()));
+  });
+
+  it('starts if findings are errors and Redis cannot be reached, and logs an error later', async () => {
+    await proxy.refuseConnections();
+    await (await create({ checks: { server: 'error' }, requestTimeoutMs: 200 })).init();
+    expect(errors).toEqual([]);
+    await proxy.acceptConnections();
+    await eventually('it logs the finding', () => errors.join() === finding());
+    expect(warnings).toEqual([expect.stringContaining('Redis cannot be reached')]);
+  });
+
+  it('is not looked at by the testing module', async () => {
+    await (await appOf(RedisLockTestingModule.forRoot({ checks: { server: 'error' } }))).init();
+    expect([warnings, errors]).toEqual([[], []]);
+  });
+});
+
+/** What a server replies to INFO, with some fields changed or, if undefined, left out. */
+function infoOf(changes: Readonly<Record<string, string | undefined>>): string {
+  const fields: Record<string, string | undefined> = {
+    redis_version: '7.2.4',
+    maxmemory: '1048576',
+    maxmemory_policy: 'noeviction',
+    role: 'master',
+    cluster_enabled: '0',
+    ...changes,
+  };
+  const lines = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return `# Server\r\n${lines.map(([name, value]) => `${name}:${value}`).join('\r\n')}\r\n`;
+}
+
+const problemsOf = (changes: Readonly<Record<string, string | undefined>>, isOfCluster = false): readonly string[] =>
+  findingsIn(infoOf(changes), isOfCluster).map((finding) => finding.slice(0, finding.indexOf('. ')));
+
+describe('the reply to INFO', () => {
+  it('has no finding if nothing is wrong', () => {
+    expect(problemsOf({})).toEqual([]);
+  });
+
+  it.each(['volatile-lru', 'volatile-lfu', 'volatile-ttl', 'volatile-random', 'allkeys-lru', 'allkeys-lfu'])(
+    'has a finding if the policy is %s',
+    (maxmemory_policy) => {
+      const problem = `may delete locks that are held, because its maxmemory-policy is ${maxmemory_policy}`;
+      expect(problemsOf({ maxmemory_policy })).toEqual([problem]);
+      // Some services hide their limit.
+      expect(problemsOf({ maxmemory_policy, maxmemory: undefined })).toEqual([problem]);
+      expect(problemsOf({ maxmemory_policy }, true)).toEqual([problem]);
+    },
+  );
+
+  it('has no finding if the policy has no limit that it could apply to', () => {
+    expect(problemsOf({ maxmemory_policy: 'volatile-lru', maxmemory: '0' })).toEqual([]);
+  });
+
+  it.each([
+    ['5.0.14', {}, true],
+    ['6.0.20', {}, true],
+    ['6.2.0', {}, false],
+    ['6.10.0', {}, false],
+    ['7.0.15', {}, false],
+    ['10.0.0', {}, false],
+    // For compatibility other servers report a version of Redis, which says nothing about them.
+    ['4.0.0', { kvrocks_version: '2.9.0' }, false],
+    ['6.0.0', { valkey_version: '9.0.0' }, false],
+    ['255.255.255', {}, false],
+    ['unstable', {}, false],
+  ])('knows whether version %s is too old', (redis_version, others, isOld) => {
+    const expected = isOld ? [`has version ${redis_version}`] : [];
+    expect(problemsOf({ redis_version, ...others })).toEqual(expected);
+  });
+
+  it.each(['slave', 'replica'])('has a finding if the role is %s', (role) => {
+    expect(problemsOf({ role, slave_read_only: '1' })).toEqual(['is a replica and refuses writes']);
+    expect(problemsOf({ role, slave_read_only: '0' })).toEqual([
+      'is a writable replica, and its master overwrites locks',
+    ]);
+    // The client of a cluster knows the roles.
+    expect(problemsOf({ role }, true)).toEqual([]);
+  });
+
+  it.each(['', 'garbage', ':::', 'maxmemory_policy', '\r\n\r\n', 'redis_version:\r\nrole:\r\nmaxmemory_policy:'])(
+    'has no finding if it is unparsable: %j',
+    (info) => {
+      expect(findingsIn(info, false)).toEqual([]);
+    },
+  );
+
+  it('may end its lines without a carriage return', () => {
+    expect(findingsIn('maxmemory_policy:volatile-ttl\nrole:slave\n', false)).toHaveLength(2);
   });
 });

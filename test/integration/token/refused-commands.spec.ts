@@ -139,7 +139,7 @@ describe('a user without a command of the queue', () => {
         await strangers.release();
         await (await here.clock.until(granted)).release();
       }
-      const line = expect.stringMatching(/handoffs cannot be received: .*the Redis user may not do this/);
+      const line = expect.stringMatching(/handoffs cannot be received: .*docs\/permissions\.md lists what/);
       expect(warnings).toEqual([line]);
       expect(said).toEqual([undefined]);
       expect(await here.leftovers()).toEqual([]);

@@ -161,7 +161,7 @@ describe('a faulty Redis', () => {
       await slow.kill();
       const restarting = slow.restart();
       const refusal = (): Promise<string> => blunt.tryAcquire('goods:300').then(String, ({ message }) => message);
-      await eventually('the error says so', async () => (await refusal()).includes('Redis is loading its data'));
+      await eventually('the error says so', async () => (await refusal()).includes('LOADING'));
       // It loads for 2 s at least. How much longer depends on the machine.
       for (const locks of [careful, blunt]) await locks.using('goods:300', () => undefined);
       await restarting;

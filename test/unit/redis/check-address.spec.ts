@@ -32,8 +32,6 @@ describe('an address that cannot be one', () => {
     [{ port: 'redis://:secret@host:1' }, 'redis: port is "redis://***@host:1"; expected'],
     [{ sentinels: [{ host: 'a', port: 'x' }], name: 'm', password: 'secret' }, 'redis: sentinels[0]: port is "x"'],
     [{ sentinels: [null], name: 'm' }, 'redis: sentinels[0] is null; expected an object with host and port.'],
-    [{ sentinels: [], name: 'm' }, 'redis: sentinels has no address; expected an array'],
-    [{ sentinels: [{ host: 'a' }] }, 'redis: name is undefined; expected the name of the master'],
     [{ nodes: ['redis://a:1', 'redis://:secret@b:x'] }, 'redis: nodes[1] is "redis://***@b:x"; expected a URL like'],
     [{ nodes: ['70000'] }, 'redis: nodes[0]: port is "70000"; expected'],
     [{ nodes: [{ host: 'a', port: 'x', password: 'secret' }] }, 'redis: nodes[0]: port is "x"; expected'],

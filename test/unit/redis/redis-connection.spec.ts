@@ -3,6 +3,7 @@ import { ManualClock } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import type { ClientListener, ServerClient } from '../../../lib/redis/client-port.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
+import { unavailableBecause } from '../../../lib/redis/redis-errors.js';
 import { RedisScript } from '../../../lib/redis/redis-script.js';
 
 /** Returns a connection, and the calls of its socket in order. */
@@ -98,5 +99,49 @@ describe('a connection that is not ready', () => {
     await clock.advance(0);
     expect(connection.received).toBe(2);
     stop();
+  });
+
+  it('is asked about TLS if the server closes it, unless it was ready before', async () => {
+    const question = 'does the server expect TLS (rediss://)?';
+    const { clock, client, reports, stop } = watched('connecting');
+    client.emit('error', new Error('read ECONNRESET'));
+    client.status = 'reconnecting';
+    await clock.advance(1_000);
+    expect(reports).toEqual([`read ECONNRESET: ${question}`, expect.stringContaining(`ECONNRESET: ${question}`)]);
+    client.status = 'ready';
+    client.emit('ready');
+    client.emit('error', new Error('read ECONNRESET'));
+    expect(reports.at(-1)).toBe('read ECONNRESET');
+    stop();
+  });
+});
+
+describe('the reason of an error', () => {
+  it('is what Redis says, and names a replica, the permissions and the version', () => {
+    const of = (reply: string): string => unavailableBecause(new Error(reply), 'a lock').message;
+    expect(of("OOM command not allowed when used memory > 'maxmemory'.")).toBe(
+      "No usable reply for a lock: OOM command not allowed when used memory > 'maxmemory'.",
+    );
+    expect(of("READONLY You can't write against a read only replica.")).toContain('connect to the master');
+    expect(of('NOPERM no permissions')).toContain('docs/permissions.md');
+    expect(of("ERR unknown command 'ssubscribe'")).toContain('need Redis 7');
+  });
+
+  it.each([
+    ['READONLY You cannot write', 'READONLY', false],
+    ['ERR Error running script: WRONGTYPE Operation against a key', 'WRONGTYPE', true],
+    ["ERR The user executing the script can't run this command or subcommand", 'NOPERM', true],
+    ['ERR unknown command', 'ERR', true],
+    ['BUSY Redis is busy running a script', 'BUSY', false],
+    ['Connection is closed.', undefined, false],
+  ])('has a code: %s', (reply, refusal, permanent) => {
+    expect(unavailableBecause(new Error(reply), 'a lock')).toMatchObject({ refusal, permanent });
+  });
+
+  it('has the errors of all addresses of a host', () => {
+    const refused = ['::1', '127.0.0.1'].map((host) => new Error(`connect ECONNREFUSED ${host}:6379`));
+    expect(unavailableBecause(new AggregateError(refused), 'a lock').message).toBe(
+      'No usable reply for a lock: connect ECONNREFUSED ::1:6379, connect ECONNREFUSED 127.0.0.1:6379.',
+    );
   });
 });
