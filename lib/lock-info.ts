@@ -130,6 +130,7 @@ const NO_HOLDER = {
   isOwn: false,
   expiresInMs: 0,
   fencingToken: undefined,
+  heldForMs: undefined,
   mode: undefined,
   permits: undefined,
 } as const;

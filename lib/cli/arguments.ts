@@ -1,141 +1,123 @@
 import { parseArgs } from 'node:util';
-import { type CliError, EXIT, type ExitCode, usageError } from './exit-codes.js';
-import {
-  type CommandName,
-  COMMANDS,
-  commandHelp,
-  COMMON_OPTIONS,
-  type Options,
-  optionUsage,
-  programHelp,
-  usageOf,
-} from './help.js';
-import type { RedisArguments } from './redis-target.js';
+import { messageOf } from '../core/errors.js';
+import { CliError, EXIT } from './cli-error.js';
 
-/** The options of all commands. */
-export interface GlobalOptions extends RedisArguments {
-  readonly prefix: string;
-  readonly hashTag: 'family' | 'resource';
-  readonly timeoutMs: number;
-  readonly json: boolean;
+const OPTIONS = {
+  url: { type: 'string', multiple: true },
+  sentinel: { type: 'string' },
+  prefix: { type: 'string', default: 'lock_' },
+  'hash-tag': { type: 'string', default: 'family' },
+  'key-prefix': { type: 'string' },
+  json: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean' },
+  match: { type: 'string' },
+  watch: { type: 'boolean' },
+  key: { type: 'boolean' },
+  'if-token': { type: 'string' },
+  yes: { type: 'boolean', short: 'y' },
+} as const;
+
+/** The options that only one command, or two, have. */
+const OWN_OPTIONS = {
+  list: ['match', 'watch'],
+  inspect: ['key'],
+  release: ['key', 'if-token', 'yes'],
+} as const;
+
+type Command = keyof typeof OWN_OPTIONS;
+
+/** What the user wants. */
+export interface Invocation {
+  readonly command: Command | 'help' | 'version';
+  /** The argument of `inspect` and `release`. Otherwise empty. */
+  readonly resource: string;
+  readonly options: GivenOptions;
 }
 
-/** A command with its own arguments. */
-export type CommandCall =
-  | { readonly command: 'list' | 'watch'; readonly match: string | undefined }
-  | { readonly command: 'inspect'; readonly resource: string; readonly isKey: boolean }
-  | {
-      readonly command: 'release';
-      readonly resource: string;
-      readonly isKey: boolean;
-      readonly ifToken: number | undefined;
-      readonly yes: boolean;
-    };
+/** The options as they were given. */
+export type GivenOptions = ReturnType<typeof parse>['values'];
 
-/** What the user wants: a command, or text such as the help. */
-export type Invocation =
-  (CommandCall & { readonly options: GlobalOptions }) | { readonly text: string; readonly exitCode: ExitCode };
+/** The text that `--help` prints. */
+export const HELP = `Usage: nestjs-redis-lock <command> [options]
 
-/** An option as it was given. */
-interface GivenOption {
-  readonly name: string;
-  /** As it is written: `-y` or `--yes`. */
-  readonly rawName: string;
-  readonly value?: string | undefined;
-  readonly inlineValue?: boolean | undefined;
-}
+Shows the locks of nestjs-redis-lock in Redis, and releases them by force.
 
-/** Values by the names of the options. A switch has an empty one. */
-type Values = ReadonlyMap<string, string>;
+Commands:
+  list                  lists the locks that are held or waited for
+    --match <glob>        only resources that match, such as 'goods:*'
+    --watch               prints the list again every second, until Ctrl-C
+  inspect <resource>    shows the holders of one lock, and its queue
+  release <resource>    ends the hold of a lock by force, after a confirmation
+    --yes, -y             skips the confirmation
+    --if-token <token>    only if that is the fencing token of the hold, as inspect shows it
 
-/**
- * Reads the arguments.
- *
- * @throws CliError if they are wrong.
- */
-export function readArguments(args: readonly string[], version: string): Invocation {
-  const { given, positionals } = split(args);
-  const [name, ...rest] = positionals;
-  const isGiven = (option: string): boolean => given.some((each) => each.name === option);
-  if (isGiven('version')) return { text: `${version}\n`, exitCode: EXIT.ok };
-  if (name === 'help') return { text: helpOf(rest[0]), exitCode: EXIT.ok };
-  if (isGiven('help')) return { text: helpOf(name), exitCode: EXIT.ok };
-  if (args.length === 0) return { text: programHelp(), exitCode: EXIT.usage };
-  const command = commandOf(name);
-  const { options, takesResource } = COMMANDS[command];
-  const allowed: Options = { ...COMMON_OPTIONS, ...options };
-  const values: Values = new Map(given.map((option) => [option.name, valueOf(option, allowed)]));
-  if (rest.length !== (takesResource ? 1 : 0)) {
-    throw wrong(`the number of arguments of ${command} is ${rest.length}`, usageOf(command));
+Where Redis is:
+  --url <url>           redis://user:password@host:6379/0, rediss:// for TLS, or the path of a socket. Several
+                        URLs, or host:port,host:port in one, are a cluster. Default: REDIS_URL, or this machine
+  --sentinel <name>     the name of the master. The URLs are those of its Sentinels, whose own user and password
+                        are in the variables REDIS_SENTINEL_USERNAME and REDIS_SENTINEL_PASSWORD.
+
+Which keys, as in the application:
+  --prefix <text>       the module's prefix. Default: lock_
+  --hash-tag <source>   the module's hashTag, family or resource. Default: family
+  --key-prefix <text>   the keyPrefix of the application's client
+  --key                 for modules with a key function: inspect and release take the Redis key
+
+  --json                prints JSON, one object a line
+  --help, -h            prints this text
+  --version             prints the version
+
+Exit codes:
+  ${EXIT.ok}  found, listed or released
+  ${EXIT.internal}  a defect of this program, or an output that cannot be written
+  ${EXIT.usage}  wrong arguments, release without --yes and without a terminal, or no ioredis
+  ${EXIT.unavailable}  Redis cannot be reached or refuses the request
+  ${EXIT.notFound}  inspect: nobody holds the lock or waits for it. release: nothing was released
+`;
+
+/** @throws CliError if the arguments are wrong. */
+export function readArguments(args: readonly string[]): Invocation {
+  const { values: options, positionals } = parse(args);
+  const [command, resource = '', ...more] = positionals;
+  if (options.version) return { command: 'version', resource, options };
+  if (options.help) return { command: 'help', resource, options };
+  if (command === undefined || !Object.hasOwn(OWN_OPTIONS, command)) {
+    const what = command === undefined ? 'No command is given' : `There is no command '${command}'`;
+    throw wrong(`${what}; expected ${Object.keys(OWN_OPTIONS).join(', ')}.`);
   }
-  return { ...callOf(command, rest[0], values), options: globalOptions(values) };
-}
-
-/** Splits the arguments by the options of all commands. */
-function split(args: readonly string[]): { given: readonly GivenOption[]; positionals: readonly string[] } {
-  const all = [COMMON_OPTIONS, ...Object.values(COMMANDS).map(({ options }) => options)];
-  const options = all
-    .flatMap((each: Options) => Object.entries(each))
-    .map(([name, { value, short }]) => {
-      const type = value === undefined ? ('boolean' as const) : ('string' as const);
-      return [name, short === undefined ? { type } : { type, short }] as const;
-    });
-  // Not strict: the errors of this file say what is allowed.
-  const config = { args: [...args], options: Object.fromEntries(options), strict: false, tokens: true } as const;
-  const { tokens, positionals } = parseArgs(config);
-  return { given: tokens.filter((token) => token.kind === 'option'), positionals };
-}
-
-function helpOf(name: string | undefined): string {
-  return name === undefined ? programHelp() : commandHelp(commandOf(name));
-}
-
-function commandOf(name: string | undefined): CommandName {
-  if (name !== undefined && Object.hasOwn(COMMANDS, name)) return name as CommandName;
-  throw wrong(
-    name === undefined ? 'no command is given' : `unknown command '${name}'`,
-    Object.keys(COMMANDS).join(', '),
-  );
-}
-
-function valueOf({ name, rawName, value, inlineValue }: GivenOption, options: Options): string {
-  if (!Object.hasOwn(options, name)) {
-    const names = Object.keys(options).map((each) => `--${each}`);
-    throw wrong(`unknown option '${rawName}'`, names.join(', '));
+  checkOptions(command as Command, options);
+  const takesResource = command !== 'list';
+  if (takesResource !== (resource !== '') || more.length > 0) {
+    throw wrong(`${command} takes ${takesResource ? 'one resource' : 'no argument'}, not ${positionals.length - 1}.`);
   }
-  const option = options[name];
-  const usage = optionUsage(name, option);
-  if (option.value === undefined) {
-    if (value !== undefined) throw wrong(`${rawName} has a value`, usage);
-    return '';
+  return { command: command as Command, resource, options };
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
+  } catch (error) {
+    // The errors of Node have several lines.
+    throw wrong(messageOf(error).replaceAll('\n', ' '));
   }
-  // The next option is not a value.
-  if (value === undefined || (!inlineValue && /^-./.test(value))) {
-    throw wrong(`${rawName} has no value`, `${usage}, or --${name}=<${option.value}> if the value begins with "-"`);
+}
+
+/** @throws CliError for an option of another command, and for a value that the option does not take. */
+function checkOptions(command: Command, options: GivenOptions): void {
+  const own: readonly string[] = OWN_OPTIONS[command];
+  const ofOthers = Object.values(OWN_OPTIONS).flat();
+  const foreign = ofOthers.find((name) => options[name] !== undefined && !own.includes(name));
+  if (foreign !== undefined) throw wrong(`${command} has no option --${foreign}.`);
+  const { 'hash-tag': hashTag, 'if-token': token = '1' } = options;
+  if (hashTag !== 'family' && hashTag !== 'resource') {
+    throw wrong(`--hash-tag is '${hashTag}'; expected family or resource.`);
   }
-  if (option.isAllowed?.(value) === false) throw wrong(`${rawName} is '${value}'`, option.allowed);
-  return value;
+  if (!/^[1-9]\d*$/.test(token) || !Number.isSafeInteger(Number(token))) {
+    throw wrong(`--if-token is '${token}'; expected a whole number from 1 up.`);
+  }
 }
 
-function callOf(command: CommandName, resource: string, values: Values): CommandCall {
-  if (command === 'list' || command === 'watch') return { command, match: values.get('match') };
-  const isKey = values.has('key');
-  if (command === 'inspect') return { command, resource, isKey };
-  const ifToken = values.has('if-token') ? Number(values.get('if-token')) : undefined;
-  return { command, resource, isKey, ifToken, yes: values.has('yes') };
-}
-
-function globalOptions(values: Values): GlobalOptions {
-  return {
-    redis: values.get('redis'),
-    prefix: values.get('prefix') ?? 'lock_',
-    hashTag: values.get('hash-tag') === 'resource' ? 'resource' : 'family',
-    keyPrefix: values.get('key-prefix'),
-    timeoutMs: Number(values.get('timeout') ?? 5_000),
-    json: values.has('json'),
-  };
-}
-
-function wrong(what: string, allowed: string | undefined): CliError {
-  return usageError(`${what}. Expected ${allowed}. Try nestjs-redis-lock --help.`);
+function wrong(what: string): CliError {
+  return new CliError(EXIT.usage, `${what} Try nestjs-redis-lock --help.`);
 }

@@ -1,23 +1,24 @@
-// All that the command line requests of a store. Loads ioredis, so only `open-admin.ts` imports it, by `import()`.
+// All that the command line requests of a store. Loads ioredis, so only `run.ts` imports it, by `import()`.
+import { LockUnavailableError } from '../core/errors.js';
 import { createKeySelectorFactory } from '../core/keys/key-selector.js';
-import { createKeyFactory, type KeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
+import { createKeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
 import { handoffLease } from '../core/lease/lease.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { LockState, StoreListener } from '../core/store/lock-store.js';
-import { type Clock, withTimeout } from '../core/time/clock.js';
+import { SystemClock, withTimeout } from '../core/time/clock.js';
 import { type LockInfo, toLockInfo } from '../lock-info.js';
-import type { OwnRedis } from '../redis/open-redis.js';
-import { isErrorReply, unavailableBecause } from '../redis/redis-errors.js';
+import { isCluster } from '../redis/client-port.js';
+import { type OpenedRedis, openRedis } from '../redis/open-redis.js';
+import { neverConnected, reasonOf, toError } from '../redis/redis-errors.js';
 import { TokenStore } from '../stores/token/token.store.js';
-import { connectTo, inTime } from './connection.js';
+import { CliError, EXIT } from './cli-error.js';
 import type { RedisTarget } from './redis-target.js';
 
 /** Where the locks are, and how their keys are made. */
-export interface AdminSettings extends KeyOptions {
-  readonly target: RedisTarget;
-  /** How long the connection, and then each request, may take, in milliseconds. */
-  readonly timeoutMs: number;
-}
+export type AdminSettings = KeyOptions & { readonly target: RedisTarget };
+
+/** How long the connection, and then each request, may take, in milliseconds. */
+const TIMEOUT_MS = 5_000;
 
 /** About how many keys a server looks at in one step of a scan. */
 const SCAN_COUNT = 1_000;
@@ -26,121 +27,118 @@ const SCAN_COUNT = 1_000;
 const NOTICE_MS = 700;
 
 /** The lease and the number of tokens that the next holder of a released lock gets, as a module with defaults does. */
-const DEFAULT_LEASE_MS = 30_000;
-const TOKENS = 17;
+const NEXT_HOLDER = { handoffMs: handoffLease(30_000), tokens: 17 };
+
+const clock = new SystemClock();
 
 /** Lists, inspects and releases the locks of one prefix. Acquires none. */
-export class LockAdmin {
-  private readonly stopListening: () => void;
+export type LockAdmin = Awaited<ReturnType<typeof openAdmin>>;
 
-  private constructor(
+/**
+ * Connects to Redis.
+ *
+ * @throws CliError if Redis cannot be used. LockConfigError if the prefix cannot form a safe key.
+ */
+export async function openAdmin(settings: AdminSettings) {
+  // An invalid prefix is found before the connection.
+  const keyOf = createKeyFactory(settings);
+  const selectorOf = createKeySelectorFactory(settings);
+  const opened = await connect(settings.target);
+  const redis = () => opened.client;
+  const { prefix } = settings;
+  const store = new TokenStore({ clock, requestTimeoutMs: TIMEOUT_MS, prefix, redis, open: redis });
+  const stopListening = store.listen(silentListener());
+  return {
     /** Returns the key of a resource. Throws `LockKeyError` if the resource cannot form a safe key. */
-    readonly keyOf: KeyFactory,
-    private readonly settings: AdminSettings,
-    private readonly opened: OwnRedis,
-    private readonly store: TokenStore,
-    private readonly clock: Clock,
-  ) {
-    this.stopListening = store.listen(silentListener());
-  }
+    keyOf,
 
-  /** @throws CliError if Redis cannot be used. LockConfigError if the prefix cannot form a safe key. */
-  static async open(settings: AdminSettings, clock: Clock): Promise<LockAdmin> {
-    const { target, prefix, timeoutMs } = settings;
-    // An invalid prefix is found before the connection.
-    const keyOf = createKeyFactory(settings);
-    const opened = await connectTo(target, timeoutMs, clock);
-    const store = new TokenStore({
-      clock,
-      requestTimeoutMs: timeoutMs,
-      prefix,
-      redis: () => opened.client,
-      open: () => opened.client,
-    });
-    return new LockAdmin(keyOf, settings, opened, store, clock);
-  }
+    /**
+     * Yields the locks that are held or waited for.
+     *
+     * @param match a glob over resources. Default: all.
+     * @throws LockConfigError if the glob is invalid. LockUnavailableError if the list would be incomplete.
+     */
+    async *list(match?: string): AsyncGenerator<LockInfo> {
+      const { pattern, resourceOf } = selectorOf(match);
+      const selects = (key: string): boolean => resourceOf(key) !== undefined;
+      for await (const { key, state } of store.list({ pattern, selects, count: SCAN_COUNT })) {
+        yield toInfo(resourceOf(key) as string, key, state);
+      }
+    },
 
-  /**
-   * Yields the locks that are held or waited for.
-   *
-   * @param match a glob over resources. Undefined: all.
-   * @param onOtherKey is called for a key that looks like a lock of another prefix or hash tag.
-   * @throws LockConfigError if the glob is invalid. LockUnavailableError if the list would be incomplete.
-   */
-  async *list(match?: string, onOtherKey?: (key: string) => void): AsyncGenerator<LockInfo> {
-    const selectorOf = createKeySelectorFactory(this.settings);
-    const { pattern, resourceOf } = selectorOf(match);
-    const all = selectorOf(undefined);
-    const isLike = likenessOf(this.settings.prefix);
-    const selects = (key: string): boolean => {
-      if (resourceOf(key) !== undefined) return true;
-      if (isLike(key) && all.resourceOf(key) === undefined) onOtherKey?.(key);
-      return false;
-    };
-    const timeOf = await this.serverTime();
-    for await (const { key, state } of this.store.list({ pattern, selects, count: SCAN_COUNT })) {
-      yield toInfo(resourceOf(key) as string, key, state, timeOf());
-    }
-  }
+    /**
+     * Returns the lock. Null if nobody holds it and nobody waits for it.
+     *
+     * @throws LockKeyError if the resource cannot form a safe key. LockUnavailableError if Redis did not reply.
+     */
+    async inspect(resource: string): Promise<LockInfo | null> {
+      const key = keyOf(resource);
+      const state = await withTimeout(clock, TIMEOUT_MS, store.inspect(key), () => {
+        throw new LockUnavailableError(`Redis did not reply within ${TIMEOUT_MS} ms.`);
+      });
+      return state && toInfo(resource, key, state);
+    },
 
-  /**
-   * Returns the lock. Null if nobody holds it and nobody waits for it.
-   *
-   * @throws LockKeyError if the resource cannot form a safe key. LockUnavailableError if Redis did not reply.
-   */
-  async inspect(resource: string): Promise<LockInfo | null> {
-    const key = this.keyOf(resource);
-    const timeOf = await this.serverTime();
-    const state = await inTime(this.clock, this.settings.timeoutMs, this.store.inspect(key));
-    return state && toInfo(resource, key, state, timeOf());
-  }
+    /**
+     * Ends all holds of the lock, or the hold with this token. Returns false if there was none.
+     *
+     * @throws LockUnavailableError if Redis did not reply. The lock may still have been released.
+     */
+    release(resource: string, ifToken: number | undefined): Promise<boolean> {
+      return store.forceRelease({ key: keyOf(resource), ifToken, ...NEXT_HOLDER });
+    },
 
-  /**
-   * Ends all holds of the lock, or the hold with this token. Returns false if there was none.
-   *
-   * @throws LockUnavailableError if Redis did not reply. The lock may still have been released.
-   */
-  release(resource: string, ifToken: number | undefined): Promise<boolean> {
-    const request = { key: this.keyOf(resource), ifToken, handoffMs: handoffLease(DEFAULT_LEASE_MS), tokens: TOKENS };
-    const released = this.store.forceRelease(request);
-    return inTime(this.clock, this.settings.timeoutMs, released, ' The lock may have been released: inspect it.');
-  }
-
-  /** Closes the connection, when the holders of locks that were released are notified. */
-  async close(): Promise<void> {
-    // A holder that is dead is never notified.
-    await withTimeout(this.clock, NOTICE_MS, this.store.notified(), () => undefined);
-    this.stopListening();
-    await this.store.close();
-    await this.opened.close();
-  }
-
-  /**
-   * Returns a clock of the server, in milliseconds since 1970. It returns undefined if the server refuses TIME.
-   *
-   * @throws LockUnavailableError if there is no reply.
-   */
-  private async serverTime(): Promise<() => number | undefined> {
-    const { clock, settings, opened } = this;
-    const reply = await inTime(clock, settings.timeoutMs, opened.ioredis.time()).catch((error: unknown) => {
-      if (isErrorReply(error)) return [];
-      throw unavailableBecause(error, 'the time');
-    });
-    const readAt = clock.now();
-    const [seconds, micros] = (reply as unknown[]).map(Number);
-    if (seconds === undefined || micros === undefined) return () => undefined;
-    return () => seconds * 1_000 + micros / 1_000 + clock.now() - readAt;
-  }
+    /** Closes the connection, when the holders of locks that were released are notified. */
+    async close(): Promise<void> {
+      // A holder that is dead is never notified.
+      await withTimeout(clock, NOTICE_MS, store.notified(), () => undefined);
+      stopListening();
+      await store.close();
+      await opened.close();
+    },
+  };
 }
 
-/** Returns the test for keys that may be those of a module whose prefix ends with this one, such as `shop:lock_`. */
-function likenessOf(prefix: string): (key: string) => boolean {
-  if (prefix === '') return () => false;
-  return (key) => {
-    const [, before] = key.split('{', 2);
-    const at = before?.indexOf(prefix) ?? -1;
-    return at === 0 || (at > 1 && before[at - 1] === ':');
-  };
+function toInfo(resource: string, key: string, state: LockState): LockInfo {
+  return toLockInfo({ resource, key }, state, { isOwn: () => false, now: clock.now() });
+}
+
+/** @throws CliError if Redis cannot be used. */
+async function connect({ redis, asCluster, shown }: RedisTarget): Promise<OpenedRedis> {
+  const opened = openRedis(redis, clock);
+  try {
+    await withTimeout(clock, TIMEOUT_MS, untilReady(opened), () => {
+      throw new Error(`it was not ready within ${TIMEOUT_MS} ms`);
+    });
+    // One node of a cluster has only a part of the locks.
+    if (asCluster === undefined || !(await isNodeOfCluster(opened))) return opened;
+  } catch (error) {
+    await opened.close();
+    throw new CliError(
+      EXIT.unavailable,
+      `Redis cannot be used at ${shown}: ${reasonOf(neverConnected(toError(error)))}`,
+    );
+  }
+  await opened.close();
+  return connect({ redis: asCluster, asCluster: undefined, shown });
+}
+
+/** Rejects with the first error, because somebody is waiting. The client would try again. */
+function untilReady(opened: OpenedRedis): Promise<void> {
+  const { client } = opened;
+  return new Promise((resolve, reject) => {
+    const close = (): void => reject(new Error('the connection was closed'));
+    if (isCluster(client)) client.watch({ refresh: resolve, error: reject });
+    else client.watch({ ready: resolve, error: reject, close });
+    opened.connect();
+  });
+}
+
+async function isNodeOfCluster({ client }: OpenedRedis): Promise<boolean> {
+  if (isCluster(client)) return false;
+  // A server may refuse INFO. Then the first request shows what is wrong.
+  const info = client.send('info', [], ['cluster']).catch(() => '');
+  return /^cluster_enabled:1\r?$/m.test(String(await withTimeout<unknown>(clock, TIMEOUT_MS, info, () => '')));
 }
 
 /** A store keeps track of its connections only while somebody listens. */
@@ -157,11 +155,4 @@ function silentListener(): StoreListener {
     onUnreachable: ignore,
     onReachable: ignore,
   };
-}
-
-/** The token of `token()` is the server's time of the grant, in µs. */
-function toInfo(resource: string, key: string, state: LockState, serverMs: number | undefined): LockInfo {
-  const lock = toLockInfo({ resource, key }, state, { isOwn: () => false });
-  if (serverMs === undefined || lock.fencingToken === undefined) return lock;
-  return { ...lock, heldForMs: Math.max(0, serverMs - lock.fencingToken / 1_000) };
 }

@@ -1,35 +1,44 @@
 import { shortened } from '../core/format-value.js';
-import type { LockHolder, LockInfo, LockSharing } from '../lock-info.js';
-import { formatDuration } from './duration.js';
+import type { LockHolder, LockInfo } from '../lock-info.js';
 import { printable } from './printable.js';
-import type { Column } from './table.js';
+
+type Column = readonly [title: string, text: (lock: LockInfo) => string];
 
 const NONE = '-';
 
-/** The columns of `list` and `watch`. */
-export const LOCK_COLUMNS: readonly Column<LockInfo>[] = [
-  { title: 'RESOURCE', text: ({ resource }) => printable(resource), isFlexible: true },
-  { title: 'MODE', text: modeOf },
-  { title: 'HOLDER', text: holdersOf, isFlexible: true },
-  {
-    title: 'HELD FOR',
-    text: ({ heldForMs }) => (heldForMs === undefined ? NONE : formatDuration(heldForMs)),
-    align: 'right',
-  },
-  { title: 'LEASE', text: ({ isHeld, expiresInMs }) => (isHeld ? formatDuration(expiresInMs) : NONE), align: 'right' },
-  { title: 'TOKEN', text: ({ fencingToken }) => String(fencingToken ?? NONE), align: 'right' },
-  { title: 'WAITING', text: ({ waiting }) => String(waiting.length), align: 'right' },
+/** The columns of `list`. */
+export const LOCK_COLUMNS: readonly Column[] = [
+  ['RESOURCE', ({ resource }) => printable(resource)],
+  ['MODE', modeOf],
+  ['HOLDER', holdersOf],
+  ['HELD FOR', ({ heldForMs }) => (heldForMs === undefined ? NONE : formatDuration(heldForMs))],
+  ['LEASE', ({ isHeld, expiresInMs }) => (isHeld ? formatDuration(expiresInMs) : NONE)],
+  ['TOKEN', ({ fencingToken }) => String(fencingToken ?? NONE)],
+  ['WAITING', ({ waiting }) => String(waiting.length)],
 ];
 
-/** Compares by resource, for sorting. */
-export function byResource(one: LockInfo, other: LockInfo): number {
-  if (one.resource === other.resource) return 0;
-  return one.resource < other.resource ? -1 : 1;
+/** A longer text moves the rest of its own line only. */
+const WIDEST_COLUMN = 40;
+
+/** Returns a table of the locks, sorted by resource, with a line of titles. */
+export function lockTable(locks: readonly LockInfo[]): string {
+  const sorted = locks.toSorted((one, other) => (one.resource < other.resource ? -1 : 1));
+  const rows = [LOCK_COLUMNS.map(([title]) => title)];
+  for (const lock of sorted) rows.push(LOCK_COLUMNS.map(([, text]) => text(lock)));
+  const widths = LOCK_COLUMNS.map((_, i) => {
+    return rows.reduce((widest, cells) => Math.max(widest, Math.min(cells[i].length, WIDEST_COLUMN)), 0);
+  });
+  const padded = (text: string, i: number): string => text.padEnd(widths[i]);
+  return rows.map((cells) => `${cells.map(padded).join('  ').trimEnd()}\n`).join('');
 }
 
-/** Returns a number of locks in words: `1 lock`, `5 locks`. */
-export function lockCount(count: number): string {
-  return `${count} ${count === 1 ? 'lock' : 'locks'}`;
+const UNITS = { ms: 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Returns a time as people read it: `850 ms`, `4.2 s`, `3.1 min`, `2.5 h`, `3.2 d`. */
+export function formatDuration(ms: number): string {
+  if (ms === Infinity) return 'unlimited';
+  const [unit, size] = Object.entries(UNITS).findLast(([, each]) => ms >= each) ?? ['ms', 1];
+  return `${(ms / size).toFixed(unit === 'ms' ? 0 : 1)} ${unit}`;
 }
 
 /** Returns the name of an instance: its identity, or its id. The value of another system may be long. */
@@ -54,72 +63,27 @@ export function modeOf(lock: LockInfo): string {
 }
 
 /** Returns the lines that describe one lock. */
-export function describeLock(lock: LockInfo): string[] {
-  const lines = [
-    printable(lock.resource),
-    field('key', printable(lock.key)),
-    field('state', lock.isHeld ? `held, ${modeOf(lock)}` : 'nobody holds it, and others wait'),
-  ];
+export function describeLock(lock: LockInfo): string {
+  const { resource, key, waiting, heldForMs, fencingToken } = lock;
+  const lines = [printable(resource), field('key', printable(key))];
   if (lock.isHeld) {
-    lines.push(...describeHolder('holder', lock));
-    if (lock.heldForMs !== undefined) lines.push(field('held for', formatDuration(lock.heldForMs)));
-    if (lock.fencingToken !== undefined) lines.push(field('token', String(lock.fencingToken)));
-    for (const other of lock.others) lines.push(...describeHolder('holder', other));
+    lines.push(field('state', `held, ${modeOf(lock)}`));
+    for (const holder of [lock, ...lock.others]) lines.push(...describeHolder(holder));
+    if (heldForMs !== undefined) lines.push(field('held for', formatDuration(heldForMs)));
+    if (fencingToken !== undefined) lines.push(field('token', String(fencingToken)));
+  } else lines.push(field('state', 'nobody holds it, and others wait'));
+  lines.push(field('waiting', waiting.length === 0 ? 'nobody' : String(waiting.length)));
+  for (const [i, { identity, waiter, wireVersion, mode, permits }] of waiting.entries()) {
+    const wanted = permits === undefined ? mode : `one of ${permits} permits`;
+    lines.push(field('', `${i + 1}. ${nameOf(identity, waiter, wireVersion)}, ${wanted}`));
   }
-  lines.push(field('waiting', lock.waiting.length === 0 ? 'nobody' : String(lock.waiting.length)));
-  for (const [i, waiter] of lock.waiting.entries()) {
-    const name = nameOf(waiter.identity, waiter.waiter, waiter.wireVersion);
-    lines.push(`${' '.repeat(12)}${i + 1}. ${name}, ${wantedMode(waiter)}`);
-  }
-  return lines;
+  return `${lines.join('\n')}\n`;
 }
 
-/** Returns what `--json` prints for a lock. Unknown values are null, and so is a lease without end. */
-export function lockToJson(lock: LockInfo): object {
-  const sharing = ({ mode, permits }: Partial<LockSharing>): object => ({
-    mode: mode ?? null,
-    permits: permits ?? null,
-  });
-  const holder = (each: LockHolder): object => ({
-    holder: each.holder,
-    identity: each.identity ?? null,
-    expiresInMs: finite(each.expiresInMs),
-    fencingToken: each.fencingToken ?? null,
-    ...wireOf(each),
-  });
-  return {
-    resource: lock.resource,
-    key: lock.key,
-    isHeld: lock.isHeld,
-    ...sharing(lock),
-    ...(lock.isHeld ? holder(lock) : { holder: null, identity: null, expiresInMs: 0, fencingToken: null }),
-    heldForMs: finite(lock.heldForMs),
-    others: lock.others.map(holder),
-    waiting: lock.waiting.map((waiter) => {
-      return { waiter: waiter.waiter, identity: waiter.identity ?? null, ...sharing(waiter), ...wireOf(waiter) };
-    }),
-  };
-}
-
-/** Returns the wire version of an instance as a field, or no field if it is the same as that of this program. */
-function wireOf({ wireVersion }: { readonly wireVersion?: number | undefined }): object {
-  return wireVersion === undefined ? {} : { wireVersion };
-}
-
-function finite(ms: number | undefined): number | null {
-  return ms === undefined || ms === Infinity ? null : Math.round(ms);
-}
-
-function describeHolder(label: string, { holder, identity, expiresInMs, wireVersion }: LockHolder): string[] {
-  const lines = [field(label, nameOf(identity, holder, wireVersion))];
-  if (identity !== undefined) lines.push(field('', printable(holder)));
+function describeHolder({ holder, identity, expiresInMs, wireVersion }: LockHolder): string[] {
   const lease = expiresInMs === Infinity ? 'without end: another system wrote the key' : formatDuration(expiresInMs);
-  lines.push(field('lease', lease));
-  return lines;
-}
-
-function wantedMode({ mode, permits }: LockSharing): string {
-  return permits === undefined ? mode : `one of ${permits} permits`;
+  const id = identity === undefined ? [] : [field('', printable(holder))];
+  return [field('holder', nameOf(identity, holder, wireVersion)), ...id, field('lease', lease)];
 }
 
 function field(label: string, text: string): string {

@@ -1,18 +1,17 @@
 import { createRequire } from 'node:module';
 import { messageOf } from '../core/errors.js';
-import { EXIT } from './exit-codes.js';
-import { openAdmin } from './open-admin.js';
-import { processTerminal } from './process-terminal.js';
+import { EXIT } from './cli-error.js';
 import { run } from './run.js';
+import { processTerminal } from './terminal.js';
 
 /** Runs the command of this process's arguments and ends the process with its exit code. */
 export async function main(): Promise<void> {
   const { stdout, stderr, argv, env } = process;
   for (const output of [stdout, stderr]) output.on('error', onOutputError);
   const { version } = createRequire(import.meta.url)('nestjs-redis-lock/package.json') as { version: string };
-  const code = await run(argv.slice(2), { version, env, terminal: processTerminal, openAdmin });
-  // What was written to a pipe may still be on its way.
-  await Promise.all([stdout, stderr].map((output) => new Promise((resolve) => output.write('', resolve))));
+  const code = await run(argv.slice(2), { version, env, terminal: processTerminal });
+  // An error that was written to a pipe may still be on its way.
+  await new Promise((resolve) => stderr.write('', resolve));
   // A lookup of a host name would keep the process for longer than the command waits for it.
   process.exit(code);
 }

@@ -1,15 +1,12 @@
-import { type Clock, SystemClock } from '../core/time/clock.js';
 import { messageOf } from '../core/errors.js';
-import { type CommandCall, type GlobalOptions, readArguments } from './arguments.js';
-import type { CommandContext } from './commands/context.js';
-import { inspect } from './commands/inspect.js';
-import { list } from './commands/list.js';
-import { release } from './commands/release.js';
-import { watch } from './commands/watch.js';
-import { CliError, EXIT, exitCodeOf } from './exit-codes.js';
+import type { KeyOptions } from '../core/keys/resource-key.js';
+import { SystemClock } from '../core/time/clock.js';
+import { HELP, readArguments } from './arguments.js';
+import { CliError, EXIT, type ExitCode, exitCodeOf } from './cli-error.js';
+import { type CommandContext, inspect, list, release } from './commands.js';
 import type { AdminSettings, LockAdmin } from './lock-admin.js';
 import { printableMessage } from './printable.js';
-import { redisTarget, type RedisTarget, withoutSecrets } from './redis-target.js';
+import { redisTarget } from './redis-target.js';
 import type { Terminal } from './terminal.js';
 
 /** What the command line runs in. */
@@ -17,75 +14,66 @@ export interface Surroundings {
   readonly version: string;
   readonly env: NodeJS.ProcessEnv;
   readonly terminal: Terminal;
-  readonly clock?: Clock;
-  /** Connects to Redis. */
-  readonly openAdmin: (settings: AdminSettings, clock: Clock) => Promise<LockAdmin>;
+  /** Connects to Redis. Default: with ioredis. */
+  readonly openAdmin?: (settings: AdminSettings) => Promise<LockAdmin>;
 }
 
 /** Runs one command. Returns the exit code. Never rejects. */
-export async function run(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const { version, env, terminal, clock = new SystemClock(), openAdmin } = surroundings;
-  let secrets: readonly string[] = [];
-  const masked = (text: string): string => withoutSecrets(text, secrets);
-  const shown = (error: unknown): string => printableMessage(masked(messageOf(error)));
+export async function run(args: readonly string[], surroundings: Surroundings): Promise<ExitCode> {
+  const { version, env, terminal, openAdmin = loadAndOpen } = surroundings;
   try {
-    const invocation = readArguments(args, version);
-    if ('text' in invocation) {
-      const { text, exitCode } = invocation;
-      (exitCode === EXIT.ok ? terminal.stdout : terminal.stderr).write(text);
-      return exitCode;
+    const { command, resource, options } = readArguments(args);
+    if (command === 'help' || command === 'version') {
+      await terminal.print(command === 'help' ? HELP : `${version}\n`);
+      return EXIT.ok;
     }
-    const { options, ...call } = invocation;
-    const target = redisTarget(options, env);
-    ({ secrets } = target);
-    const settings = settingsOf(options, call, target);
-    const admin = await openAdmin(settings, clock);
+    const { prefix, key: isKey } = options;
+    const hashTag = options['hash-tag'] as KeyOptions['hashTag'];
+    const key = isKey ? (given: string): string => given : undefined;
+    const admin = await openAdmin({ target: redisTarget(options, env), prefix, hashTag, key });
+    const context = { admin, terminal, options, resource };
     try {
-      const context = {
-        admin,
-        terminal,
-        clock,
-        keys: settings,
-        shown: target.shown,
-        json: options.json,
-        messageOf: shown,
-      };
-      return await runCommand(context, call);
+      if (command === 'inspect') return await inspect(context);
+      if (command === 'release') return await release(context);
+      return options.watch ? await watch(context) : await list(context);
     } finally {
       await admin.close();
     }
   } catch (error) {
-    terminal.stderr.write(`${textOf(error, shown, masked)}\n`);
+    terminal.complain(textOf(error));
     return exitCodeOf(error);
   }
 }
 
-function settingsOf(options: GlobalOptions, call: CommandCall, target: RedisTarget): AdminSettings {
-  const { prefix, hashTag, timeoutMs } = options;
-  const isKey = 'isKey' in call && call.isKey;
-  return { target, prefix, hashTag, timeoutMs, key: isKey ? (key) => key : undefined };
-}
-
-function runCommand(context: CommandContext, call: CommandCall): Promise<number> {
-  switch (call.command) {
-    case 'list':
-      return list(context, call.match);
-    case 'inspect':
-      return inspect(context, call.resource);
-    case 'watch':
-      return watch(context, call.match);
-    case 'release':
-      return release(context, call);
-    default:
-      throw new Error(`there is no command ${String(call satisfies never)}`);
+/** Lists the locks until the process ends. A Redis outage does not end the command once it has listed them. */
+async function watch(context: CommandContext): Promise<never> {
+  await list(context);
+  for (;;) {
+    await new Promise<void>((resolve) => new SystemClock().schedule(1_000, resolve));
+    await context.terminal.print('\n');
+    await list(context).catch((error: unknown) => {
+      if (exitCodeOf(error) !== EXIT.unavailable) throw error;
+      context.terminal.complain(textOf(error));
+    });
   }
 }
 
-/** Returns the text to print for an error: its message and advice or, for a bug, its stack. */
-function textOf(error: unknown, shown: (error: unknown) => string, masked: (text: string) => string): string {
-  const isExpected = error instanceof CliError || exitCodeOf(error) !== EXIT.internal;
-  const advice = error instanceof CliError && error.advice !== undefined ? ` ${error.advice}` : '';
-  if (isExpected || !(error instanceof Error)) return `error: ${shown(error)}${advice}`;
+/** Loads ioredis and connects. Help and wrong arguments do not load it. */
+async function loadAndOpen(settings: AdminSettings): Promise<LockAdmin> {
+  const { openAdmin } = await import('./lock-admin.js').catch((error: unknown) => {
+    // Node says so, and Yarn's Plug'n'Play.
+    if (!/^(?:Cannot find (?:package|module) 'ioredis'|.* tried to access ioredis\b)/.test(messageOf(error)))
+      throw error;
+    const message = 'The package ioredis is missing. Install it together with nestjs-redis-lock: npm install ioredis';
+    throw new CliError(EXIT.usage, message);
+  });
+  return openAdmin(settings);
+}
+
+/** Returns the text to print for an error: its message or, for a defect of this program, also its stack. */
+function textOf(error: unknown): string {
+  const message = printableMessage(messageOf(error));
+  if (exitCodeOf(error) !== EXIT.internal || !(error instanceof Error)) return `error: ${message}`;
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
-  return [`error: ${error.name}: ${shown(error)}`, ...frames.map((line) => printableMessage(masked(line)))].join('\n');
+  return [`error: ${error.name}: ${message}`, ...frames.map(printableMessage)].join('\n');
 }

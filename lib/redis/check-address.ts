@@ -1,5 +1,4 @@
 import { LockConfigError } from '../core/errors.js';
-import { formatValue } from '../core/format-value.js';
 
 /** Options of other clients that say where a server is. ioredis ignores them and connects to 127.0.0.1:6379. */
 const FOREIGN_OPTIONS = ['url', 'uri', 'socket', 'connection', 'config'];
@@ -34,10 +33,11 @@ export function checkAddress(address: unknown, place = 'redis'): void {
   }
   if (address === null) throw new LockConfigError(`${place} is null; expected an object with host and port.`);
   if (host !== null && typeof host !== 'string')
-    throw new LockConfigError(`${place}: host is ${formatValue(host)}; expected a string.`);
+    throw new LockConfigError(`${place}: host is ${format(host)}; expected a string.`);
   // ioredis also takes a number in a string.
-  if (port === null || (/^\d+$/.test(String(port)) && Number(port) <= 65_535)) return;
-  throw new LockConfigError(`${place}: port is ${formatValue(port)}; expected a whole number from 0 to 65535.`);
+  const isNumeric = typeof port === 'number' ? Number.isInteger(port) : typeof port === 'string' && /^\d+$/.test(port);
+  if (port === null || (isNumeric && Number(port) >= 0 && Number(port) <= 65_535)) return;
+  throw new LockConfigError(`${place}: port is ${format(port)}; expected a whole number from 0 to 65535.`);
 }
 
 /** @throws LockConfigError that names the first address that cannot be one. */
@@ -49,4 +49,9 @@ function checkUrl(url: string, place: string): void {
   // ioredis treats a string that begins with a slash as the path of a socket.
   if (url.startsWith('/') || URL.canParse(url.includes('://') ? url : `redis://${url}`)) return;
   throw new LockConfigError(`${place} is "${maskPassword(url)}"; expected ${ALLOWED_URL}.`);
+}
+
+function format(value: unknown): string {
+  if (typeof value === 'string') return `"${maskPassword(value)}"`;
+  return typeof value === 'number' ? String(value) : `a value of type ${typeof value}`;
 }

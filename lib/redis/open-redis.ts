@@ -20,26 +20,18 @@ export interface OpenedRedis {
 /** How long a closing connection may wait for replies before it is cut. */
 const QUIT_TIMEOUT_MS = 500;
 
-/** A client of the module that was made here. */
-export interface OwnRedis extends OpenedRedis {
-  readonly ioredis: Redis | Cluster;
-}
-
-/** Returns the given client, or makes one from a URL or options. */
+/** Returns the given client, or makes one with ioredis from a URL or options. */
 export function openRedis(redis: string | RedisOptions | RedisClusterOptions | RedisClient, clock: Clock): OpenedRedis {
-  if (!isClient(redis)) return openAddress(redis, clock);
-  const client = 'run' in redis ? redis : portOf(redis);
-  return { client, connect: () => undefined, close: () => Promise.resolve() };
-}
-
-/** Makes an ioredis client from a URL or options. */
-export function openAddress(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): OwnRedis {
+  if (isClient(redis)) {
+    const client = 'run' in redis ? redis : portOf(redis);
+    return { client, connect: () => undefined, close: () => Promise.resolve() };
+  }
   const ioredis = makeClient(redis, clock);
   onErrors(ioredis);
   const connect = (): void => {
     if (ioredis.status === 'wait') ioredis.connect().catch(() => undefined);
   };
-  return { ioredis, client: portOf(ioredis), connect, close: () => closeClient(ioredis, clock) };
+  return { client: portOf(ioredis), connect, close: () => closeClient(ioredis, clock) };
 }
 
 function portOf(client: IoredisClient): ServerClient | ClusterClient {

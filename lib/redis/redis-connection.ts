@@ -234,6 +234,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
 
   private reportUnreachable(error: Error): void {
     const reason = withoutArguments(error);
-    this.listener?.onUnreachable(this.readyAt === Infinity ? neverConnected(reason) : reason);
+    const hadConnection = this.wasReady || this.losses > 0;
+    this.listener?.onUnreachable(hadConnection ? reason : neverConnected(reason));
   }
 }

@@ -55,8 +55,8 @@ export function reasonOf(error: unknown): string {
 const CLOSED = /ECONNRESET|EPIPE|socket hang up|closed the connection|connection was closed|Socket closed/;
 
 /**
- * Returns the error of a connection that was never ready. If the server has closed it, the error asks about TLS, because
- * a server that expects TLS closes a connection without it.
+ * Returns the error of a connection that was never ready. If the server has closed it, the error asks about TLS: a
+ * server that expects TLS closes a connection without it.
  */
 export function neverConnected(error: Error): Error {
   const { message } = error;

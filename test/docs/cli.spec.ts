@@ -1,51 +1,107 @@
-import { describe, expect, it } from '@jest/globals';
-import { readArguments } from '../../lib/cli/arguments.js';
-import { EXIT } from '../../lib/cli/exit-codes.js';
+// Makes the outputs of docs/cli.md, and checks that the page has the same, but for times, tokens and random ids. With
+// WRITE_FIGURES=1 it writes them into the page.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { HELP } from '../../lib/cli/arguments.js';
 import { LOCK_COLUMNS } from '../../lib/cli/lock-view.js';
-import { page, sectionOf } from '../support/pages.js';
+import { run } from '../../lib/cli/run.js';
+import { FakeTerminal } from '../support/fake-terminal.js';
+import { root, sectionOf } from '../support/pages.js';
+import { type RedisServer, startRedis } from '../support/redis/index.js';
+import { eventually, RedisLocks } from '../support/redis-locks.js';
 
-const PATH = 'docs/cli.md';
+const PAGE = join(root, 'docs/cli.md');
+const API = 'api-7f9c-31';
+const WORKER = 'worker-5d2b-7';
 
-function helpOf(...args: string[]): string {
-  const invocation = readArguments([...args, '--help'], '1.2.3');
-  return 'text' in invocation ? invocation.text : '';
+let server: RedisServer;
+let running: RedisLocks;
+let outputs: Readonly<Record<string, string>>;
+let text: string;
+
+beforeAll(async () => {
+  server = await startRedis({ local: true });
+  running = new RedisLocks();
+  outputs = await makeOutputs();
+  text = readFileSync(PAGE, 'utf8');
+  if (process.env['WRITE_FIGURES'] !== '1') return;
+  for (const [name, output] of Object.entries(outputs)) text = withOutput(text, name, output);
+  writeFileSync(PAGE, text);
+}, 60_000);
+afterAll(async () => {
+  await running.close();
+  await server.stop();
+});
+
+it.each(['help', 'list', 'inspect', 'release', 'json'])('the page has the output: %s', (name) => {
+  expect(shapeOf(outputIn(text, name))).toBe(shapeOf(outputs[name]));
+});
+
+it('names only options and variables that there are', () => {
+  const named = (given: string): string[] => given.match(/(?<![\w-])--[a-z][a-z-]*|\bREDIS_[A-Z_]+\b/g) ?? [];
+  expect(named(text).filter((name) => !named(HELP).includes(name))).toEqual([]);
+});
+
+it('names every column, in order', () => {
+  const rows = [...sectionOf('docs/cli.md', '`list`').matchAll(/^\| ([A-Z ]+?) +\|/gm)].map(([, title]) => title);
+  expect(rows).toEqual(LOCK_COLUMNS.map(([title]) => title));
+});
+
+/** Returns what a terminal shows of a command and its output. */
+async function shown(line: string, terminal = new FakeTerminal()): Promise<string> {
+  const code = await run(line.split(' '), { version: '1.2.3', env: { REDIS_URL: server.url }, terminal });
+  expect([line, code, terminal.err]).toEqual([line, 0, '']);
+  const asked = terminal.questions.map((question) => `${question}y\n`);
+  return `$ npx nestjs-redis-lock ${line.replace(/\S*\*/, "'$&'")}\n${asked.join('')}${terminal.out}`;
 }
 
-const COMMANDS = ['list', 'inspect', 'watch', 'release'];
-const optionsIn = (text: string): Set<string> =>
-  new Set([...text.matchAll(/(?<![\w-])--[a-z][a-z-]*/g)].map(([name]) => name));
+/** Two instances hold locks, and one waits for the other, whose lock is then released by force. */
+async function makeOutputs(): Promise<Record<string, string>> {
+  const start = (identity: string) => running.start({ redis: server.url, prefix: 'lock_', identity });
+  const [api, worker] = [start(API), start(WORKER)];
+  await api.acquire('goods:300');
+  const next = worker.acquire('goods:300', { waitMs: 60_000 });
+  await api.acquire('menu', { mode: 'shared' });
+  await worker.acquire('menu', { mode: 'shared' });
+  await worker.acquire('pool', { permits: 3 });
+  await eventually('one waits', async () => (await api.inspect('goods:300'))?.waiting.length === 1);
+  const found = {
+    help: await shown('--help'),
+    list: await shown('list'),
+    inspect: await shown('inspect goods:300'),
+    json: await shown('list --json --match goods:*'),
+    release: await shown('release goods:300', new FakeTerminal('y')),
+  };
+  await (await next).release();
+  return found;
+}
 
-describe('the page on the command line', () => {
-  it('names every option that there is, and no other', () => {
-    const written = page(PATH).text.replaceAll(/<!-- output:\w+:start -->[^]*?<!-- output:\w+:end -->/g, '');
-    const documented = optionsIn(written);
-    const inHelp = optionsIn(
-      ['', ...COMMANDS].map((command) => helpOf(...command.split(' ').filter(Boolean))).join('\n'),
-    );
-    // Nobody needs an explanation of this one.
-    inHelp.delete('--version');
-    expect([...documented].toSorted()).toEqual([...inHelp].toSorted());
-  });
+const markOf = (name: string, end: 'start' | 'end'): string => `<!-- output:${name}:${end} -->`;
 
-  it.each(COMMANDS)('has a section on %s', (command) => {
-    expect(sectionOf(PATH, `\`${command}\``)).toContain(`npx nestjs-redis-lock ${command}`);
-  });
+/** Returns the page with another output between its marks. */
+function withOutput(page: string, name: string, output: string): string {
+  const [before, rest = ''] = page.split(markOf(name, 'start'));
+  const [, after] = rest.split(markOf(name, 'end'));
+  if (after === undefined) throw new Error(`${PAGE} has no marks of ${name}`);
+  const block = `\`\`\`text\n${output.trimEnd()}\n\`\`\``;
+  return `${before}${markOf(name, 'start')}\n\n${block}\n\n${markOf(name, 'end')}${after}`;
+}
 
-  it('names every exit code', () => {
-    const [, codes = ''] = /^Exit codes:\n([^]*?)```/m.exec(page(PATH).text) ?? [];
-    const rows = [...codes.matchAll(/^ {2}(\d) /gm)].map(([, code]) => Number(code));
-    expect(rows).toEqual(Object.values(EXIT));
-  });
+function outputIn(page: string, name: string): string {
+  const [, rest = ''] = page.split(markOf(name, 'start'));
+  const [block] = rest.split(markOf(name, 'end'));
+  return /```text\n([^]*)```/.exec(block)?.[1] ?? '';
+}
 
-  it('names every column, in order', () => {
-    const section = sectionOf(PATH, '`list`');
-    const titles = LOCK_COLUMNS.map(({ title }) => title);
-    const rows = [...section.matchAll(/^\| ([A-Z ]+?) +\|/gm)].map(([, title]) => title);
-    expect(rows).toEqual(titles);
-  });
-
-  it('names every variable of the help', () => {
-    const variables = (text: string) => new Set([...text.matchAll(/\bREDIS_[A-Z_]+\b/g)].map(([name]) => name));
-    expect(variables(page(PATH).text)).toEqual(variables(helpOf()));
-  });
-});
+/** Replaces what differs between two runs. */
+function shapeOf(output: string): string {
+  return output
+    .trimEnd()
+    .replaceAll(/\b\d{16}\b/g, 'TOKEN')
+    .replaceAll(/\b\d+(?:\.\d+)? m?s\b/g, 'DURATION')
+    .replaceAll(new RegExp(`(?<=(?:${API}|${WORKER})-)[\\w-]{16}`, 'g'), 'RANDOM')
+    .replaceAll(/(?<="(?:expiresInMs|heldForMs)":)\d+/g, 'MS')
+    .replaceAll(/\S+ and 1 other/g, 'NAME and 1 other')
+    .replaceAll(/ +/g, ' ');
+}

@@ -183,7 +183,7 @@ describe('the command line', () => {
     const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
     expect(await project.node('nestjs-redis-lock --version', [COMMAND, '--version'])).toBe(`${version}\n`);
     const prefix = `cli_${name}_`;
-    const args = ['list', '--redis', testRedisUrl(), '--prefix', prefix];
+    const args = ['list', '--url', testRedisUrl(), '--prefix', prefix];
     const output = await project.node('nestjs-redis-lock list', [COMMAND, ...args]);
     expect(output).toBe(`No lock is held or awaited under --prefix "${prefix}" and --hash-tag family.\n`);
   });
