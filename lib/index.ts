@@ -38,7 +38,6 @@ export {
   LockError,
   type LockErrorCode,
   LockKeyError,
-  type LockKeyInput,
   type LockKeyPlaceholder,
   LockLostError,
   LockNotHeldError,

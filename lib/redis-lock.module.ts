@@ -11,7 +11,6 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig, HttpAdapterHost, ModuleRef, type ModulesContainer } from '@nestjs/core';
 import { ApplicationInterceptor } from './locked/application.interceptor.js';
-import { bindInstances } from './locked/bind-instances.js';
 import { checkLockedMethods } from './locked/check-locked-methods.js';
 import { ErrorResponses } from './locked/error-responses.js';
 import { LockExceptionFilter } from './locked/lock-exception.filter.js';
@@ -20,7 +19,6 @@ import type { LockRuntime } from './lock-runtime.js';
 import { isSameService } from './lock.service.js';
 import { LockedInterceptor } from './locked/locked.interceptor.js';
 import { modulesOf } from './locked/providers.js';
-import { takeOverSseHandlers } from './locked/sse-response.js';
 import {
   checkAsyncOptions,
   ConfigurableModuleClass,
@@ -75,12 +73,10 @@ export class RedisLockModule
     @Inject(PROVIDED_SERVICE) private readonly provided: unknown,
   ) {
     super();
-    const modules = (this.modules = modulesOf(moduleRef));
+    this.modules = modulesOf(moduleRef);
     ErrorResponses.of(config).add(runtime.http, runtime.service.engine);
     prependInterceptor(config, adapterHost);
     prependFilter(config, adapterHost);
-    takeOverSseHandlers(modules);
-    bindInstances(modules);
   }
 
   /**
@@ -106,8 +102,6 @@ export class RedisLockModule
 
   /** @internal */
   async onModuleInit(): Promise<void> {
-    // Again, for the instances that factories have made since.
-    bindInstances(this.modules);
     const { startChecks } = this.runtime;
     // A test has replaced the service, so no call uses this module's connections.
     if (!this.isUsed) return startChecks.warn(REPLACED);

@@ -76,18 +76,6 @@ const EQUIVALENT: readonly Equivalent[] = [
     reason: 'a longer delay then takes twice as many timers, and ends at the same time',
   },
   {
-    file: 'lib/locked/bind-instances.ts',
-    original: "typeof metatype !== 'function' || bindingFactories.has(metatype)",
-    replacement: 'bindingFactories.has(metatype)',
-    reason: 'the metatype of a factory provider is a function, and only the compiler does not know it',
-  },
-  {
-    file: 'lib/locked/bind-instances.ts',
-    original: "typeof metatype !== 'function' || bindingFactories.has(metatype)",
-    replacement: 'false',
-    reason: 'each instance is then bound several times, always to the same services',
-  },
-  {
     file: 'lib/stores/token/scripts/includes/acquire-or-wait.lua',
     original: 'ticket % 1 > 0',
     replacement: 'true',

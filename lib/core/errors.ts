@@ -245,20 +245,6 @@ export interface LockKeyPlaceholder {
   readonly spread: boolean;
 }
 
-/**
- * What a client sent that cannot form a key.
- *
- * @publicApi
- */
-export interface LockKeyInput {
-  /** The part of the request. `payload` is a message, and `argument` is an argument of a GraphQL field. */
-  readonly in: 'path' | 'query' | 'header' | 'cookie' | 'host' | 'body' | 'payload' | 'argument';
-  /** The name that the client knows: `id`, `order.id`. Undefined if the whole part is meant. */
-  readonly name: string | undefined;
-  /** What is wrong, as a sentence without a subject: `is missing`. Never contains the value. */
-  readonly problem: string;
-}
-
 /** The optional fields of a {@link LockKeyError}. */
 export type LockKeyDetails = LockErrorDetails & DetailsOf<LockKeyError>;
 
@@ -272,13 +258,13 @@ export class LockKeyError extends LockError {
   readonly code = 'LOCK_KEY';
   /** The placeholder whose value cannot form a key. Undefined if the error is not about a placeholder. */
   readonly placeholder: LockKeyPlaceholder | undefined;
-  /** What the client of a handler sent for the placeholder. Undefined if the value came from the program. */
-  readonly input: LockKeyInput | undefined;
+  /** True if the value came with the request of a handler. False if it came from the program. */
+  readonly byClient: boolean;
 
   constructor(message: string, details: LockKeyDetails = {}) {
     super(message, details);
     this.placeholder = details.placeholder;
-    this.input = details.input;
+    this.byClient = details.byClient ?? false;
   }
 }
 

@@ -2,7 +2,6 @@ import { Inject, type InjectionToken } from '@nestjs/common';
 import { checkValue } from '../core/checks/check-options.js';
 import { LockService } from '../lock.service.js';
 import { serviceProperty } from '../locked/bound-service.js';
-import type { ServiceBinding } from '../locked/locked-method.js';
 import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 
@@ -33,11 +32,11 @@ export function InjectLockService(name: string = DEFAULT_INSTANCE): PropertyDeco
 }
 
 /**
- * Makes Nest inject the lock service of a module instance into the class of a decorated method. Returns where the
- * service is then found.
+ * Makes Nest inject the lock service of a module instance into the class of a decorated method. Returns the property of
+ * the instances that then holds the service.
  */
-export function injectServiceInto(target: object, name: string): ServiceBinding {
-  const [token, service] = [getLockServiceToken(name), serviceProperty(name)];
-  Inject(token)(target, service);
-  return { token, service };
+export function injectServiceInto(target: object, name: string): symbol {
+  const property = serviceProperty(name);
+  Inject(getLockServiceToken(name))(target, property);
+  return property;
 }

@@ -2,7 +2,7 @@ import { LockConfigError } from '../core/errors.js';
 import { checkScopeOptions, type LockScope as RunningScope, type LockScopeOptions } from '../core/hold/lock-scope.js';
 import { decoratedMethodOf, type ScopedMethod } from '../locked/locked-method.js';
 import { wrapScoped } from '../locked/scoped-call.js';
-import { serveHandler } from '../locked/wrapped-handler.js';
+import { serveHandler } from '../locked/serve-handler.js';
 import { methodBelow } from './describe-method.js';
 import { returnsObservable } from './locked.decorator.js';
 

@@ -6,7 +6,7 @@ import { methodBelow, refuseStatic } from './describe-method.js';
 import { injectServiceInto } from './inject-lock-service.decorator.js';
 import { wrapMethod } from '../locked/locked-call.js';
 import { decoratedMethodOf, type LockedMethod, lockedMethods, type Method } from '../locked/locked-method.js';
-import { serveHandler } from '../locked/wrapped-handler.js';
+import { serveHandler } from '../locked/serve-handler.js';
 import type { RenderResource } from '../core/keys/key-template.js';
 import { isList, readList } from '../core/keys/read-list.js';
 import { modeOf } from '../core/store/lock-mode.js';
@@ -154,7 +154,7 @@ export function Locked<A extends readonly unknown[] = never[]>(
       lockIndexes: currentLockIndexes(target, propertyKey),
       original,
       resourceOf: resourceFunction(where, resource as ResourceOption, target, propertyKey, original),
-      ...injectServiceInto(target, name),
+      service: injectServiceInto(target, name),
     };
     const wrapped = wrapMethod(method, target, propertyKey);
     serveHandler(wrapped, target, propertyKey, { locked: method });

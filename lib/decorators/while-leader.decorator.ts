@@ -56,7 +56,8 @@ const resourceRule: OptionRule = {
  *
  * @throws {LockConfigError} at decoration, if the resource or an option is not allowed, or on a static method, an
  * accessor, a generator or a method with another `@WhileLeader`. When the application starts, if the class is
- * request-scoped or transient, if its module has no access to a `LockService`, or if the resource cannot form a key.
+ * request-scoped or transient, if a factory or a value provides it without `bindLocks()`, or if the resource cannot
+ * form a key.
  *
  * @publicApi
  */
@@ -69,7 +70,8 @@ export function WhileLeader(resource: string, options: WhileLeaderOptions = {}):
       throw new LockConfigError(`${name}: there is a second @WhileLeader; a method may have only one.`);
     checkValue(place, 'the resource', resource, resourceRule);
     const { ttlMs, name: instance = DEFAULT_INSTANCE } = checkAt('@WhileLeader', options, place);
-    leaderMethods.add(target, propertyKey, { name, resource, ttlMs, ...injectServiceInto(target, instance) });
+    const service = injectServiceInto(target, instance);
+    leaderMethods.add(target, propertyKey, { name, resource, ttlMs, service });
   };
   return decorate as WhileLeaderDecorator;
 }

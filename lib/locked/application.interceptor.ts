@@ -1,7 +1,8 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
+import { SSE_METADATA } from '@nestjs/common/constants.js';
 import type { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { catchError, type Observable, throwError } from 'rxjs';
-import { isOfOwnClass } from '../core/errors.js';
+import { isOfOwnClass, type LockError } from '../core/errors.js';
 import { ErrorResponses, retryAfterOf } from './error-responses.js';
 import { LockHttpException } from './lock-http-exception.js';
 import { LockedInterceptor } from './locked.interceptor.js';
@@ -33,7 +34,7 @@ export class ApplicationInterceptor extends LockedInterceptor {
     // A program's own subclass stays as it is, because its filters may look for it.
     if (!responses.handles(error) || !isOfOwnClass(error)) return error;
     const response = responses.responseTo(error);
-    if (response.status === 500) return error;
+    if (response.status === 500) return isSse(context) ? maskedError(error, responses) : error;
     const { httpAdapter } = this.adapterHost;
     const retryAfter = retryAfterOf(response);
     const reply = context.switchToHttp().getResponse<unknown>();
@@ -42,4 +43,13 @@ export class ApplicationInterceptor extends LockedInterceptor {
     }
     return new LockHttpException(error, response);
   }
+}
+
+function isSse(context: ExecutionContext): boolean {
+  return Reflect.getMetadata(SSE_METADATA, context.getHandler()) === true;
+}
+
+/** Returns the error that an event contains. Nest sends its message to the client, and no filter gets it. */
+function maskedError(error: LockError, responses: ErrorResponses): Error {
+  return new Error(responses.loggedResponseTo(error).message, { cause: error });
 }

@@ -14,14 +14,14 @@ const locksRule: OptionRule = {
 };
 
 /**
- * Gives a lock service to an instance that Nest did not create, so that its `@Locked` methods can be called. Changes
- * the instance and returns it. Providers need no call, however they are made, because the module binds them.
+ * Gives a lock service to an instance, so that its `@Locked` methods can be called. Returns the instance.
+ * Instances that Nest makes from a class have the service already, but not those of `useFactory` and `useValue`.
  *
  * ```ts
  * const goods = bindLocks(new GoodsService(repository), locks);
  * ```
  *
- * @param instance an instance created with `new`.
+ * @param instance an instance that Nest did not make from a class.
  * @param locks the lock service.
  * @param name the module instance that the methods name in `@Locked(…, { name })`. Default: `default`.
  * @throws LockConfigError if an argument has the wrong type.

@@ -18,9 +18,9 @@ export function serviceOf({ name, service }: LockedMethod, instance: unknown): L
   if (isLockService(found)) return found;
   if (found === undefined) {
     throw new LockConfigError(
-      `${name} is @Locked, but \`this\` has no lock service: it was not made by Nest, or the method was called ` +
-        `without its instance, or the application is not initialized. Let Nest make it, or pass it to ` +
-        `bindLocks(instance, locks). In a unit test, use withLocks() of nestjs-redis-lock/testing.`,
+      `${name} is @Locked, but \`this\` has no lock service: a factory, a value or \`new\` made it, or the method ` +
+        `was called without its instance, or the application is not initialized. Let Nest make it from its class, or ` +
+        `pass it to bindLocks(instance, locks). In a unit test, use withLocks() of nestjs-redis-lock/testing.`,
     );
   }
   throw new LockConfigError(

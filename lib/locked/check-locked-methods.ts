@@ -7,7 +7,7 @@ import type { CheckLevel, CheckOptions } from '../options/redis-lock.options.js'
 import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
 import { findSynchronousMethod } from './check-return-type.js';
 import { isHandler } from './handlers.js';
-import { decoratedMethodOf, type ServiceBinding } from './locked-method.js';
+import { decoratedMethodOf } from './locked-method.js';
 import { type FoundMethod, instancesOf, lockedMethodsOf, type Provider, prototypesIn } from './providers.js';
 import { transactionsAreScopes } from '../core/hold/transaction-scopes.js';
 
@@ -39,7 +39,7 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
   const order = checks.decoratorOrder === 'warn' && transactionsAreScopes() ? 'off' : checks.decoratorOrder;
   for (const [found, provider, isController] of lockedMethodsIn(modules)) {
     const { method } = found;
-    if (!isSameService(service, boundService(provider, method))) continue;
+    if (!isSameService(service, boundService(provider, method.service))) continue;
     const { mode } = method.options;
     if (!capabilities.modes.includes(kindOf(mode))) {
       unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
@@ -80,7 +80,7 @@ function* lockedMethodsIn(modules: ModulesContainer): Generator<[FoundMethod, Pr
 }
 
 /** Returns the lock service of a provider's instances. Several module instances may have the same name. */
-export function boundService(provider: Provider, { service: property }: ServiceBinding): unknown {
+export function boundService(provider: Provider, property: symbol): unknown {
   for (const instance of instancesOf(provider)) {
     const service = (instance as Record<symbol, unknown>)[property];
     if (service !== undefined) return service;

@@ -7,7 +7,6 @@ import {
   LockError,
   type LockErrorCode,
   LockKeyError,
-  type LockKeyInput,
   LockLostError,
   messageOf,
 } from '../core/errors.js';
@@ -108,19 +107,19 @@ export class ErrorResponses {
   /** Returns what a caller gets for an error. */
   responseTo(error: LockError): LockErrorResponse {
     const { status: statuses, retryAfterMs = HTTP.retryAfterMs.default } = this.options;
-    const input = error instanceof LockKeyError ? error.input : undefined;
-    const kind = input === undefined ? KINDS[error.code] : CLIENT;
+    const byClient = isByClient(error);
+    const kind = byClient ? CLIENT : KINDS[error.code];
     // A value from the program itself stays a 500.
-    const isProgramsKey = error.code === 'LOCK_KEY' && input === undefined;
+    const isProgramsKey = error.code === 'LOCK_KEY' && !byClient;
     const status = (isProgramsKey ? undefined : statuses?.[error.code]) ?? kind.status;
     const phrase = STATUS_CODES[status] ?? 'Error';
     return {
       status,
       phrase,
-      message: messageFor(error, input) ?? phrase,
+      message: messageFor(error) ?? phrase,
       retryAfterMs: kind.transient ? retryAfterMs : undefined,
       logged: kind === PROGRAM,
-      byClient: kind === CLIENT,
+      byClient,
     };
   }
 }
@@ -133,6 +132,11 @@ function logUnexpected(error: LockError): void {
   new Logger('RedisLockModule').error(messageOf(unlogged), unlogged instanceof Error ? unlogged.stack : undefined);
 }
 
+/** Returns whether the client of a handler sent the value that cannot form a key. */
+function isByClient(error: LockError): error is LockKeyError {
+  return error instanceof LockKeyError && error.byClient;
+}
+
 /** Returns the body of an HTTP response. */
 export function bodyOf({ code }: LockError, { status, phrase, message }: LockErrorResponse): object {
   return { statusCode: status, code, message, error: phrase };
@@ -143,24 +147,12 @@ export function retryAfterOf({ retryAfterMs }: LockErrorResponse): string | unde
   return retryAfterMs === undefined ? undefined : String(Math.ceil(retryAfterMs / 1000));
 }
 
-const LABELS: Readonly<Record<LockKeyInput['in'], string>> = {
-  path: 'The path parameter',
-  query: 'The query parameter',
-  header: 'The header',
-  cookie: 'The cookie',
-  host: 'The host parameter',
-  body: 'The body',
-  payload: 'The payload',
-  argument: 'The argument',
-};
-
 /** Returns what a caller may know about an error. */
-function messageFor({ code, resource }: LockError, input: LockKeyInput | undefined): string | undefined {
-  if (code === 'LOCK_TIMEOUT') return `${resource ?? 'It'} is locked by others.`;
-  if (input === undefined) return undefined;
-  const { in: part, name, problem } = input;
-  const property = part === 'body' || part === 'payload' ? `${LABELS[part]}'s property` : LABELS[part];
-  return `${name === undefined ? LABELS[part] : `${property} '${name}'`} ${problem}.`;
+function messageFor(error: LockError): string | undefined {
+  if (error.code === 'LOCK_TIMEOUT') return `${error.resource ?? 'It'} is locked by others.`;
+  if (!isByClient(error)) return undefined;
+  const name = error.placeholder?.text.replace(/^<(?:\.\.\.)?|>$/g, '');
+  return `The value of '${name}' is missing or invalid.`;
 }
 
 type Value = boolean | number | undefined;

@@ -8,13 +8,6 @@ class HeaderMap extends Map<string, string> {
   }
 }
 
-const converted = new WeakSet<LockError>();
-
-/** Returns whether {@link toGraphqlError} made the error, which a filter then leaves as it is. */
-export function isGraphqlError(error: LockError): boolean {
-  return converted.has(error);
-}
-
 /**
  * Returns the error that a GraphQL server sends: the same error with the message for clients, with `extensions` and,
  * for Mercurius, `statusCode`. Its `cause` is the original error.
@@ -32,9 +25,7 @@ export function toGraphqlError(error: LockError, response: LockErrorResponse): L
   };
   const properties = { message, stack: `${error.name}: ${message}`, cause: error, extensions, statusCode: status };
   // Filters, plugins and error trackers still find the class and the fields.
-  const sent = Object.create(error, Object.getOwnPropertyDescriptors(properties)) as LockError;
-  converted.add(sent);
-  return sent;
+  return Object.create(error, Object.getOwnPropertyDescriptors(properties)) as LockError;
 }
 
 /**

@@ -1,37 +1,29 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { finished, type Readable } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
-import { isObservable } from 'rxjs';
 import { runInHold } from '../core/hold/held-locks.js';
 import type { Lock } from '../core/hold/lock.js';
 import { type KeptUse, ScopeHold } from '../core/hold/lock-scope.js';
 import type { MultiLock } from '../core/hold/multi-lock.js';
-import { CallQueue } from './call-queue.js';
 import type { DecoratedMethod, LockedMethod, ScopedMethod } from './locked-method.js';
 
-/** What calls a handler: the interceptors of a request, or one call of a function around the method. */
-interface Caller {
-  readonly scope: HandlerScope;
-  readonly calls: CallQueue;
-}
-
-// Code inside the method has no caller, because the method's calls of itself are calls like any other.
-const callers = new AsyncLocalStorage<Caller | undefined>();
+// Code inside the method has no scope, because the method's calls of itself are calls like any other.
+const scopes = new AsyncLocalStorage<HandlerScope | undefined>();
 
 /** Runs the work of a handler's method. */
 export function insideMethod<T>(fn: () => T): T {
-  return callers.run(undefined, fn);
+  return scopes.run(undefined, fn);
 }
 
 /** Returns the scope of the request that a handler is called for, `undefined` after its response. */
 export function scopeOf(method: LockedMethod | ScopedMethod): HandlerScope | undefined {
-  const caller = callers.getStore();
-  return caller?.calls.isOpen === true && caller.scope.isOf(method) ? caller.scope : undefined;
+  const scope = scopes.getStore();
+  return scope?.takesCallsOf(method) === true ? scope : undefined;
 }
 
 /** Returns the scope that an outer interceptor opened for a request. */
 export function scopeOfContext(context: ExecutionContext): HandlerScope | undefined {
-  const scope = callers.getStore()?.scope;
+  const scope = scopes.getStore();
   return scope?.context === context ? scope : undefined;
 }
 
@@ -44,25 +36,26 @@ export class HandlerScope {
   private readonly locks: ScopeHold;
   private readonly uses: (Lock | MultiLock)[] = [];
   private readonly aborter = new AbortController();
-  private readonly calls = new CallQueue();
+  /** The end of the last call of the method. Undefined if none runs or waits. */
+  private lastCall: Promise<void> | undefined;
   private isCalled = false;
   /** True while the Observable of the call has no subscriber. An interceptor may subscribe again. */
   private isUnsubscribed = false;
   private sending: Promise<void> | undefined;
   private ended = false;
 
-  /** @param onReady called when a call has its lock and, unless it returns an Observable, has returned. */
   constructor(
     private readonly method: DecoratedMethod,
     readonly context: ExecutionContext,
-    private readonly onReady: () => void = ignore,
   ) {
     this.locks = new ScopeHold(method.scoped?.onLost);
   }
 
-  /** Returns whether this is a request to that method. */
-  isOf(method: LockedMethod | ScopedMethod): boolean {
-    return method === this.method.locked || method === this.method.scoped;
+  /** Returns whether a call of that method belongs to this request. */
+  takesCallsOf(method: LockedMethod | ScopedMethod): boolean {
+    // A call after an abort still belongs to the request, so that it also fails.
+    const isOpen = !this.ended || this.signal.aborted;
+    return isOpen && (method === this.method.locked || method === this.method.scoped);
   }
 
   /** Whether the method has `@Locked`, above or below `@LockScope`, even with other decorators between them. */
@@ -72,7 +65,7 @@ export class HandlerScope {
 
   /** Runs the interceptors and what they call. Returns what `fn` returns. */
   run<T>(fn: () => T): T {
-    return callers.run({ scope: this, calls: this.calls }, () => this.enter(fn));
+    return scopes.run(this, () => this.enter(fn));
   }
 
   /** Runs `fn`, and everything that it starts, under the locks of the scope. Returns what `fn` returns. */
@@ -86,42 +79,19 @@ export class HandlerScope {
   }
 
   /**
-   * Runs the method, after the earlier calls of its caller. An interceptor may retry the handler while the first call
+   * Runs the method, after the earlier calls of this request. An interceptor may retry the handler while the first call
    * is still running, and the lock of the scope does not exclude the two calls from each other.
    */
   callMethod<T>(work: () => Promise<T>): Promise<T> {
-    const calls = this.currentCalls;
     this.isCalled = true;
-    const result = calls.run(() => insideMethod(work));
-    if (calls === this.calls) result.then(this.onReady, ignore);
-    return result;
-  }
-
-  /**
-   * Runs a function that calls the handler, such as that of a decorator between the response and `@Locked`. The scope
-   * holds its locks until the function has settled and the calls that it made have ended.
-   */
-  callWrapper<T>(work: () => Promise<T>): Promise<T> {
-    const calls = this.currentCalls;
-    const inner = new CallQueue();
-    this.isCalled = true;
-    const result = calls.run(() => callers.run({ scope: this, calls: inner }, work), inner);
-    const onReturned = (value: T): void => {
-      // The method's Observable gets its lock when somebody subscribes to it.
-      if (!isObservable(value) || !this.returnsObservable) this.onReady();
+    const call = (): Promise<T> => insideMethod(work);
+    const result = this.lastCall === undefined ? call() : this.lastCall.then(call);
+    const end = (): void => {
+      if (this.lastCall === ended) this.lastCall = undefined;
     };
-    if (calls === this.calls) result.then(onReturned, ignore);
+    const ended = result.then(end, end);
+    this.lastCall = ended;
     return result;
-  }
-
-  /** The queue of the current caller. The calls of a wrapper cannot wait in the queue that the wrapper is in. */
-  private get currentCalls(): CallQueue {
-    const caller = callers.getStore();
-    return caller?.scope === this && caller.calls.isOpen ? caller.calls : this.calls;
-  }
-
-  private get returnsObservable(): boolean {
-    return (this.method.locked ?? this.method.scoped)?.returnsObservable === true;
   }
 
   /** Keeps the method's locks until the end of the scope. */
@@ -163,7 +133,7 @@ export class HandlerScope {
    * @param error the error that is the response. Undefined for any other response.
    */
   respond(pass: () => void, fail: (lost: unknown) => void, error?: unknown): void {
-    const isWorking = this.calls.isBusy;
+    const isWorking = this.lastCall !== undefined;
     const isError = error !== undefined;
     // An error that does not come from the method, such as that of a timeout.
     const isForeignError = isError && (isWorking || this.isUnsubscribed || !this.isCalled);
@@ -198,9 +168,7 @@ export class HandlerScope {
    */
   private async end(workError?: unknown): Promise<void> {
     this.ended = true;
-    // A call after an abort still belongs to the scope, so that it also fails.
-    if (!this.signal.aborted) this.calls.isOpen = false;
-    await this.calls.idle();
+    while (this.lastCall !== undefined) await this.lastCall;
     await this.sending;
     await this.locks.end(workError);
   }

@@ -2,15 +2,17 @@ import type { ModulesContainer } from '@nestjs/core';
 import { LockConfigError, messageOf } from '../core/errors.js';
 import { isSameService, type LockService } from '../lock.service.js';
 import { boundService } from './check-locked-methods.js';
-import { type ServiceBinding, type Method, MethodRegistry } from './locked-method.js';
-import { chainOf, instancesOf, type Provider, prototypesIn, visibleProvider } from './providers.js';
+import { type Method, MethodRegistry } from './locked-method.js';
+import { chainOf, instancesOf, type Provider, prototypesIn } from './providers.js';
 
 /** A method that is decorated with `@WhileLeader`. */
-interface LeaderMethod extends ServiceBinding {
+interface LeaderMethod {
   /** `ReportService.run` */
   readonly name: string;
   readonly resource: string;
   readonly ttlMs: number | undefined;
+  /** The property of the instances that holds the service. */
+  readonly service: symbol;
 }
 
 /** A method of a provider's instances. */
@@ -18,7 +20,7 @@ interface FoundLeader {
   readonly method: LeaderMethod;
   readonly key: string | symbol;
   readonly provider: Provider;
-  /** The lock service of the instances. Undefined if their module has none. */
+  /** The lock service of the instances. Undefined if Nest did not make them from their class. */
   readonly service: unknown;
 }
 
@@ -35,16 +37,15 @@ export function checkLeaderMethods(service: LockService, modules: ModulesContain
   const errors = new Set<string>();
   for (const found of leaderMethodsIn(modules)) {
     if (found.service !== undefined && !isSameService(service, found.service)) continue;
-    const problem = found.service === undefined ? describeMissingService(found.method) : findProblem(found, service);
+    const problem = found.service === undefined ? WITHOUT_SERVICE : findProblem(found, service);
     if (problem !== undefined) errors.add(`@WhileLeader of ${found.method.name}: ${problem}`);
   }
   if (errors.size > 0) throw new LockConfigError([...errors].join('\n'));
 }
 
-function describeMissingService({ token }: LeaderMethod): string {
-  const name = typeof token === 'string' ? token : 'LockService';
-  return `its module has no access to ${name}; import RedisLockModule in that module, or make it global.`;
-}
+const WITHOUT_SERVICE =
+  'its instance has no lock service, because a factory or a value provides it. Let Nest make the class, or call ' +
+  'bindLocks(instance, locks) in the factory.';
 
 function findProblem({ provider, method }: FoundLeader, service: LockService): string | undefined {
   if (provider.isTransient || !provider.isDependencyTreeStatic())
@@ -90,7 +91,7 @@ function begins(instance: object, key: string | symbol, { engine }: LockService)
 }
 
 function* leaderMethodsIn(modules: ModulesContainer): Generator<FoundLeader> {
-  for (const { module, provider, prototype } of prototypesIn(modules)) {
+  for (const { provider, prototype } of prototypesIn(modules)) {
     // The method of a subclass comes after the one that it overrides.
     const methods = new Map(
       chainOf(prototype)
@@ -98,7 +99,7 @@ function* leaderMethodsIn(modules: ModulesContainer): Generator<FoundLeader> {
         .flatMap((each) => [...leaderMethods.of(each)]),
     );
     for (const [key, method] of methods) {
-      const service = boundService(provider, method) ?? visibleProvider(module, method.token)?.instance;
+      const service = boundService(provider, method.service);
       yield { method, key, provider, service };
     }
   }

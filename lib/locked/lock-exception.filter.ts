@@ -3,7 +3,7 @@ import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { LockError } from '../core/errors.js';
 import { bodyOf, ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
-import { isGraphqlError, toGraphqlError } from './graphql-error.js';
+import { toGraphqlError } from './graphql-error.js';
 
 /**
  * Sends the response for a {@link LockError}. HTTP: 423 if the lock is busy, 503 if Redis is unavailable, 409 if a
@@ -24,7 +24,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   catch(error: LockError, host: ArgumentsHost): unknown {
     // A field resolver has converted and logged the error.
-    if (isGraphqlError(error)) return error;
+    if (Object.hasOwn(error, 'extensions')) return error;
     const type = host.getType<string>();
     const response = ErrorResponses.of(this.application).loggedResponseTo(error);
     // The sender of an event gets no reply.

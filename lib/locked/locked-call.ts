@@ -11,7 +11,7 @@ import { runWork, workChannel } from '../core/events/tracing.js';
 import type { LockService } from '../lock.service.js';
 import { OPTIONS } from '../options/option-table.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
-import { withClientInput } from './client-input.js';
+import { markClientInput } from './client-input.js';
 import { ErrorResponses } from './error-responses.js';
 import { toFieldError } from './graphql-error.js';
 import { type HandlerScope, insideMethod, scopeOf } from './handler-scope.js';
@@ -164,7 +164,7 @@ class LockedCall {
     try {
       return this.method.resourceOf(this.instance, this.args);
     } catch (error) {
-      throw this.scope === undefined ? error : withClientInput(error, this.scope.context, this.method.key, this.args);
+      throw this.scope === undefined ? error : markClientInput(error, this.scope.context, this.method.key);
     }
   }
 

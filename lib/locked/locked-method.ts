@@ -1,4 +1,3 @@
-import type { InjectionToken } from '@nestjs/common';
 import type { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import type { OnLost } from '../core/hold/run-under.js';
 import type { ResolvedLockOptions } from '../options/resolve-options.js';
@@ -11,15 +10,8 @@ export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: neve
 /** What happens to a call if the store cannot be reached or refuses the request. */
 export type OnUnavailable = 'throw' | 'skip' | ((error: LockUnavailableError, ...args: never[]) => unknown);
 
-/** The lock service that Nest injects into a class with decorated methods. */
-export interface ServiceBinding {
-  readonly token: InjectionToken;
-  /** The property of the instances that holds the service. */
-  readonly service: symbol;
-}
-
 /** A method that is decorated with `@Locked`. */
-export interface LockedMethod extends ServiceBinding {
+export interface LockedMethod {
   /** `GoodsService.buy` */
   readonly name: string;
   /** The name of the method in its class. */
@@ -35,6 +27,8 @@ export interface LockedMethod extends ServiceBinding {
   readonly returnsObservable: boolean;
   /** The indexes of the parameters that get the lock. */
   readonly lockIndexes: readonly number[];
+  /** The property of the instances that holds the lock service. */
+  readonly service: symbol;
   readonly original: Method;
   resourceOf(instance: unknown, args: readonly unknown[]): string | readonly string[];
 }
@@ -110,18 +104,13 @@ export function isOwnWrapper(method: object): boolean {
  * and all metadata of the method, so that route, schedule and Swagger decorators may be above or below ours.
  */
 export function replaceMethod(original: Method, apply: (instance: unknown, args: unknown[]) => unknown): Method {
-  return markOwnWrapper(copyMethod(original, apply));
-}
-
-/** Returns what {@link replaceMethod} returns, without the mark of this library. */
-export function copyMethod(original: Method, apply: (instance: unknown, args: unknown[]) => unknown): Method {
   const copy = new Proxy(original, {
     apply: (_original, instance: unknown, args: unknown[]) => apply(instance, args),
   });
   for (const key of Reflect.getMetadataKeys(original) as unknown[]) {
     Reflect.defineMetadata(key, Reflect.getMetadata(key, original), copy);
   }
-  return copy;
+  return markOwnWrapper(copy);
 }
 
 /** Returns the function of a prototype's own method, `undefined` for an accessor. Calls no getter. */

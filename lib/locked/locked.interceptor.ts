@@ -12,7 +12,6 @@ import { ErrorResponses } from './error-responses.js';
 import { HandlerScope, scopeOfContext } from './handler-scope.js';
 import { markUnseen } from './lock-exception.filter.js';
 import { type DecoratedMethod, decoratedMethodOf } from './locked-method.js';
-import { respondWithEvents, sendEventsOf } from './sse-response.js';
 
 /**
  * Holds the lock of a `@Locked` handler until the response is complete, interceptors included, and keeps the locks of a
@@ -40,17 +39,7 @@ export class LockedInterceptor implements NestInterceptor {
   }
 
   private open(method: DecoratedMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const open = (onReady?: () => void): Observable<unknown> =>
-      handleInScope(method, context, next, onReady).pipe(tap({ error: (error) => this.onError(error, context) }));
-    const sendEvents = sendEventsOf(context.getHandler());
-    if (sendEvents === undefined) return open();
-    return respondWithEvents(sendEvents, context, open, (error) => this.toPublic(error));
-  }
-
-  /** Returns what a client may know about an error after its response has begun. No filter sees such an error. */
-  private toPublic(error: unknown): unknown {
-    const responses = ErrorResponses.of(this.application);
-    return responses.handles(error) ? new Error(responses.loggedResponseTo(error).message, { cause: error }) : error;
+    return handleInScope(method, context, next).pipe(tap({ error: (error) => this.onError(error, context) }));
   }
 
   /** Marks an error for the filter of the handler's class, if no global filter of the application sees it. */
@@ -62,14 +51,9 @@ export class LockedInterceptor implements NestInterceptor {
   }
 }
 
-function handleInScope(
-  method: DecoratedMethod,
-  context: ExecutionContext,
-  next: CallHandler,
-  onReady?: () => void,
-): Observable<unknown> {
+function handleInScope(method: DecoratedMethod, context: ExecutionContext, next: CallHandler): Observable<unknown> {
   return new Observable((subscriber) => {
-    const scope = new HandlerScope(method, context, onReady);
+    const scope = new HandlerScope(method, context);
     const fail = (lost: unknown): void => subscriber.error(lost);
     // Nest binds the handler's async context when `handle()` is called, so that call is also inside the scope.
     const subscription = scope.run(() =>

@@ -1,9 +1,8 @@
-import type { InjectionToken } from '@nestjs/common';
 import type { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { type LockedMethod, lockedMethods } from './locked-method.js';
 
 /** A module in Nest's container. */
-export type NestModule = ModulesContainer extends Map<string, infer M> ? M : never;
+type NestModule = ModulesContainer extends Map<string, infer M> ? M : never;
 /** What Nest knows about a provider, a controller or another injectable. */
 export type Provider = NestModule['providers'] extends Map<unknown, infer P> ? P : never;
 
@@ -28,7 +27,7 @@ export function modulesOf(moduleRef: ModuleRef): ModulesContainer {
 }
 
 /** Returns all providers, controllers and other injectables of a module, except aliases of others. */
-export function providersOf(module: NestModule): readonly Provider[] {
+function providersOf(module: NestModule): readonly Provider[] {
   const { providers, controllers, injectables, middlewares } = module;
   const all = [...providers.values(), ...controllers.values(), ...injectables.values(), ...middlewares.values()];
   return all.filter((provider) => !provider.isAlias);
@@ -71,26 +70,6 @@ export function lockedMethodsOf(prototype: object): readonly FoundMethod[] {
       return { key, method, owner, effective };
     });
   });
-}
-
-/** Returns the provider that Nest would inject into a provider of this module, `undefined` if it finds none. */
-export function visibleProvider(
-  module: NestModule,
-  token: InjectionToken,
-  seen = new Set<NestModule>(),
-): Provider | undefined {
-  if (seen.size === 0 && module.providers.has(token)) return module.providers.get(token);
-  const isOutermost = seen.size === 0;
-  seen.add(module);
-  for (const imported of module.imports) {
-    // As in Nest, a module passes on what it imports only if it exports that module.
-    const passedOn = isOutermost || (imported !== undefined && module.exports.has(imported.metatype));
-    if (imported === undefined || seen.has(imported) || !passedOn) continue;
-    if (imported.exports.has(token) && imported.providers.has(token)) return imported.providers.get(token);
-    const found = visibleProvider(imported, token, seen);
-    if (found !== undefined) return found;
-  }
-  return undefined;
 }
 
 /** Returns an object and its prototypes, without `Object.prototype`. Stops at a prototype that cannot be read. */

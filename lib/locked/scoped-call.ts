@@ -28,7 +28,7 @@ function callHandler(method: ScopedMethod, handler: HandlerScope, call: () => un
   if (!method.returnsObservable) {
     const work = async (): Promise<unknown> => call();
     // The wrapper of `@Locked`, at any depth below this one, adds the call with its lock.
-    return handler.hasLockedMethod ? handler.callWrapper(work) : handler.callMethod(work);
+    return handler.hasLockedMethod ? work() : handler.callMethod(work);
   }
   return new Observable((subscriber) => {
     let result: unknown;

@@ -239,7 +239,7 @@ describe.each(PLATFORMS)('a filter that knows the exceptions of Nest on %s', (pl
   it.each<[number, unknown]>([
     [503, new LockUnavailableError('no reply of 10.0.0.7')],
     [409, new StaleFenceError('token 1 is older than token 2')],
-    [400, new LockKeyError('no key', { input: { in: 'path', name: 'id', problem: 'is missing' } })],
+    [400, new LockKeyError('no key', { byClient: true })],
   ])('replies %i to errors that are not mistakes of the program', async (status, failure) => {
     const [replied, app] = await fail(failure);
     expect([replied, app.logged]).toEqual([status, []]);

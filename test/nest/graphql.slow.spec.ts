@@ -215,10 +215,10 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
     expect(app.logged.join('\n')).toContain('goods|1');
   });
 
-  it('names an argument that cannot form a key', async () => {
+  it('names the placeholder of an argument that cannot form a key', async () => {
     const app = await start(server, platform);
     const { errors } = await ask(app, 'mutation { buy { id } }');
-    const message = "The argument 'id' is missing.";
+    const message = "The value of 'id' is missing or invalid.";
     expect(errors).toMatchObject([{ message, extensions: { code: 'LOCK_KEY', status: 400 } }]);
     expect(app.logged).toEqual([]);
   });

@@ -21,7 +21,6 @@ import { closeApps, startApp, type TestApp } from './support/app.js';
 import { Control, SecondCall, TimeoutInterceptor } from './support/interceptors.js';
 import { RawRequest } from './support/raw-request.js';
 import { Room } from './support/room.js';
-import { Around } from './support/wrappers.js';
 
 /** Calls the handler's method itself, twice at once. */
 @Injectable()
@@ -79,22 +78,13 @@ class GoodsService {
   }
 }
 
-interface CommittingController {
-  readonly room: Room;
-}
-const commit = async ({ room }: CommittingController, call: () => Promise<unknown>): Promise<unknown> => {
-  const result = await call();
-  await room.stay('commit');
-  return result;
-};
-
 @Controller()
 class GoodsController {
   readonly held = deferred<Lock | MultiLock>();
   private left = false;
 
   constructor(
-    readonly room: Room,
+    private readonly room: Room,
     private readonly goods: GoodsService,
   ) {}
 
@@ -149,14 +139,6 @@ class GoodsController {
   @Locked('goods:<id>', { mode: 'shared' })
   secondReader(@Param('id') id: string): Promise<string | undefined> {
     return this.room.stay(id);
-  }
-
-  @Get('second-commit/:id')
-  @UseInterceptors(SecondCall)
-  @Around(commit)
-  @Locked('goods:<id>', { waitMs: 0 })
-  async secondCommit(@Param('id') id: string): Promise<string> {
-    return id;
   }
 
   @Get('late/:id')
@@ -246,18 +228,6 @@ describe('a handler that calls', () => {
 describe('a second call of a request, during the first', () => {
   it.each(['second-call', 'second-permit', 'second-reader'])('runs after the first: %s', async (path) => {
     const call = app.call(`/${path}/1`);
-    const first = await app.room.next();
-    control.timeout.resolve();
-    await app.call('/nested/2');
-    expect(app.room.visits).toBe(1);
-    first.leave();
-    (await app.room.next()).leave();
-    expect((await call).text).toBe('1');
-    expect([app.room.most, app.log.count('granted goods:1')]).toEqual([1, 1]);
-  });
-
-  it('runs after the commit of the first', async () => {
-    const call = app.call('/second-commit/1');
     const first = await app.room.next();
     control.timeout.resolve();
     await app.call('/nested/2');

@@ -1,7 +1,7 @@
-import { forwardRef, Injectable, Module } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { LockClosedError, RedisLockModule, WhileLeader } from 'nestjs-redis-lock';
+import { bindLocks, LockClosedError, LockService, RedisLockModule, WhileLeader } from 'nestjs-redis-lock';
 import { ManualClock, RedisLockTestingModule, withMemoryLocks } from 'nestjs-redis-lock/testing';
 import { deferred, eventually } from '../support/async.js';
 import { uniquePrefix } from '../support/shared-redis.js';
@@ -116,34 +116,27 @@ describe('several methods that lead', () => {
 
 describe('a method that cannot lead', () => {
   class Factored {
+    calls = 0;
+
     @WhileLeader('report')
-    run(): void {}
+    run(): void {
+      this.calls += 1;
+    }
   }
 
-  it('is refused at start if its module sees no lock service', async () => {
-    @Module({ imports: [RedisLockTestingModule.forRoot({ isGlobal: false })] })
-    class LocksModule {}
-    @Module({ providers: [{ provide: 'factored', useFactory: () => new Factored() }] })
-    class OtherModule {}
-    const module = await Test.createTestingModule({ imports: [LocksModule, OtherModule] }).compile();
-    await expect(module.init()).rejects.toThrow(
-      '@WhileLeader of Factored.run: its module has no access to LockService; import RedisLockModule ' +
-        'in that module, or make it global.',
+  it('is refused at start if a factory makes its instance, until the factory binds it', async () => {
+    const compile = (useFactory: (locks: LockService) => object) =>
+      Test.createTestingModule({
+        imports: [RedisLockTestingModule.forRoot()],
+        providers: [{ provide: 'factored', useFactory, inject: [LockService] }],
+      }).compile();
+    await expect((await compile(() => new Factored())).init()).rejects.toThrow(
+      '@WhileLeader of Factored.run: its instance has no lock service, because a factory or a value provides it.',
     );
-  });
-
-  it('is refused at start if its module imports only modules that export each other', async () => {
-    @Module({ imports: [forwardRef(() => TwoModule)], exports: [forwardRef(() => TwoModule)] })
-    class OneModule {}
-    @Module({ imports: [forwardRef(() => OneModule)], exports: [forwardRef(() => OneModule)] })
-    class TwoModule {}
-    @Module({ imports: [OneModule], providers: [{ provide: 'factored', useFactory: () => new Factored() }] })
-    class JobsModule {}
-    const locks = RedisLockTestingModule.forRoot({ isGlobal: false });
-    const module = await Test.createTestingModule({ imports: [locks, JobsModule] }).compile();
-    await expect(module.init()).rejects.toThrow(
-      '@WhileLeader of Factored.run: its module has no access to LockService',
-    );
+    const bound = await compile((locks) => bindLocks(new Factored(), locks));
+    await bound.init();
+    await eventually('it leads', () => bound.get<Factored>('factored').calls === 1);
+    await bound.close();
   });
 
   it('is refused at start if its resource cannot form a key, and no leader runs', async () => {

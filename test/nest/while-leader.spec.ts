@@ -98,15 +98,14 @@ describe('@WhileLeader', () => {
     expect(terms).toHaveLength(1);
   });
 
-  it('calls an override, and instances that factories make', async () => {
+  it('calls an override', async () => {
+    @Injectable()
     class Override extends Reports {
       override async run(signal: AbortSignal, lock: Lock): Promise<void> {
         await super.run(signal, lock);
       }
     }
-    const app = await startApp({
-      providers: [{ provide: Reports, useFactory: (locks: LockService) => new Override(locks), inject: [LockService] }],
-    });
+    const app = await startApp({ providers: [{ provide: Reports, useClass: Override }] });
     expect((await term(1)).instance).toBe(app.nest.get(Reports));
   });
 

@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream';
-import { Controller, Get, Param, Query, Sse, StreamableFile, UseInterceptors } from '@nestjs/common';
+import { Controller, Get, Param, Sse, StreamableFile, UseInterceptors } from '@nestjs/common';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Locked, LockScope, LockService, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { io } from 'socket.io-client';
 import { lastValueFrom, Observable, of } from 'rxjs';
 import { closeApps, keyOf, PLATFORMS, rawRedis, startApp } from './support/app.js';
-import { Control, HandlerCommit, RevalidateDuringCall, TimeoutInterceptor } from './support/interceptors.js';
+import { Control, HandlerCommit } from './support/interceptors.js';
 import { RawRequest } from './support/raw-request.js';
 import { Room } from './support/room.js';
 import { Around, Copying, Foreign, Proxied } from './support/wrappers.js';
@@ -104,18 +104,8 @@ const commit: Wrapped = async ({ room }, call) => {
   await room.stay('commit');
   return result;
 };
-const beginAndCommit: Wrapped = async ({ room }, call) => {
-  await room.stay('begin');
-  return commit({ room }, call);
-};
 const retry: Wrapped = (_self, call) => call().catch(call);
 const inParallel: Wrapped = (_self, call) => Promise.all([call(), call()]);
-const againLater: Wrapped = async ({ room }, call) => {
-  const result = await commit({ room }, call);
-  const later = room.stay('later').then(call);
-  void later.catch((error: unknown) => error).then((outcome) => room.stay(outcome));
-  return result;
-};
 const lastValue: Wrapped = async (_self, call) => lastValueFrom((await call()) as Observable<unknown>);
 
 interface Wrapper {
@@ -128,55 +118,11 @@ class CommittingController {
 
   constructor(readonly room: Room) {}
 
-  @Get('copying/:id')
-  @UseInterceptors(TimeoutInterceptor)
-  @Copying(commit)
-  @Locked('goods:<id>')
-  async copying(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('foreign/:id')
-  @UseInterceptors(TimeoutInterceptor)
-  @Around(commit)
-  @Locked('goods:<id>')
-  async foreign(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('scoped-copying/:id')
-  @UseInterceptors(TimeoutInterceptor)
-  @LockScope()
-  @Copying(commit)
-  @Locked('goods:<id>')
-  async scopedCopying(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
   @Get('scoped-foreign/:id')
-  @UseInterceptors(TimeoutInterceptor)
   @LockScope()
   @Around(commit)
   @Locked('goods:<id>', { waitMs: 0 })
   async scopedForeign(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('below-all/:id')
-  @UseInterceptors(TimeoutInterceptor)
-  @Around(commit)
-  @LockScope()
-  @Copying()
-  @Locked('goods:<id>')
-  async belowAll(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('begin/:id')
-  @UseInterceptors(RevalidateDuringCall)
-  @Around(beginAndCommit)
-  @Locked('goods:<id>')
-  async begin(@Param('id') id: string): Promise<string> {
     return id;
   }
 
@@ -207,14 +153,6 @@ class CommittingController {
     return this.calls === 3 ? id : this.recursive(id);
   }
 
-  @Get('again-later/:id')
-  @UseInterceptors(TimeoutInterceptor)
-  @Around(againLater)
-  @Locked('goods:<id>')
-  async againLater(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
   @Get('last-value/:id')
   @Around(lastValue)
   @Locked('goods:<id>')
@@ -228,29 +166,6 @@ class CommittingController {
   @Locked('goods:<id>')
   flattened(@Param('id') id: string): Observable<string> {
     return of(id);
-  }
-
-  @Get('query')
-  @LockScope()
-  @Foreign()
-  @Locked('goods:<id>')
-  async query(@Query('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Sse('promised/:id')
-  @LockScope()
-  @Foreign()
-  @Locked('goods:<id>', { waitMs: 0 })
-  async promised(@Param('id') id: string): Promise<Observable<{ data: string }>> {
-    return of({ data: id });
-  }
-
-  @Sse('declared/:id')
-  @Foreign()
-  @Locked('goods:<id>', { waitMs: 0 })
-  declared(@Param('id') id: string): Observable<{ data: string }> {
-    return of({ data: id });
   }
 }
 
@@ -353,34 +268,6 @@ describe.each(PLATFORMS)('a wrapper between the response and @Locked (%s)', (pla
   const start = (locks: RedisLockModuleOptions = {}) =>
     startApp({ platform, controllers: [CommittingController], providers: [Control], locks });
 
-  it.each(['copying', 'foreign', 'scoped-copying', 'scoped-foreign', 'below-all'])(
-    'commits under the lock although a timeout has sent a response: %s',
-    async (path) => {
-      const app = await start();
-      const call = app.call(`/${path}/1`);
-      const commits = await app.room.next();
-      app.nest.get(Control).timeout.resolve();
-      expect((await call).status).toBe(408);
-      expect([await app.isLocked('goods:1'), app.log.count('released')]).toEqual([true, 0]);
-      commits.leave();
-      await app.log.until('released goods:1');
-      expect(app.log.count('granted')).toBe(1);
-    },
-  );
-
-  it('commits under the lock if a response was sent before it asked for the lock', async () => {
-    const app = await start();
-    const call = app.call('/begin/1');
-    const begins = await app.room.next();
-    app.nest.get(Control).timeout.resolve();
-    expect((await call).text).toBe('stale');
-    begins.leave();
-    const commits = await app.room.next();
-    expect([await app.isLocked('goods:1'), app.log.count('released')]).toEqual([true, 0]);
-    commits.leave();
-    await app.log.until('released goods:1');
-  });
-
   it.each([
     ['retried', '1'],
     ['parallel', '["1","1"]'],
@@ -394,43 +281,15 @@ describe.each(PLATFORMS)('a wrapper between the response and @Locked (%s)', (pla
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 
-  it('that calls the method again later, after a timeout, gets a lock of its own', async () => {
-    const app = await start();
-    const call = app.call('/again-later/1');
-    const commits = await app.room.next();
-    app.nest.get(Control).timeout.resolve();
-    expect((await call).status).toBe(408);
-    commits.leave();
-    await app.log.until('released goods:1');
-    (await app.room.next()).leave();
-    const outcome = await app.room.next();
-    expect(outcome.of).toBe('1');
-    expect(app.log.count('granted goods:1')).toBe(2);
-    outcome.leave();
-  });
-
-  it.each(['copying', 'scoped-foreign'])('is a 500 if the lock is lost before it commits: %s', async (path) => {
+  it('is a 500 if the lock is lost before it commits', async () => {
     // Its first renewal, which finds the loss, is due after a second.
     const app = await start({ ttlMs: 3_000 });
-    const call = app.call(`/${path}/1`);
+    const call = app.call('/scoped-foreign/1');
     const commits = await app.room.next();
     const lost = app.log.until('lost goods:1');
     await rawRedis().del(keyOf(app.prefix, 'goods:1'));
     await clock().until(lost);
     commits.leave();
     expect((await call).status).toBe(500);
-  });
-
-  it('is a 400 if the request has no key', async () => {
-    const app = await start();
-    expect((await app.call('/query')).status).toBe(400);
-    expect(app.logged).toEqual([]);
-  });
-
-  it.each(['promised', 'declared'])('sends the events of @Sse, or a 423: %s', async (path) => {
-    const app = await start();
-    expect((await app.call(`/${path}/1`)).text).toContain('data: 1');
-    await app.log.until('released goods:1');
-    await app.locks.using('goods:1', async () => expect((await app.call(`/${path}/1`)).status).toBe(423));
   });
 });
