@@ -1,11 +1,19 @@
-import { describe, expect, it } from '@jest/globals';
-import { type Lock, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
-import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import {
+  type Lock,
+  LockConfigError,
+  Locked,
+  type LockOptions,
+  LockTimeoutError,
+  LockUnavailableError,
+} from 'nestjs-redis-lock';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
-import { outcome } from '../support/async.js';
+import { deferred, outcome } from '../support/async.js';
+import type { FaultyStore } from '../support/faulty-store.js';
+import { keptBy } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 import { RecordingClock } from '../support/recording-clock.js';
-import { keptBy } from '../support/inside.js';
 
 describe('waiting in one process', () => {
   it("sends one acquire loop's requests for all waiters", async () => {
@@ -201,17 +209,6 @@ describe('a lease', () => {
     await clock.advance(0);
     expect((short.value as Lock).expiresInMs).toBeLessThan(60);
   });
-
-  it('is released if its reply is late and no caller waits', async () => {
-    const { clock, locks, store } = faultyLocks();
-    store.hold('acquire');
-    const trying = outcome(locks.tryAcquire('goods:300', { ttlMs: 500 }));
-    await clock.advance(600);
-    store.deliver('acquire');
-    await clock.advance(0);
-    expect(trying.error).toBeInstanceOf(LockUnavailableError);
-    expect(store.releases).toMatchObject([{ owner: store.acquires[0]?.owner }]);
-  });
 });
 
 describe('two resources under one key', () => {
@@ -237,16 +234,6 @@ describe('waiting for the first reply', () => {
     store.deliver('acquire');
     await clock.advance(0);
     for (const { error } of both) expect(error).toBeInstanceOf(LockTimeoutError);
-  });
-});
-
-describe('inspect', () => {
-  it('rejects if the store sends no reply', async () => {
-    const { clock, locks, store } = faultyLocks();
-    store.hold('inspect');
-    const looking = outcome(locks.inspect('goods:300'));
-    await clock.advance(1_000);
-    expect(looking.error).toBeInstanceOf(LockUnavailableError);
   });
 });
 
@@ -323,5 +310,327 @@ describe('a caller behind an unanswered request of callers that have left', () =
     const later = Array.from({ length: count }, () => outcome(locks.acquire('goods:300', { waitMs: 1_500 })));
     await clock.advance(5_000);
     for (const { error } of later) expect(error).toBeInstanceOf(LockUnavailableError);
+  });
+});
+
+const timeoutOf = async (call: Promise<unknown>): Promise<LockTimeoutError> => {
+  const error: unknown = await call.catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(LockTimeoutError);
+  return error as LockTimeoutError;
+};
+
+describe('maxWaiting', () => {
+  it('refuses the caller beyond 1,000 at once, and serves all others', async () => {
+    const { clock, locks } = faultyLocks();
+    const holder = await locks.acquire('goods:300');
+    const served: number[] = [];
+    const using = Array.from({ length: 1_000 }, (_, i) =>
+      locks.using('goods:300', { waitMs: 60_000 }, () => void served.push(i)),
+    );
+    const error = await timeoutOf(locks.acquire('goods:300', { waitMs: 60_000 }));
+    expect(error).toMatchObject({ code: 'LOCK_TIMEOUT', isQueueFull: true, waitingHere: 1_000, elapsedMs: 0 });
+    expect(error.message).toContain('1000 callers of this instance (maxWaiting: 1000) wait.');
+    expect(error.publicMessage).toBe(
+      'goods:300 is locked by others: refused at once, because too many callers wait for it.',
+    );
+    await holder.release();
+    await clock.advance(1_000);
+    await Promise.all(using);
+    expect(served).toHaveLength(1_000);
+    expect(keptBy(locks)).toBe(0);
+  });
+
+  it('is an option of the module and of a call, and Infinity means no limit', async () => {
+    const { locks } = faultyLocks({ maxWaiting: 2 });
+    await locks.acquire('goods:300');
+    const waiting = [1, 2].map(() => outcome(locks.acquire('goods:300')));
+    expect((await timeoutOf(locks.acquire('goods:300'))).waitingHere).toBe(2);
+    expect((await timeoutOf(locks.acquire('goods:300', { maxWaiting: 1 }))).message).toContain('(maxWaiting: 1)');
+    const more = [3, Infinity].map((maxWaiting) => outcome(locks.acquire('goods:300', { maxWaiting })));
+    await Promise.resolve();
+    expect([...waiting, ...more].map(({ error }) => error)).toEqual([undefined, undefined, undefined, undefined]);
+    expect(locks.local().waiting).toHaveLength(4);
+  });
+
+  it('is at least 1, and a whole number', async () => {
+    const { locks } = faultyLocks();
+    for (const maxWaiting of [0, 1.5, -1, NaN]) {
+      await expect(locks.acquire('goods:300', { maxWaiting })).rejects.toThrow(LockConfigError);
+    }
+  });
+
+  it('makes tryAcquire return null, and refuses lists of locks', async () => {
+    const { locks, store } = faultyLocks({ maxWaiting: 1 });
+    const holder = await locks.acquire('goods:300');
+    const waiter = outcome(locks.acquire('goods:300'));
+    expect(await locks.tryAcquire('goods:300')).toBeNull();
+    expect((await timeoutOf(locks.acquire(['goods:300', 'goods:301']))).isQueueFull).toBe(true);
+    await holder.release();
+    await waiter.value?.release();
+    expect(store.acquires.map(({ keys }) => keys).flat()).not.toContain('{lock_goods}:301');
+  });
+
+  it('counts permits of a key together, whatever their leases', async () => {
+    const { locks } = faultyLocks({ maxWaiting: 2 });
+    await locks.acquire('goods:300', { permits: 1 });
+    const waiting = [1_000, 2_000].map((ttlMs) => outcome(locks.acquire('goods:300', { permits: 1, ttlMs })));
+    expect((await timeoutOf(locks.acquire('goods:300', { permits: 1 }))).isQueueFull).toBe(true);
+    expect((await timeoutOf(locks.acquire('goods:300'))).isQueueFull).toBe(true);
+    expect(waiting.map(({ error }) => error)).toEqual([undefined, undefined]);
+  });
+
+  it('names all callers that count, including those of another mode', async () => {
+    const { locks } = faultyLocks({ maxWaiting: 2 });
+    await locks.acquire('goods:300');
+    for (const permits of [3, 4]) outcome(locks.acquire('goods:300', { permits }));
+    expect(await timeoutOf(locks.acquire('goods:300'))).toMatchObject({ isQueueFull: true, waitingHere: 2 });
+  });
+
+  it('counts 50 readers as one caller, because they are served together', async () => {
+    const { clock, locks } = faultyLocks({ maxWaiting: 2 });
+    const writer = await locks.acquire('goods:300');
+    const readers = Array.from({ length: 100 }, () => outcome(locks.acquire('goods:300', { mode: 'shared' })));
+    expect((await timeoutOf(locks.acquire('goods:300', { mode: 'shared' }))).waitingHere).toBe(100);
+    const next = outcome(locks.acquire('goods:300'));
+    await writer.release();
+    await clock.advance(1_000);
+    expect(readers.every(({ value }) => value !== undefined)).toBe(true);
+    await Promise.all(readers.flatMap(({ value }) => value?.release() ?? []));
+    await clock.advance(1_000);
+    await next.value?.release();
+    expect(keptBy(locks)).toBe(0);
+  });
+
+  it('counts each reader in strict order, because each has a place of its own', async () => {
+    const { clock, locks } = faultyLocks({ maxWaiting: 2, fairness: 'strict' });
+    const writer = await locks.acquire('goods:300');
+    const readers = [1, 2].map(() => outcome(locks.acquire('goods:300', { mode: 'shared' })));
+    expect((await timeoutOf(locks.acquire('goods:300', { mode: 'shared' }))).isQueueFull).toBe(true);
+    await writer.release();
+    await clock.advance(5_000);
+    await Promise.all(readers.flatMap(({ value }) => value?.release() ?? []));
+    expect(readers.every(({ value }) => value !== undefined)).toBe(true);
+    expect(keptBy(locks)).toBe(0);
+  });
+
+  it('does not make an unavailable store busy', async () => {
+    const { clock, locks, store } = faultyLocks({ maxWaiting: 1 });
+    store.hold('acquire');
+    const first = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
+    await clock.advance(2_500);
+    await expect(locks.tryAcquire('goods:300')).rejects.toThrow(LockUnavailableError);
+    expect(first.error).toBeUndefined();
+  });
+
+  it('names the resource if the store has sent no reply yet', async () => {
+    const { clock, locks, store } = faultyLocks({ maxWaiting: 1, unavailableAfterMs: 60_000 });
+    store.hold('acquire');
+    const first = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
+    await clock.advance(0);
+    store.reportUnreachable(new Error('connect ECONNREFUSED'));
+    const message = expect.stringContaining('goods:300 could not be locked: the store has sent no reply yet');
+    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE', message });
+    expect(first.error).toBeUndefined();
+  });
+});
+
+describe('the error of a busy lock', () => {
+  it('names the others that wait here and the places before them', async () => {
+    const { clock, locks, neighbour, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    const far = neighbour().locks;
+    const ahead = outcome(far.acquire('goods:300', { waitMs: 600_000 }));
+    await clock.advance(0);
+    const patient = [1, 2].map(() => outcome(locks.acquire('goods:300', { waitMs: 600_000 })));
+    const error = timeoutOf(locks.acquire('goods:300', { waitMs: 3_000 }));
+    await clock.advance(4_000);
+    expect(await error).toMatchObject({ isQueueFull: false, waitingHere: 2, queuedAhead: 1 });
+    expect((await error).message).toContain('2 callers of this instance wait, behind 1 other in the queue.');
+    expect([ahead, ...patient].map(({ error: refused }) => refused)).toEqual([undefined, undefined, undefined]);
+  });
+
+  it.each([
+    [1, '1 waits in the queue.'],
+    [2, '2 wait in the queue.'],
+  ])('counts those of other instances in the queue: %d', async (count, sentence) => {
+    const { clock, locks, neighbour, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    for (let i = 0; i < count; i += 1) outcome(neighbour().locks.acquire('goods:300', { waitMs: 600_000 }));
+    await clock.advance(0);
+    const error = timeoutOf(locks.acquire('goods:300', { waitMs: 3_000 }));
+    await clock.advance(4_000);
+    expect((await error).message).toContain(sentence);
+  });
+
+  it('says nothing of a line that is empty', async () => {
+    const { locks } = faultyLocks();
+    await locks.acquire('goods:300');
+    const refused = await timeoutOf(locks.acquire('goods:300', { waitMs: 0 }));
+    expect(refused).toMatchObject({ waitingHere: 0 });
+    expect(refused.message).toMatch(/\(waitMs: 0\)\.$/);
+    expect(locks.engine.waitingAt(KEY)).toBe(0);
+  });
+});
+
+class Shop {
+  @Locked('goods:<id>', { maxWaiting: 1, onBusy: (error: LockTimeoutError) => `${error.waitingHere} waits` })
+  async buy(id: number, work: () => Promise<string>): Promise<string> {
+    return `${id}: ${await work()}`;
+  }
+}
+
+it('maxWaiting of a @Locked method calls its onBusy', async () => {
+  const shop = withLocks(new Shop());
+  const sold = deferred<string>();
+  const first = shop.buy(300, () => sold.promise);
+  await new Promise(setImmediate);
+  const second = shop.buy(300, () => Promise.resolve('second'));
+  expect(await shop.buy(300, () => Promise.resolve('third'))).toBe('1 waits');
+  sold.resolve('first');
+  expect(await Promise.all([first, second])).toEqual(['300: first', '300: second']);
+});
+
+afterEach(() => void jest.restoreAllMocks());
+
+/** The longest pause of a waiter behind up to 2,000 others, in milliseconds. */
+const LONGEST_MS = 2_000;
+
+/** Returns that many instances that wait for `goods:300` while a stranger holds it. */
+async function longQueue(length: number, options: LockOptions = {}, leaseMs?: number) {
+  const all = faultyLocks();
+  await all.stranger.take(KEY, leaseMs);
+  const waiters = Array.from({ length }, () => {
+    const { locks, store } = all.neighbour();
+    const waiting = outcome(locks.acquire('goods:300', { waitMs: 3_600_000, ...options }));
+    return { locks, store, waiting, count: () => store.acquires.length };
+  });
+  await all.clock.advance(0);
+  const requests = (): number => waiters.reduce((total, { count }) => total + count(), 0);
+  return { ...all, waiters, requests };
+}
+
+describe('a long queue', () => {
+  it('repeats its requests half as often as the first eight do', async () => {
+    const { clock, waiters } = await longQueue(20);
+    await clock.advance(120_000);
+    const counts = waiters.map(({ count }) => count());
+    for (const count of counts.slice(0, 8)) expect(count).toBeGreaterThan(120);
+    for (const count of counts.slice(8)) expect(count).toBeLessThan(100);
+    expect(Math.min(...counts)).toBeGreaterThanOrEqual(60);
+  });
+
+  it('finds a dead holder as soon as its lease has ended', async () => {
+    const { clock, waiters, requests } = await longQueue(100, {}, 10_000);
+    await clock.advance(10_000);
+    expect(waiters[0].waiting.value).toBeUndefined();
+    const before = requests();
+    await clock.advance(12);
+    expect(waiters[0].waiting.value).toBeDefined();
+    // Each of the others is prompted once.
+    expect(requests() - before).toBeLessThanOrEqual(107);
+  });
+
+  it('finds a dead holder soon if its first ten instances are frozen', async () => {
+    const { clock, waiters } = await longQueue(100, {}, 10_000);
+    for (const waiter of waiters.slice(0, 10)) freeze(waiter);
+    await clock.advance(10_000 + 600);
+    expect(waiters[10].waiting.value).toBeDefined();
+  });
+
+  it('joins again after a flush, within the longest pause', async () => {
+    const { clock, stranger, memory, waiters } = await longQueue(60);
+    await clock.advance(30_000);
+    await stranger.steal(KEY);
+    await clock.advance(LONGEST_MS);
+    expect((await memory.inspect(KEY))?.waiting).toHaveLength(waiters.length);
+  });
+
+  it('repeats all requests when it is subscribed again', async () => {
+    const { clock, waiters, requests } = await longQueue(100);
+    for (const { store } of waiters) store.reportSubscribed();
+    await clock.advance(0);
+    expect(requests()).toBe(200);
+  });
+});
+
+describe('a waiter behind thousands', () => {
+  it('pauses longer, in proportion to its place', async () => {
+    const { clock, store, locks } = faultyLocks();
+    let requests = 0;
+    store.acquire = () => {
+      requests += 1;
+      return Promise.resolve({ status: 'held', queued: true, remainingMs: undefined, ahead: 20_000 });
+    };
+    void outcome(locks.acquire('goods:300', { waitMs: 3_600_000 }));
+    await clock.advance(120_000);
+    // Ten times as many places as a pause of 2 s is for.
+    expect(requests).toBeGreaterThan(5);
+    expect(requests).toBeLessThan(14);
+  });
+
+  it('pauses for 40 s at most', async () => {
+    const { clock, store, locks } = faultyLocks();
+    jest.spyOn(clock, 'random').mockReturnValue(1 - Number.EPSILON);
+    let requests = 0;
+    store.acquire = () => {
+      requests += 1;
+      return Promise.resolve({ status: 'held', queued: true, remainingMs: undefined, ahead: 1_000_000 });
+    };
+    void outcome(locks.acquire('goods:300', { waitMs: 3_600_000 }));
+    await clock.advance(0);
+    for (let count = 1; count < 10; count += 1) {
+      expect(requests).toBeGreaterThanOrEqual(count);
+      await clock.advance(40_000);
+    }
+  });
+});
+
+/** Stops an instance as its host would: it neither receives handoffs nor sends requests. */
+function freeze({ store }: { readonly store: FaultyStore }): void {
+  store.hold('handoff');
+  store.delay('acquire');
+  store.delay('release');
+}
+
+describe('waiters that are frozen', () => {
+  /** Releases the lock. Returns in which order the waiters get it, each for no time, and how long that takes. */
+  async function serve({ clock, waiters, stranger }: Awaited<ReturnType<typeof longQueue>>, isFrozen: boolean[]) {
+    await clock.advance(30_000);
+    waiters.forEach((waiter, i) => isFrozen[i] && freeze(waiter));
+    const order: number[] = [];
+    let servedAt = 0;
+    const from = clock.now();
+    await stranger.leave(KEY, 1_200);
+    const live = waiters.flatMap(({ waiting }, i) => (isFrozen[i] ? [] : [{ waiting, i }]));
+    while (order.length < live.length && clock.now() < from + 60_000) {
+      for (const { waiting, i } of live) {
+        if (waiting.value === undefined || order.includes(i)) continue;
+        order.push(i);
+        servedAt = clock.now();
+        await waiting.value.release();
+      }
+      await clock.advance(1);
+    }
+    return { order, tookMs: servedAt - from, expected: live.map(({ i }) => i) };
+  }
+
+  it.each([1, 8, 20, 300])('delay the others by 3 s at most if %i are ahead', async (count) => {
+    const queue = await longQueue(count + 3);
+    const { order, expected, tookMs } = await serve(
+      queue,
+      queue.waiters.map((_, i) => i < count),
+    );
+    expect(order).toEqual(expected);
+    expect(tookMs).toBeLessThan(3_000);
+  });
+
+  it('delay the others by 3 s at most if every second one is frozen', async () => {
+    const queue = await longQueue(40);
+    const { order, expected, tookMs } = await serve(
+      queue,
+      queue.waiters.map((_, i) => i % 2 === 0),
+    );
+    expect(order).toEqual(expected);
+    expect(tookMs).toBeLessThan(3_000);
   });
 });

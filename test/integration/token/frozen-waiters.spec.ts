@@ -1,4 +1,4 @@
-// The twin on the memory store is in test/locks/long-queue.spec.ts.
+// The twin on the memory store is in test/locks/waiting.spec.ts.
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockService } from 'nestjs-redis-lock';
