@@ -58,7 +58,6 @@ export {
 } from './core/events/diagnostics.js';
 export type { ServerPing, StorePing } from './core/store/store-ping.js';
 export type { LockCall } from './core/events/call.js';
-export type { LocalHold, LocalLockState, LocalWaiter } from './core/state/local-state.js';
 export {
   type LockCallContext,
   type LockOutcome,

@@ -113,7 +113,7 @@ export class LockRuntime {
   /** Starts to connect but does not wait, because an application starts without Redis. */
   connect(): void {
     const { instance, engine, opened, checks } = this.parts;
-    this.stopOffering ??= offerState(() => ({ instance, ...engine.local(), servers: engine.servers() }));
+    this.stopOffering ??= offerState(() => ({ instance, ...engine.calls(), servers: engine.servers() }));
     opened.connect();
     checks?.start();
   }

@@ -10,7 +10,6 @@ import type { Leadership } from './core/leader/leadership.js';
 import type { LockEngine } from './core/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 import { runUnder } from './core/hold/run-under.js';
-import type { LocalLockState } from './core/state/local-state.js';
 import type { KeyCalls } from './core/state/own-calls.js';
 import { isList, readList } from './core/keys/read-list.js';
 import type { KeySelectorFactory } from './core/keys/key-selector.js';
@@ -251,15 +250,6 @@ export class LockService {
   async forceRelease(resource: string, options: ForceReleaseOptions = {}): Promise<boolean> {
     const { ifToken } = checkAt('forceRelease()', options);
     return this.engine.forceRelease(this.targetOf(resource), this.defaults.ttlMs, ifToken);
-  }
-
-  /**
-   * Returns what this module instance holds and waits for, without a request to Redis. A nested hold is counted as part
-   * of its outermost hold. A lock that stays closed after its release (`minHoldMs`) is not listed. Neither is a use
-   * that waits in its lock scope for another use of the same lock.
-   */
-  local(): LocalLockState {
-    return this.engine.local();
   }
 
   /**

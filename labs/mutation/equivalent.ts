@@ -32,12 +32,6 @@ const EQUIVALENT: readonly Equivalent[] = [
     reason: 'each target that the lock service makes has the number of its call',
   },
   {
-    file: 'lib/core/context/call-site.ts',
-    original: 'OWN_FILE === undefined',
-    replacement: 'false',
-    reason: 'ownPlace() returns undefined for undefined',
-  },
-  {
     file: 'lib/core/events/call.ts',
     original: '0',
     replacement: '1',

@@ -5,7 +5,7 @@ import { Admission } from './acquire/admission.js';
 import { Lines } from './acquire/lines.js';
 import { Turns } from './acquire/turns.js';
 import { keepOutside, runOutside } from './context/async-context.js';
-import { nextCall, type Target } from './events/call.js';
+import { describeCall, nextCall, type Target } from './events/call.js';
 import { type lockChannels, LockEvents } from './events/diagnostics.js';
 import { LockConfigError, LockUnavailableError } from './errors.js';
 import { assertHeldAround } from './hold/assert-held.js';
@@ -19,7 +19,7 @@ import { LeaseManager, type LeaseOptions } from './lease/lease-manager.js';
 import { Releaser } from './lease/releaser.js';
 import type { Watchdog } from './lease/watchdog.js';
 import { closedError, Lifecycle } from './lifecycle.js';
-import { type LocalLockState, toLocalState } from './state/local-state.js';
+import type { LocalCalls } from './state/instance-states.js';
 import { callsByKey, type KeyCalls } from './state/own-calls.js';
 import { newInstanceId } from './store/instance-id.js';
 import type { ListedLock, ListRequest, LockState, LockStore } from './store/lock-store.js';
@@ -266,9 +266,12 @@ export class LockEngine {
     return this.clock.now();
   }
 
-  /** Returns what callers hold and wait for. */
-  local(): LocalLockState {
-    return toLocalState(this.watchdog.grants(), this.lines.waiting(), this.clock.now());
+  /** Returns the calls that hold or wait for locks. */
+  calls(): LocalCalls {
+    return {
+      holds: this.watchdog.grants().map((grant) => describeCall(grant, grant.options)),
+      waiting: Array.from(this.lines.waiting(), (caller) => describeCall(caller, caller.options)),
+    };
   }
 
   /** Returns the calls that hold or wait for locks, by key. @param only the only key of interest. */

@@ -48,7 +48,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
    */
   readonly onUnavailable?: 'throw' | 'skip' | ((error: LockUnavailableError, ...args: A) => unknown) | undefined;
   /**
-   * Names the calls in events, traces and `local()`. A function is called on the same instance with the arguments, and
+   * Names the calls in events, traces and `inspect`. A function is called on the same instance with the arguments, and
    * returns the name of one call. Its errors are thrown.
    */
   readonly label?: string | ((...args: A) => string | undefined) | undefined;

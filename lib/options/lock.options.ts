@@ -128,7 +128,7 @@ export interface LockOptions {
   readonly permits?: number | undefined;
 
   /**
-   * Names the call in events, traces and `local()`, such as a request id. The first 128 characters are shown, with `?`
+   * Names the call in events, traces and `inspect`, such as a request id. The first 128 characters are shown, with `?`
    * in place of unprintable ones, so it may be a header that a client sent. Never sent to Redis.
    */
   readonly label?: string | undefined;

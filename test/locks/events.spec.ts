@@ -121,6 +121,53 @@ describe('events', () => {
     );
   });
 
+  it('have the method, the label and the family of @Locked', async () => {
+    const locks = createTestLocks();
+    class Goods {
+      private readonly prefix = 'request';
+
+      @Locked('goods:<0>', { label: 'buying' })
+      async buy(_id: number) {}
+
+      @Locked('<0>:goods:<1>', {
+        label(this: Goods, tenant: string, id: number) {
+          return `${this.prefix} ${id} of ${tenant}`;
+        },
+      })
+      async sell(_tenant: string, _id: number) {}
+
+      @Locked((id: number) => `stock:${id}`, { label: () => undefined })
+      async count(_id: number) {}
+
+      @Locked('goods:<0>', { label: () => Promise.reject(new Error('too late')) as never })
+      async fail(_id: number) {}
+    }
+    const goods = withLocks(new Goods(), locks);
+    await goods.buy(1);
+    await goods.sell('acme', 2);
+    await goods.count(3);
+    const granted = seen.filter(([name]) => name === 'granted');
+    expect(granted.map(([, { method, label, family }]) => [method, label, family])).toEqual([
+      ['Goods.buy', 'buying', 'goods'],
+      ['Goods.sell', 'request 2 of acme', '<0>:goods:<1>'],
+      ['Goods.count', undefined, 'stock'],
+    ]);
+    await expect(goods.fail(4)).rejects.toThrow(
+      'Goods.fail: the result of the label function is a Promise; expected a string.',
+    );
+  });
+
+  it('have a label that is checked at decoration, and that a module has no default for', () => {
+    expect(() => {
+      class Goods {
+        @Locked('goods:<0>', { label: 7 as never })
+        async buy(_id: number) {}
+      }
+      return Goods;
+    }).toThrow('@Locked of Goods.buy: label is 7; expected a string or a function.');
+    expect(() => createTestLocks({ label: 'every call' } as never)).toThrow('there is no option label');
+  });
+
   it('say how a lock is shared', async () => {
     const { locks } = faultyLocks();
     await locks.using('goods:300', { mode: 'shared' }, () => undefined);

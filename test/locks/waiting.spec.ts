@@ -80,6 +80,18 @@ describe('waiting in one process', () => {
     expect(keptBy(locks)).toBe(0);
     expect(clock.pending).toBe(0);
   });
+
+  it('counts the callers of every mode in inspect()', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    const modes = [{}, { mode: 'shared' }, { mode: 'shared' }, { permits: 2 }] as const;
+    const waiting = modes.map((mode) => outcome(locks.acquire('goods:300', { ...mode, waitMs: 1_000 })));
+    await clock.advance(0);
+    expect((await locks.inspect('goods:300'))?.waitingHere).toBe(4);
+    await clock.advance(1_000);
+    expect(waiting.every(({ error }) => error instanceof LockTimeoutError)).toBe(true);
+    expect((await locks.inspect('goods:300'))?.waitingHere).toBe(0);
+  });
 });
 
 describe('an acquire request without a reply', () => {
@@ -349,7 +361,7 @@ describe('maxWaiting', () => {
     const more = [3, Infinity].map((maxWaiting) => outcome(locks.acquire('goods:300', { maxWaiting })));
     await Promise.resolve();
     expect([...waiting, ...more].map(({ error }) => error)).toEqual([undefined, undefined, undefined, undefined]);
-    expect(locks.local().waiting).toHaveLength(4);
+    expect((await locks.inspect('goods:300'))?.waitingHere).toBe(4);
   });
 
   it('is at least 1, and a whole number', async () => {

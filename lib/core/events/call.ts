@@ -3,8 +3,7 @@ import { withoutForgery } from '../format-value.js';
 import type { LockMode } from '../store/lock-mode.js';
 
 /**
- * A call for one lock, as events, traces and `LockService.local()` show it. A call for several locks counts as one call
- * for each lock.
+ * A call for one lock, as events and traces show it. A call for several locks counts as one call for each lock.
  *
  * @publicApi
  */
@@ -27,7 +26,7 @@ export interface LockCall {
   readonly label: string | undefined;
 }
 
-/** What events, `local()` and traces show of a call, besides its resource. */
+/** What events and traces show of a call, besides its resource. */
 export interface CallDetails {
   readonly mode: LockMode;
   /** The caller's name for the call, of any length. */

@@ -2,14 +2,18 @@ import { channel, type Channel } from 'node:diagnostics_channel';
 import type { LockCall } from '../events/call.js';
 import type { ServerState } from '../store/store-health.js';
 
-/** The state of one module instance, for metrics. */
-export interface InstanceState {
-  /** The name of the module instance, `default` if it has none. */
-  readonly instance: string;
+/** The calls of one module instance. */
+export interface LocalCalls {
   /** The calls that hold a lock. */
   readonly holds: readonly LockCall[];
   /** The calls that wait for a lock. */
   readonly waiting: readonly LockCall[];
+}
+
+/** The state of one module instance, for metrics. */
+export interface InstanceState extends LocalCalls {
+  /** The name of the module instance, `default` if it has none. */
+  readonly instance: string;
   /** The whole store, and the servers that have fallen silent. */
   readonly servers: readonly ServerState[];
 }
