@@ -7,13 +7,7 @@ export {
 } from './redis-lock.module.js';
 export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
 export type { LockOptions } from './options/lock.options.js';
-export type {
-  CheckLevel,
-  CheckOptions,
-  HttpOptions,
-  RedisClusterOptions,
-  RedisLockModuleOptions,
-} from './options/redis-lock.options.js';
+export type { HttpOptions, RedisClusterOptions, RedisLockModuleOptions } from './options/redis-lock.options.js';
 export type { RedisClient } from './redis/redis-client.js';
 export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
 export type { LeadOptions } from './options/lead.options.js';

@@ -102,7 +102,7 @@ export class LockRuntime {
   /** How to report what is found in the `@Locked` methods at startup. */
   get startChecks(): StartChecks {
     const { options, warn } = this.parts;
-    return { ...options.checks, warn };
+    return { level: options.checks, warn };
   }
 
   /** What callers get for lock errors, without defaults. */
@@ -226,12 +226,12 @@ function writtenBy({ endpoints }: OpenedStore): (() => Promise<void>) | undefine
 
 function preflightOf(
   { endpoints }: OpenedStore,
-  { checks: { server: level } }: ResolvedOptions,
+  { checks }: ResolvedOptions,
   times: { readonly clock: Clock; readonly requestTimeoutMs: number },
   logger: Logger,
 ): Preflight | undefined {
-  if (level === 'off' || endpoints.length === 0) return undefined;
-  const fails = level === 'error';
+  if (checks === 'off' || endpoints.length === 0) return undefined;
+  const fails = checks === 'error';
   const report = safely((line) => (fails ? logger.error(line) : logger.warn(line)));
   return new Preflight({ clients: endpoints.map(({ client }) => client), ...times, fails, report });
 }

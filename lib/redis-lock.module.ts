@@ -85,7 +85,7 @@ export class RedisLockModule
    *
    * @throws {LockConfigError} immediately, if the options are not an object, or if `name` or `isGlobal` is not allowed.
    * When the application starts, if another option is not allowed or the store does not support it, or if
-   * `checks.server` is `error` and a server is unsuitable for locks.
+   * `checks` is `error` and a check finds a mistake.
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras = {}): DynamicModule {
     return super.forRoot(copyModuleOptions('RedisLockModule.forRoot()', options));
@@ -160,9 +160,6 @@ function prependInterceptor(config: ApplicationConfig, adapterHost: HttpAdapterH
 /** Puts the filter before those of the user, because Nest tries the last filter first. */
 function prependFilter(config: ApplicationConfig, adapterHost: HttpAdapterHost): void {
   const filters = config.getGlobalFilters();
-  const at = filters.findIndex((filter) => filter instanceof LockExceptionFilter);
-  const { filter } = ErrorResponses.of(config);
-  if (filter && at === -1) filters.unshift(new LockExceptionFilter(adapterHost, config));
-  // An earlier module instance, which did not have the option, has added the filter.
-  if (!filter && at !== -1) filters.splice(at, 1);
+  const registered = filters.some((filter) => filter instanceof LockExceptionFilter);
+  if (!registered) filters.unshift(new LockExceptionFilter(adapterHost, config));
 }

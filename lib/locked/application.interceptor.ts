@@ -2,7 +2,7 @@ import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { SSE_METADATA } from '@nestjs/common/constants.js';
 import type { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { catchError, type Observable, throwError } from 'rxjs';
-import { isOfOwnClass, type LockError } from '../core/errors.js';
+import { isOfOwnClass, LockError } from '../core/errors.js';
 import { ErrorResponses, retryAfterOf } from './error-responses.js';
 import { LockHttpException } from './lock-http-exception.js';
 import { LockedInterceptor } from './locked.interceptor.js';
@@ -30,9 +30,9 @@ export class ApplicationInterceptor extends LockedInterceptor {
    * they are. They are a 500, and filters that report errors should report them.
    */
   private toHttp(error: unknown, context: ExecutionContext): unknown {
-    const responses = ErrorResponses.of(this.config);
     // A program's own subclass stays as it is, because its filters may look for it.
-    if (!responses.handles(error) || !isOfOwnClass(error)) return error;
+    if (!(error instanceof LockError) || !isOfOwnClass(error)) return error;
+    const responses = ErrorResponses.of(this.config);
     const response = responses.responseTo(error);
     if (response.status === 500) return isSse(context) ? maskedError(error, responses) : error;
     const { httpAdapter } = this.adapterHost;

@@ -3,8 +3,8 @@ import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
 import { LockConfigError } from '../core/errors.js';
 import { kindOf } from '../core/store/lock-mode.js';
 import { isSameService, type LockService } from '../lock.service.js';
-import type { CheckLevel, CheckOptions } from '../options/redis-lock.options.js';
-import { findReplacedMethod, findUnknownHandler, findUnlockedOverride } from './check-decorators.js';
+import type { ResolvedOptions } from '../options/resolve-options.js';
+import { findReplacedMethod, findUnknownHandler } from './check-decorators.js';
 import { findSynchronousMethod } from './check-return-type.js';
 import { isHandler } from './handlers.js';
 import { decoratedMethodOf } from './locked-method.js';
@@ -12,7 +12,8 @@ import { type FoundMethod, instancesOf, lockedMethodsOf, type Provider, prototyp
 import { transactionsAreScopes } from '../core/hold/transaction-scopes.js';
 
 /** How a module instance reports what it finds at startup. */
-export interface StartChecks extends Required<Pick<CheckOptions, 'decoratorOrder' | 'unlockedOverride'>> {
+export interface StartChecks {
+  readonly level: ResolvedOptions['checks'];
   warn(message: string): void;
 }
 
@@ -31,12 +32,12 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
   const errors = new Set<string>();
   const warnings = new Set<string>();
   const unknown = new Set<string>();
-  const report = (level: CheckLevel, finding: string | undefined): void => {
+  const report = (level: StartChecks['level'], finding: string | undefined): void => {
     if (finding === undefined || level === 'off') return;
     (level === 'error' ? errors : warnings).add(finding);
   };
-  // The warning would be wrong for transactions that are scopes. An error is the user's own decision.
-  const order = checks.decoratorOrder === 'warn' && transactionsAreScopes() ? 'off' : checks.decoratorOrder;
+  // Transactions that are scopes keep their locks, whatever the order of the decorators.
+  const order = transactionsAreScopes() ? 'off' : checks.level;
   for (const [found, provider, isController] of lockedMethodsIn(modules)) {
     const { method } = found;
     if (!isSameService(service, boundService(provider, method.service))) continue;
@@ -45,7 +46,6 @@ export function checkLockedMethods(service: LockService, modules: ModulesContain
       unsupported.add(`@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}.`);
     }
     report('error', findSynchronousMethod(found));
-    report(checks.unlockedOverride, findUnlockedOverride(found));
     if (!isHandler(found, isController)) report(order, findReplacedMethod(found));
     else {
       report('error', findUnknownHandler(found));

@@ -4,7 +4,7 @@ import type { ApplicationConfig } from '@nestjs/core';
 import {
   LockClosedError,
   LockConfigError,
-  LockError,
+  type LockError,
   type LockErrorCode,
   LockKeyError,
   LockLostError,
@@ -69,32 +69,19 @@ export class ErrorResponses {
     return created;
   }
 
-  /** False if the application's own filters handle all lock errors. */
-  get filter(): boolean {
-    return this.options.filter ?? HTTP.filter.default;
-  }
-
   /**
    * Adds the options of one module instance, and its engine.
    *
    * @throws LockConfigError if another instance has a different value for one of the options.
    */
-  add({ status, ...given }: HttpOptions, engine: LockEngine): void {
+  add({ status, retryAfterMs }: HttpOptions, engine: LockEngine): void {
     known.set(engine, this);
-    for (const name of ['filter', 'retryAfterMs'] as const) {
-      checkEqual(`http.${name}`, this.options[name], given[name]);
-    }
+    checkEqual('http.retryAfterMs', this.options.retryAfterMs, retryAfterMs);
     for (const code of Object.keys(status ?? {}) as LockErrorCode[]) {
       checkEqual(`http.status.${code}`, this.options.status?.[code], status?.[code]);
     }
-    this.options.filter ??= given.filter;
-    this.options.retryAfterMs ??= given.retryAfterMs;
+    this.options.retryAfterMs ??= retryAfterMs;
     this.options.status = { ...this.options.status, ...status };
-  }
-
-  /** Returns whether callers get these responses for an error. If not, the application's own filters handle it. */
-  handles(error: unknown): error is LockError {
-    return error instanceof LockError && this.filter;
   }
 
   /** Returns what a caller gets for an error, and logs the error if the program is to blame. */
@@ -155,12 +142,10 @@ function messageFor(error: LockError): string | undefined {
   return `The value of '${name}' is missing or invalid.`;
 }
 
-type Value = boolean | number | undefined;
-
-function checkEqual(option: string, other: Value, given: Value): void {
+function checkEqual(option: string, other: number | undefined, given: number | undefined): void {
   if (other === undefined || given === undefined || other === given) return;
   throw new LockConfigError(
-    `${option} is ${String(given)}, and ${String(other)} in another RedisLockModule of this application. ` +
+    `${option} is ${given}, and ${other} in another RedisLockModule of this application. ` +
       'A client gets one response for one error; use the same value, or set it in one of them.',
   );
 }

@@ -1,4 +1,4 @@
-import type { LockError } from '../core/errors.js';
+import { LockError } from '../core/errors.js';
 import { type ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
 
 /** HTTP headers as Apollo takes them from an error. Mercurius sends them as JSON. */
@@ -33,5 +33,5 @@ export function toGraphqlError(error: LockError, response: LockErrorResponse): L
  * this code cannot see whether filters follow.
  */
 export function toFieldError(error: unknown, responses: ErrorResponses): unknown {
-  return responses.handles(error) ? toGraphqlError(error, responses.loggedResponseTo(error)) : error;
+  return error instanceof LockError ? toGraphqlError(error, responses.loggedResponseTo(error)) : error;
 }

@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
 import { Observable, tap } from 'rxjs';
-import { ErrorResponses } from './error-responses.js';
+import { LockError } from '../core/errors.js';
 import { HandlerScope, scopeOfContext } from './handler-scope.js';
 import { markUnseen } from './lock-exception.filter.js';
 import { type DecoratedMethod, decoratedMethodOf } from './locked-method.js';
@@ -44,7 +44,7 @@ export class LockedInterceptor implements NestInterceptor {
 
   /** Marks an error for the filter of the handler's class, if no global filter of the application sees it. */
   private onError(error: unknown, context: ExecutionContext): void {
-    if (this.application === undefined || !ErrorResponses.of(this.application).handles(error)) return;
+    if (this.application === undefined || !(error instanceof LockError)) return;
     // Nest has no global filters for gateways. Elsewhere they run if the global interceptors run.
     const isSeen = context.getType() !== 'ws' && this.application.getGlobalInterceptors().includes(this);
     if (!isSeen) markUnseen(error);

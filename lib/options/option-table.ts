@@ -71,7 +71,6 @@ const isFunction = aFunction.fits;
 const isString = (value: unknown): value is string => typeof value === 'string';
 const boolean = oneOf(true, false);
 const fromOneUp = allow('a whole number from 1 up', (value) => Number.isSafeInteger(value) && Number(value) > 0);
-const checkLevel = oneOf('warn', 'error', 'off');
 const statusCode = wholeNumber(400, 599);
 const statusCodes = Object.fromEntries(LOCK_ERROR_CODES.map((code) => [code, statusCode]));
 /** Allows what happens in place of a call that got no lock. */
@@ -90,16 +89,8 @@ const isRedis = (value: unknown): boolean =>
     ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)
     : isOptionsObject(value) && !('nodes' in value && !areNodes(value.nodes)) && !isHalfAClient(value);
 
-/** The options in `checks`. */
-export const CHECKS = {
-  server: field(checkLevel, 'warn'),
-  decoratorOrder: field(checkLevel, 'warn'),
-  unlockedOverride: field(checkLevel, 'warn'),
-};
-
 /** The options in `http`. Those of all module instances are merged before they get their defaults. */
 export const HTTP = {
-  filter: field(boolean, true),
   status: field(allow('like { LOCK_TIMEOUT: 409 }', isOptionsObject, statusCodes)),
   retryAfterMs: field(milliseconds(0, MAX_TIMER_MS), 1_000),
 };
@@ -119,7 +110,6 @@ const REDIS =
   'or fromNodeRedis(client); for a cluster { nodes: [...] } or a Cluster';
 const PREFIX = 'a string without braces, |, white space and control characters; it may be empty';
 const STORE = 'what token(), timestamp(), redisson(), quorum() or memory() returns';
-const LEVELS = '"warn", "error", "off" or like { server: \'error\' }';
 const WARN_HELD = 'false, or a number of milliseconds from 1 up, or Infinity';
 const GLOB = 'a glob over resources such as goods:*, of 1 to 1024 characters';
 
@@ -159,12 +149,8 @@ export const OPTIONS = {
   key: option(MODULE, allow('a function from a resource to its key', isFunction)),
   fairness: option(MODULE, oneOf('throughput', 'strict'), 'throughput'),
   unavailableAfterMs: option(MODULE, millisecondsFrom(0), 500),
-  checks: option(
-    MODULE,
-    allow(LEVELS, (value) => checkLevel.fits(value) || isOptionsObject(value), CHECKS),
-    'warn',
-  ),
-  http: option(MODULE, allow('like { filter: true, retryAfterMs: 1000 }', isOptionsObject, HTTP)),
+  checks: option(MODULE, oneOf('warn', 'error', 'off'), 'warn'),
+  http: option(MODULE, allow('like { retryAfterMs: 1000 }', isOptionsObject, HTTP)),
   shutdownGraceMs: option(MODULE, milliseconds(0, MAX_TIMER_MS), 5_000),
   replicas: option(MODULE, allow('like { min: 1, timeoutMs: 50 }', isReplicas, REPLICAS)),
   lockDelayMs: option(MODULE, milliseconds(0, MAX_TTL_MS), 0),

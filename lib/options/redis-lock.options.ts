@@ -14,14 +14,6 @@ export type { RedisClusterOptions };
  */
 export interface HttpOptions {
   /**
-   * Registers `LockExceptionFilter` as the last filter of the application, after all of its own filters. `false`: lock
-   * errors go only to the application's own filters, as they were thrown.
-   *
-   * @default true
-   */
-  readonly filter?: boolean | undefined;
-
-  /**
    * The HTTP status for a code: `{ LOCK_TIMEOUT: 409 }`. Codes that are left out keep their defaults. From 400 to 599.
    *
    * @default {}
@@ -36,51 +28,6 @@ export interface HttpOptions {
    * @default 1000
    */
   readonly retryAfterMs?: number | undefined;
-}
-
-/**
- * What a check does with its findings. `warn`: logs one line for each finding, which says how to fix it. `error`: the
- * application does not start, and throws `LockConfigError` with these lines. `off`: skips the check.
- *
- * @publicApi
- */
-export type CheckLevel = 'warn' | 'error' | 'off';
-
-/**
- * Individual checks, in the option `checks`. A check that is left out has its default.
- *
- * @publicApi
- */
-export interface CheckOptions {
-  /**
-   * Whether a server is unsuitable for locks: it may evict keys that have a TTL, is a replica, is older than Redis 6.2,
-   * or is a cluster node while the client expects a single server. The module looks at the reply to `INFO` at startup
-   * and after each reconnect. A server that refuses `INFO` is not reported.
-   *
-   * With `warn`, startup does not wait. With `error`, it waits for the reply, for at most one second. If there is no
-   * reply by then, the application starts. Later findings are logged as errors.
-   *
-   * @default 'warn'
-   */
-  readonly server?: CheckLevel | undefined;
-
-  /**
-   * Whether another decorator, such as one for transactions, is above `@Locked` and replaces the method. The lock is
-   * released before that decorator ends, for example before the commit. Methods with `@LockScope()` on top are not
-   * reported. Neither are handlers, because their lock is held until the response is complete. `warn` logs nothing if
-   * transactions are lock scopes.
-   *
-   * @default 'warn'
-   */
-  readonly decoratorOrder?: CheckLevel | undefined;
-
-  /**
-   * Whether a class overrides a `@Locked` method, and the override has no `@Locked` and does not call the method
-   * through `super`. Calls of the override acquire no lock.
-   *
-   * @default 'warn'
-   */
-  readonly unlockedOverride?: CheckLevel | undefined;
 }
 
 /**
@@ -169,15 +116,24 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
   readonly unavailableAfterMs?: number | undefined;
 
   /**
-   * What to do with mistakes that the checks find. `warn`, `error` or `off` applies to all checks at startup: of
-   * servers, decorators and overrides. An object sets individual ones: `{ server: 'error' }`. The check of the lock
-   * order acts while the application runs, so only an object sets it.
+   * What the module does when it finds a mistake. `warn`: logs one line that says how to fix it. `error`: the
+   * application does not start, and throws `LockConfigError` with these lines. `off`: checks nothing.
+   *
+   * - **Servers:** one that may evict keys that have a TTL, is a replica, is older than Redis 6.2, or is a cluster node
+   *   while the client expects a single server. The module sends `INFO` at startup and after each reconnect. A server
+   *   that refuses `INFO` is not reported. With `warn`, startup does not wait for the reply. With `error`, it waits for
+   *   at most one second. If there is no reply by then, the application starts, and later findings are logged as
+   *   errors.
+   * - **Decorators:** one that is above `@Locked` and replaces the method, such as one for transactions. The lock is
+   *   released before that decorator ends, for example before the commit. Methods with `@LockScope()` on top are not
+   *   reported. Neither are handlers, because their lock is held until the response is complete, nor any method if
+   *   transactions are lock scopes (`withLockScope`).
    *
    * @default 'warn'
    */
-  readonly checks?: CheckLevel | CheckOptions | undefined;
+  readonly checks?: 'warn' | 'error' | 'off' | undefined;
 
-  /** What callers of the application get for lock errors: the filter, the HTTP status, `Retry-After`. */
+  /** What callers of the application get for lock errors: the HTTP status and `Retry-After`. */
   readonly http?: HttpOptions | undefined;
 
   /**

@@ -4,16 +4,12 @@ import { type LockMode, modeOf } from '../core/store/lock-mode.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 import { defaultIdentity } from './identity.js';
 import type { LockOptions } from './lock.options.js';
-import { CHECKS, checkAt, defaultsOf, type NamesAt, optionsAt, REPLICAS, type WithDefaults } from './option-table.js';
-import type { CheckLevel, CheckOptions, RedisLockModuleOptions } from './redis-lock.options.js';
+import { checkAt, defaultsOf, type NamesAt, optionsAt, REPLICAS, type WithDefaults } from './option-table.js';
+import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
 /** The options of a module, with all defaults. */
-export interface ResolvedOptions extends Omit<
-  WithDefaults<RedisLockModuleOptions>,
-  'identity' | 'checks' | 'replicas'
-> {
+export interface ResolvedOptions extends Omit<WithDefaults<RedisLockModuleOptions>, 'identity' | 'replicas'> {
   readonly identity: string;
-  readonly checks: Required<CheckOptions>;
   readonly replicas?: Required<ReplicaOptions> | undefined;
 }
 
@@ -44,20 +40,14 @@ const OF_LOCKS = [...Object.keys(MODULE_DEFAULTS).filter((name) => name in optio
  */
 export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   const known = checkAt('module', given, MODULE);
-  const options = { ...MODULE_DEFAULTS, identity: defaultIdentity(), ...known };
   const resolved: ResolvedOptions = {
-    ...options,
-    checks: checksOf(known.checks),
+    ...MODULE_DEFAULTS,
+    identity: defaultIdentity(),
+    ...known,
     replicas: known.replicas && { ...defaultsOf(REPLICAS), ...known.replicas },
   };
   checkHoldTimes(resolved);
   return resolved;
-}
-
-/** Returns the level of each check. A single level applies to all. */
-function checksOf(given: CheckLevel | CheckOptions | undefined): Required<CheckOptions> {
-  if (typeof given !== 'string') return { ...defaultsOf(CHECKS), ...(given as Required<CheckOptions> | undefined) };
-  return { server: given, decoratorOrder: given, unlockedOverride: given };
 }
 
 /**

@@ -97,8 +97,8 @@ interface ProviderOverrides {
 
 /**
  * Makes all instances of `RedisLockModule` in a testing module lock in memory, with the options of the application.
- * Opens no connection to Redis, so the options `redis`, `store`, `replicas` and `checks.server` have no effect. Each
- * instance has its own memory. Changes the builder and returns it.
+ * Opens no connection to Redis, so the options `redis`, `store` and `replicas` have no effect, and no server is
+ * checked. Each instance has its own memory. Changes the builder and returns it.
  *
  * ```ts
  * const module = await withMemoryLocks(Test.createTestingModule({ imports: [AppModule] })).compile();

@@ -44,7 +44,7 @@ const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ig
  * Under REPEATABLE READ and SERIALIZABLE, a transaction that read before it was granted the lock still reads old rows
  * afterwards. Acquire the lock first, and then begin the transaction.
  *
- * The module then no longer warns about decorators above `@Locked`, because they may be `@Transactional()`.
+ * The module then no longer checks for decorators above `@Locked`, because they may be `@Transactional()`.
  *
  * @param adapter any adapter for `@nestjs-cls/transactional`, even one by other authors.
  * @throws {LockConfigError} if the adapter has no `optionsFactory`, or if an option is not allowed.

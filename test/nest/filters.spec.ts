@@ -294,12 +294,6 @@ describe.each(PLATFORMS)('a filter that knows the exceptions of Nest on %s', (pl
     Reflect.deleteProperty(seen, 'stack');
     expect([seen.message, seen.cause, seen.stack]).toEqual(['Please try again.', undefined, undefined]);
   });
-
-  it('of HttpException gets no lock error with http.filter false', async () => {
-    const app = await start({ platform, locks: { http: { filter: false } }, ...asProvider({ useClass: OfHttp }) });
-    const { status, headers } = await busy(app, () => app.call('/locked/1'));
-    expect([status, headers.get('retry-after')]).toEqual([500, null]);
-  });
 });
 
 describe('without a filter of the user', () => {
@@ -347,11 +341,6 @@ describe('a message of a microservice', () => {
   ])('is handled by %s (inheritAppConfig: %p)', async (_who, inherit, setUp, controller, expected) => {
     expect(await send(await startHybrid(inherit, setUp, controller))).toMatchObject(expected);
   });
-
-  it.each([true, false])('is left to Nest with http.filter false (inheritAppConfig: %p)', async (inherit) => {
-    const app = await startHybrid(inherit, { locks: { http: { filter: false } } });
-    expect(await send(app)).toEqual({ status: 'error', message: 'Internal server error' });
-  });
 });
 
 describe('a message of a gateway', () => {
@@ -376,20 +365,9 @@ describe('a message of a gateway', () => {
     const app = await startApp({ providers: [GoodsGateway, { provide: APP_FILTER, useClass: CatchAll }] });
     expect(await send(app)).toMatchObject({ status: 'error', code: 'LOCK_TIMEOUT', retryAfterMs: 1000 });
   });
-
-  it('is left to Nest with http.filter false', async () => {
-    const app = await startApp({ providers: [GoodsGateway], locks: { http: { filter: false } } });
-    expect(await send(app)).toMatchObject({ status: 'error', message: 'Internal server error' });
-  });
 });
 
 describe.each(PLATFORMS)('the options on %s', (platform) => {
-  it('http.filter false leaves lock errors to Nest', async () => {
-    const app = await start({ platform, locks: { http: { filter: false } } });
-    const { status, body } = await busy(app, () => app.call('/locked/1'));
-    expect([status, body]).toEqual([500, { statusCode: 500, message: 'Internal server error' }]);
-  });
-
   it('http.status maps a code, and http.retryAfterMs is rounded up to seconds', async () => {
     const app = await start({ platform, locks: { http: { status: { LOCK_TIMEOUT: 409 }, retryAfterMs: 1_500 } } });
     const { status, headers, body } = await busy(app, () => app.call('/locked/1'));
@@ -413,18 +391,17 @@ describe('several module instances', () => {
   };
 
   it.each([
-    [{ http: { filter: false } }, {}],
-    [{}, { http: { filter: false } }],
+    [{ http: { status: { LOCK_TIMEOUT: 409 } } }, {}],
+    [{}, { http: { status: { LOCK_TIMEOUT: 409 } } }],
   ])('share the options of one of them (%j, %j)', async (one, other) => {
     const app = await start({ lockModules: withOptions(one, other) });
     expect(app.nest.get(getLockServiceToken('other'))).toBeDefined();
-    expect((await busy(app, () => app.call('/locked/1'))).status).toBe(500);
+    expect((await busy(app, () => app.call('/locked/1'))).status).toBe(409);
   });
 
   it.each([
     ['http.retryAfterMs', { retryAfterMs: 1 }, { retryAfterMs: 2 }],
     ['http.status.LOCK_TIMEOUT', { status: { LOCK_TIMEOUT: 409 } }, { status: { LOCK_TIMEOUT: 429 } }],
-    ['http.filter', { filter: true }, { filter: false }],
   ])('do not start with two values of %s', async (option, one, other) => {
     const started = start({ lockModules: withOptions({ http: one }, { http: other }) });
     await expect(started).rejects.toThrow(LockConfigError);

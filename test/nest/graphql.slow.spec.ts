@@ -129,7 +129,7 @@ const start = (server: Server, platform: Platform, options: object = {}, setUp: 
     platform,
     imports: [graphql(server, options)],
     ...setUp,
-    locks: { checks: { decoratorOrder: 'off' }, ...setUp.locks },
+    locks: { checks: 'off', ...setUp.locks },
     providers: [GoodsResolver, GoodsService],
   });
 

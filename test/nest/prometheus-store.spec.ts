@@ -17,7 +17,7 @@ describe('the metrics of Prometheus', () => {
     const redis = await startRedis({ local: true });
     try {
       const { locks } = await startApp({
-        locks: { redis: redis.url, checks: { server: 'off' }, requestTimeoutMs: 1_000 },
+        locks: { redis: redis.url, checks: 'off', requestTimeoutMs: 1_000 },
       });
       const isUp = async () => seriesOf(await register.metrics())['redis_lock_store_up{name="default",server=""}'];
       await locks.using('goods:1', () => undefined);

@@ -122,7 +122,7 @@ describe('withMemoryLocks()', () => {
   it.each<[string, () => RedisLockModuleOptions]>([
     ['replicas', () => ({ replicas: { min: 1 } })],
     ['a quorum', () => ({ store: quorum([1, 2, 3].map(() => `redis://127.0.0.1:${port}`)) })],
-    ['checks.server', () => ({ checks: { server: 'error' } })],
+    ['checks', () => ({ checks: 'error' })],
     ['a redis that is not allowed', () => ({ redis: '' })],
     ['a client', () => ({ redis: new Redis({ port, lazyConnect: true }) })],
   ])('replaces all options that need a server: %s', async (_what, options) => {

@@ -27,7 +27,7 @@ describe('the end of a module instance', () => {
     ['stop reporting', { listen: () => failing }],
   ])('closes its connections if the store fails to %s', async (_what, replaced) => {
     const clients: (ServerClient | ClusterClient)[] = [];
-    const runtime = LockRuntime.start({ store: withClient(clients, replaced), checks: { server: 'off' } });
+    const runtime = LockRuntime.start({ store: withClient(clients, replaced), checks: 'off' });
     await expect(runtime.close()).rejects.toThrow('it fails');
     expect(clients.map(({ status }) => status)).toEqual(['end']);
   });

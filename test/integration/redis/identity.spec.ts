@@ -29,7 +29,7 @@ afterEach(() => running.close());
 afterAll(() => servers.stop());
 
 const start = (identity: string | undefined, options: RedisLockModuleOptions = {}): LockService =>
-  running.start({ redis: servers.url, checks: { server: 'off' }, identity, ...options });
+  running.start({ redis: servers.url, checks: 'off', identity, ...options });
 
 async function refusal(locks: LockService, options?: LockOptions): Promise<LockTimeoutError> {
   const error: unknown = await locks.acquire('goods:300', { waitMs: 0, ...options }).catch((reason: unknown) => reason);

@@ -125,7 +125,7 @@ describe('the preflight on one server', () => {
     await admin.call('ACL', 'SETUSER', 'limited', 'on', 'nopass', '~*', '&*', '+@all', '-info');
     const locks = start({
       redis: { port: proxy.port, username: 'limited', password: 'any', enableReadyCheck: false },
-      checks: { server: 'error' },
+      checks: 'error',
     });
     await looked(locks, 1);
     await running.preflight();
@@ -134,7 +134,7 @@ describe('the preflight on one server', () => {
 
   it('sends no INFO if it is off', async () => {
     await configure('volatile-lru', '100mb');
-    const locks = start({ checks: { server: 'off' } });
+    const locks = start({ checks: 'off' });
     await locks.using('goods:300', () => undefined);
     proxy.reset();
     await locks.using('goods:300', () => undefined);
@@ -174,7 +174,7 @@ describe('the preflight on one server', () => {
     clients.push(warned, failed);
     start({ redis: warned });
     expect(warned.status).toBe('wait');
-    start({ redis: failed, checks: { server: 'error' } });
+    start({ redis: failed, checks: 'error' });
     await expect(running.preflight()).rejects.toThrow(evicts('volatile-lru', viaProxy()));
   });
 });
@@ -210,7 +210,7 @@ describe('the preflight in a cluster', () => {
   afterAll(() => cluster.close());
 
   it('says nothing if nothing is wrong', async () => {
-    const locks = running.start({ ...PATIENT, redis: { nodes: cluster.nodes }, checks: { server: 'error' } });
+    const locks = running.start({ ...PATIENT, redis: { nodes: cluster.nodes }, checks: 'error' });
     await running.preflight();
     await locks.using('goods:300', () => undefined);
     expect([...running.warnings, ...running.errors]).toEqual([]);
@@ -274,7 +274,7 @@ describe('an application on a Redis that evicts locks', () => {
   it('does not start if findings are errors, and leaves no connection', async () => {
     const connectionName = 'refused';
     const redis = { port: proxy.port, connectionName };
-    const app = await create({ redis, checks: { server: 'error' }, requestTimeoutMs: 60_000 });
+    const app = await create({ redis, checks: 'error', requestTimeoutMs: 60_000 });
     const failure: unknown = await app.init().catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(LockConfigError);
     expect((failure as Error).message).toBe(finding());
@@ -285,7 +285,7 @@ describe('an application on a Redis that evicts locks', () => {
 
   it('starts if findings are errors and Redis cannot be reached, and logs an error later', async () => {
     await proxy.refuseConnections();
-    await (await create({ checks: { server: 'error' }, requestTimeoutMs: 200 })).init();
+    await (await create({ checks: 'error', requestTimeoutMs: 200 })).init();
     expect(errors).toEqual([]);
     await proxy.acceptConnections();
     await eventually('it logs the finding', () => errors.join() === finding());
@@ -293,7 +293,7 @@ describe('an application on a Redis that evicts locks', () => {
   });
 
   it('is not looked at by the testing module', async () => {
-    await (await appOf(RedisLockTestingModule.forRoot({ checks: { server: 'error' } }))).init();
+    await (await appOf(RedisLockTestingModule.forRoot({ checks: 'error' }))).init();
     expect([warnings, errors]).toEqual([[], []]);
   });
 });

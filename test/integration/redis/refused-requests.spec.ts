@@ -76,7 +76,7 @@ const STORES: Record<string, { readonly nodes: number; readonly store: () => Sto
 
 describe.each(Object.keys(STORES))('%s', (name) => {
   const { nodes, store } = STORES[name];
-  const start = (): LockService => running.start({ redis: servers[0].url, store: store(), checks: { server: 'off' } });
+  const start = (): LockService => running.start({ redis: servers[0].url, store: store(), checks: 'off' });
 
   it.each(Object.keys(FAULTS))('logs %s once for each server', async (code) => {
     const locks = start();
@@ -93,7 +93,7 @@ describe.each(Object.keys(STORES))('%s', (name) => {
 });
 
 describe('a command that is refused', () => {
-  const start = (): LockService => running.start({ redis: servers[0].url, ttlMs: 1_000, checks: { server: 'off' } });
+  const start = (): LockService => running.start({ redis: servers[0].url, ttlMs: 1_000, checks: 'off' });
   const without = (command: string): Promise<unknown> => admins[0].acl('SETUSER', 'default', `-${command}`);
   const withAll = (): Promise<unknown> => admins[0].acl('SETUSER', 'default', '+@all');
   afterEach(withAll);
@@ -111,7 +111,7 @@ describe('a command that is refused', () => {
   it('when a connection selects its database is an outage, and no lock is taken in database 0', async () => {
     await without('select');
     const redis = `${servers[0].url}/1`;
-    const locks = running.start({ redis, requestTimeoutMs: 20_000, unavailableAfterMs: 0, checks: { server: 'off' } });
+    const locks = running.start({ redis, requestTimeoutMs: 20_000, unavailableAfterMs: 0, checks: 'off' });
     await eventually('it is logged', () => running.warnings.length > 0);
     expect(running.warnings).toEqual([expect.stringMatching(/cannot be reached.*NOPERM.*'select'/)]);
     await expect(clock.until(locks.acquire('goods:300', { waitMs: 0 }))).rejects.toThrow(LockUnavailableError);
@@ -139,7 +139,7 @@ describe('a command that is refused', () => {
 });
 
 it('one node of a quorum that refuses is named, and locks go on', async () => {
-  const locks = running.start({ store: quorum(servers.map(({ url }) => url)), checks: { server: 'off' } });
+  const locks = running.start({ store: quorum(servers.map(({ url }) => url)), checks: 'off' });
   await locks.using('goods:300', () => undefined);
   await FAULTS['OOM'].begin(admins[1]);
   for (let i = 0; i < 10; i++) await locks.using('goods:300', () => undefined);

@@ -30,7 +30,7 @@ async function onStoppedClock(
   const options = { redis: { nodes: [...cluster.nodes] }, prefix, ttlMs: 3_600_000, shutdownGraceMs: 0 };
   const clock = new Stoppable();
   const internals = { clock, requestTimeoutMs: 3_600_000 };
-  const runtime = LockRuntime.start({ ...options, checks: { server: 'off' } }, 'counted', internals);
+  const runtime = LockRuntime.start({ ...options, checks: 'off' }, 'counted', internals);
   try {
     runtime.connect();
     // Its client connects to the node, and the scripts are loaded.

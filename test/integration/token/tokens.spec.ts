@@ -103,7 +103,7 @@ describe('the fence', () => {
     // A node of a cluster is such a server.
     const cluster = await RedisCluster.start({ environments: [{}], replicas: false });
     try {
-      const locks = here.instance({ redis: { ...cluster.nodes[0] }, checks: { server: 'off' } });
+      const locks = here.instance({ redis: { ...cluster.nodes[0] }, checks: 'off' });
       const tokens: number[] = [];
       for (let i = 0; i < 20; i += 1) {
         await locks.using(`family${i}:1`, (lock) => void tokens.push(lock.fencingToken));

@@ -1,7 +1,6 @@
 // Compiled with `exactOptionalPropertyTypes`, where an option that is `undefined` must be declared so.
 import {
   type AssertHeldOptions,
-  type CheckOptions,
   type HttpOptions,
   type ForceReleaseOptions,
   type LeadOptions,
@@ -41,7 +40,6 @@ export const accepted: {
   lockScope: Accepts<LockScopeOptions>;
   locked: Accepts<LockedOptions<[id: number]>>;
   module: Accepts<RedisLockModuleOptions>;
-  checks: Accepts<CheckOptions>;
   extras: Accepts<RedisLockModuleExtras>;
   replicas: Accepts<ReplicaOptions>;
   forceRelease: Accepts<ForceReleaseOptions>;
@@ -70,7 +68,6 @@ export const accepted: {
   lockScope: (given) => given,
   locked: (given) => given,
   module: (given) => given,
-  checks: (given) => given,
   extras: (given) => given,
   replicas: (given) => given,
   forceRelease: (given) => given,

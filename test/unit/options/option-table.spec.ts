@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type {
-  CheckOptions,
   HttpOptions,
   LeadOptions,
   LockOptions,
@@ -12,15 +11,7 @@ import type {
   WhileLeaderOptions,
 } from 'nestjs-redis-lock';
 import type { LockedOptions } from '../../../lib/decorators/locked.decorator.js';
-import {
-  CHECKS,
-  HTTP,
-  type NamesAt,
-  OPTIONS,
-  optionsAt,
-  type Place,
-  REPLICAS,
-} from '../../../lib/options/option-table.js';
+import { HTTP, type NamesAt, OPTIONS, optionsAt, type Place, REPLICAS } from '../../../lib/options/option-table.js';
 import type { AssertHeldOptions, ForceReleaseOptions, ListOptions } from '../../../lib/options/service.options.js';
 
 /** True if an interface has the names of the table, and no others. */
@@ -38,7 +29,6 @@ const SAME: {
   readonly 'list()': Same<NamesAt<'list()'>, keyof ListOptions>;
   readonly 'forceRelease()': Same<NamesAt<'forceRelease()'>, keyof ForceReleaseOptions>;
   readonly 'assertHeld()': Same<NamesAt<'assertHeld()'>, keyof AssertHeldOptions>;
-  readonly checks: Same<keyof typeof CHECKS, keyof CheckOptions>;
   readonly http: Same<keyof typeof HTTP, keyof HttpOptions>;
   readonly replicas: Same<keyof typeof REPLICAS, keyof ReplicaOptions>;
 } = {
@@ -52,7 +42,6 @@ const SAME: {
   'list()': true,
   'forceRelease()': true,
   'assertHeld()': true,
-  checks: true,
   http: true,
   replicas: true,
 };

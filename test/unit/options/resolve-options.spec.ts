@@ -31,11 +31,10 @@ describe('options', () => {
     ['fairness', { maxLocalPasses: 2 }, '"throughput" or "strict"'],
     ['fairness', 0, '"throughput" or "strict"'],
     ['fairness', null, '"throughput" or "strict"'],
-    ['http', true, 'like { filter: true, retryAfterMs: 1000 }'],
-    ['http', { filter: 'no' }, 'the options of RedisLockModule: http.filter is "no"; expected true or false'],
-    ['http', { retryAfterMs: -1 }, 'from 0'],
+    ['http', true, 'like { retryAfterMs: 1000 }'],
+    ['http', { retryAfterMs: -1 }, 'the options of RedisLockModule: http.retryAfterMs is -1; expected'],
     ['http', { retryAfterMs: Infinity }, 'from 0'],
-    ['http', { httpStatus: {} }, 'no option http.httpStatus; there are http.filter, http.status, http.retryAfterMs'],
+    ['http', { httpStatus: {} }, 'no option http.httpStatus; there are http.status, http.retryAfterMs'],
     ['http', { status: 409 }, '{ LOCK_TIMEOUT: 409 }'],
     [
       'http',
@@ -46,10 +45,8 @@ describe('options', () => {
     ['http', { status: { LOCK_TIMEOUT: 600 } }, 'from 400 to 599'],
     ['http', { status: { LOCK_TIMEOUT: 409.5 } }, 'a whole number'],
     ['http', { status: { LOCK_TIMEOUT: '409' } }, 'a whole number'],
-    ['checks', 'fail', '"warn", "error", "off" or like { server: \'error\' }'],
-    ['checks', null, '"warn", "error", "off"'],
-    ['checks', { server: 'fail' }, 'checks.server is "fail"; expected "warn" or "error" or "off"'],
-    ['checks', { preflight: 'error' }, 'there are checks.server, checks.decoratorOrder, checks.unlockedOverride'],
+    ['checks', 'fail', '"warn" or "error" or "off"'],
+    ['checks', null, '"warn" or "error" or "off"'],
     ['replicas', 1, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', {}, '{ min: 1, timeoutMs: 50 }'],
     ['replicas', { timeoutMs: 50 }, '{ min: 1, timeoutMs: 50 }'],
@@ -77,15 +74,6 @@ describe('options', () => {
 
   it('never show a password in an error', () => {
     expect(() => resolveOptions({ redis: 'http://joe:secret@host' })).toThrow(/^(?!.*secret).*\*\*\*@host/);
-  });
-
-  it('set all checks at start by one level, and single ones by an object', () => {
-    const defaults = { server: 'warn', decoratorOrder: 'warn', unlockedOverride: 'warn' };
-    expect(resolveOptions({}).checks).toEqual(defaults);
-    const off = { server: 'off', decoratorOrder: 'off', unlockedOverride: 'off' };
-    expect(resolveOptions({ checks: 'off' }).checks).toEqual(off);
-    const checks = { server: 'error', decoratorOrder: undefined } as const;
-    expect(resolveOptions({ checks }).checks).toEqual({ ...defaults, server: 'error' });
   });
 
   it('are checked against each other', () => {
