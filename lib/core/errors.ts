@@ -192,8 +192,8 @@ export type LockUnavailableDetails = LockErrorDetails & DetailsOf<LockUnavailabl
 
 /**
  * Thrown if the store sent no usable reply. Redis is down, unreachable, silent for 1 s, read-only or out of memory, or
- * it refuses scripts. Also thrown if the request could not be sent in time. `cause` is the store's
- * error. The lock is never granted in this case.
+ * it refuses scripts. Also thrown if the request could not be sent in time. `cause` is the store's error. The lock is
+ * never granted in this case.
  *
  * @publicApi
  */

@@ -14,7 +14,8 @@ import {
 } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { defer, lastValueFrom, Observable, of } from 'rxjs';
-import { faultyLocks, outcome } from '../support/locks.js';
+import { outcome } from '../support/async.js';
+import { faultyLocks } from '../support/locks.js';
 
 describe('events', () => {
   const seen: [name: string, event: LockEvent][] = [];

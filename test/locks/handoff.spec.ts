@@ -477,17 +477,6 @@ describe('a local handoff', () => {
     expect(line.tokens).toEqual(line.tokens.toSorted((a, b) => a - b));
   });
 
-  it('ends with the reserved tokens', async () => {
-    const { clock, locks, store } = faultyLocks();
-    const line = new Line(() => Promise.resolve());
-    store.delay('acquire');
-    line.join(locks, names('a', 3));
-    store.arrive('acquire');
-    await clock.advance(0);
-    expect(line.entered).toEqual(names('a', 3));
-    expect(store.acquires.map(({ tokens }) => tokens)).toEqual([1, 2]);
-  });
-
   it('is off with fairness: strict', async () => {
     const { clock, locks, store } = faultyLocks({ fairness: 'strict' });
     const line = new Line();

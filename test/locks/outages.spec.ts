@@ -747,22 +747,6 @@ describe('a crowd of requests', () => {
     expect(store.releases).toEqual([]);
   });
 
-  it('keeps no place of a request that was sent, however long the crowd lasts', () => {
-    const lane = new Admission({}, 1).laneOf('a');
-    expect(lane.tryEnter()).toBe(true);
-    let sent = 0;
-    const send = (): void => void (sent += 1);
-    for (let i = 0; i < 10; i += 1) lane.wait(send);
-    const places = Array.from({ length: 100_000 }, () => {
-      const place = lane.wait(send);
-      lane.leave();
-      return place;
-    });
-    expect([sent, lane.length]).toEqual([100_000, 10]);
-    for (const place of places) place.cancel();
-    expect(lane.length).toBe(0);
-  });
-
   it('does not keep a key whose server is not known because the store has thrown', async () => {
     const { clock, locks } = faultyLocks({ unavailableAfterMs: 500 }, undefined, (key) => {
       if (key.endsWith(':301')) throw new Error('no such server');

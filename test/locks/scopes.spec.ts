@@ -466,14 +466,6 @@ describe('parallel requests of a scope', () => {
     expect(store.acquires.map(({ keys }) => keys)).toEqual([['{lock_shop}:1'], [KEY, '{lock_goods}:301']]);
   });
 
-  it('return nested holds to callers that do not wait, beside a list', async () => {
-    const { locks } = faultyLocks();
-    const [both, one] = await locks.scope(() =>
-      Promise.all([locks.tryAcquire(['goods:300', 'goods:301']), locks.tryAcquire('goods:300')]),
-    );
-    expect(one?.fencingToken).toBe(both?.of('goods:300').fencingToken);
-  });
-
   it('wait no longer than their own waitMs', async () => {
     const { clock, locks, stranger } = faultyLocks();
     const events = record();
@@ -525,21 +517,6 @@ describe('parallel requests of a scope', () => {
     ]);
     end.resolve();
     await scope;
-  });
-
-  it('of several locks and of one of them do not wait for each other', async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take('{lock_goods}:301');
-    const scope = outcome(
-      locks.scope(() =>
-        Promise.all([locks.acquire(['goods:300', 'goods:301'], { waitMs: 60_000 }), locks.acquire('goods:300')]),
-      ),
-    );
-    await clock.advance(1_000);
-    await stranger.leave('{lock_goods}:301');
-    await clock.advance(1_000);
-    const [both, one] = scope.value as [{ of(resource: string): Lock }, Lock];
-    expect(both.of('goods:300').fencingToken).toBe(one.fencingToken);
   });
 
   it('of overlapping lists do not wait for each other', async () => {

@@ -1,20 +1,20 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import {
-  LockConfigError,
-  LockLostError,
-  LockReentryError,
-  LockTimeoutError,
   type Lock,
-  type LockOptions,
-  type LockService,
   LockClosedError,
+  LockConfigError,
   LockError,
+  LockLostError,
+  type LockOptions,
+  LockReentryError,
+  type LockService,
+  LockTimeoutError,
 } from 'nestjs-redis-lock';
-import type { LockStore } from '../../lib/core/store/lock-store.js';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
+import type { LockStore } from '../../lib/core/store/lock-store.js';
 import { outcome } from '../support/async.js';
-import { faultyLocks, KEY } from '../support/locks.js';
 import { keptBy, refuseWaitersOf } from '../support/inside.js';
+import { faultyLocks, KEY } from '../support/locks.js';
 
 const shared = { mode: 'shared' } as const;
 
@@ -70,32 +70,6 @@ describe('shared locks', () => {
     expect((writer.error as LockTimeoutError).remainingMs).toBe(8_000);
     // The writer has left the queue, so a reader is granted.
     expect(await locks.tryAcquire('goods:300', shared)).not.toBeNull();
-  });
-
-  it('leave no local state if their callers give up', async () => {
-    const { locks, memory, clock } = faultyLocks();
-    const writer = await locks.acquire('goods:300');
-    const reader = outcome(locks.acquire('goods:300', { ...shared, waitMs: 100 }));
-    await clock.advance(100);
-    expect(reader.error).toBeInstanceOf(LockTimeoutError);
-    await writer.release();
-    expect(await memory.inspect(KEY)).toBeNull();
-  });
-
-  it('are handed off to their latest owner, and leave no local state', async () => {
-    const { locks, store, stranger, clock } = faultyLocks();
-    await stranger.take(KEY);
-    store.fail('acquire', new Error('out of order'));
-    const readers = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', shared)));
-    await clock.advance(0);
-    store.fail('acquire');
-    await clock.advance(500);
-    const asks = store.acquires.length;
-    await stranger.leave(KEY);
-    await clock.advance(0);
-    for (const { value } of readers) expect(await value?.release()).toBe(true);
-    expect(store.acquires).toHaveLength(asks);
-    expect(keptBy(locks)).toBe(0);
   });
 });
 
@@ -499,51 +473,7 @@ describe('the permits of one instance', () => {
 const sharedLong = { mode: 'shared', waitMs: 60_000 } as const;
 const permitsOf = (count: number) => ({ permits: count, waitMs: 60_000 });
 
-/** Returns a reader that a handoff has granted while its first request is unanswered. */
-async function grantedBeforeReply(maxLocalHoldMs: number) {
-  const all = faultyLocks({ passing: { maxLocalHoldMs } });
-  await all.stranger.take(KEY);
-  all.store.hold('acquire');
-  const reader = outcome(all.locks.acquire('goods:300', sharedLong));
-  await all.clock.advance(0);
-  await all.stranger.leave(KEY);
-  await all.clock.advance(0);
-  return { ...all, reader: reader.value as Lock };
-}
-
-describe('a reader that a handoff has granted before the reply', () => {
-  it('keeps its share when the reply arrives, and the next reader has one of its own', async () => {
-    const { locks, memory, store, clock, reader } = await grantedBeforeReply(1);
-    store.deliver('acquire');
-    await clock.advance(5);
-    const next = await locks.acquire('goods:300', sharedLong);
-    expect([await reader.release(), await next.release()]).toEqual([true, true]);
-    expect(await memory.inspect(KEY)).toBeNull();
-    expect(keptBy(locks)).toBe(0);
-  });
-
-  it('keeps its share if the handoff is reported again after the reply', async () => {
-    const { memory, store, clock, reader } = await grantedBeforeReply(50);
-    store.deliver('acquire');
-    await clock.advance(0);
-    store.reportHandoff(store.handoffs[0]);
-    await clock.advance(0);
-    expect(await memory.inspect(KEY)).not.toBeNull();
-    expect(await reader.release()).toBe(true);
-  });
-
-  it('keeps its share if the connection ends before the reply', async () => {
-    const { locks, memory, store, clock, reader } = await grantedBeforeReply(1);
-    store.disconnect();
-    await clock.advance(5);
-    store.deliver('acquire');
-    const next = await locks.acquire('goods:300', sharedLong);
-    expect([await reader.release(), await next.release()]).toEqual([true, true]);
-    expect(await memory.inspect(KEY)).toBeNull();
-  });
-});
-
-describe('permits', () => {
+describe('permits of several instances', () => {
   it('that others release all go to the callers that wait', async () => {
     const { locks, neighbour, clock } = faultyLocks();
     const other = neighbour().locks;
@@ -592,28 +522,6 @@ describe('permits', () => {
     expect(store.acquires).toHaveLength(6);
     for (const { error } of callers) expect(error).toBeInstanceOf(LockTimeoutError);
   });
-});
-
-it('a reader far behind in the queue repeats its request as often as a writer with the same waitMs', async () => {
-  const { locks, memory, store, clock } = faultyLocks();
-  const joining = {
-    keys: [KEY],
-    mode: 'exclusive',
-    leaseMs: 600_000,
-    queue: true,
-    handoffMs: 1_000,
-    tokens: 1,
-  } as const;
-  for (let i = 0; i < 80; i += 1) await memory.acquire({ ...joining, owner: `other:${i}`, expiresAt: 1_000 });
-  const counts: number[] = [];
-  for (const mode of ['exclusive', 'shared'] as const) {
-    const before = store.acquires.length;
-    const waiting = outcome(locks.acquire('goods:300', { mode, waitMs: 10_000 }));
-    await clock.advance(10_000);
-    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
-    counts.push(store.acquires.length - before);
-  }
-  expect(counts[1]).toBe(counts[0]);
 });
 
 it('a reader that comes while a loss is reported does not join the lost share', async () => {

@@ -556,13 +556,6 @@ describe('a long queue', () => {
     await clock.advance(LONGEST_MS);
     expect((await memory.inspect(KEY))?.waiting).toHaveLength(waiters.length);
   });
-
-  it('repeats all requests when it is subscribed again', async () => {
-    const { clock, waiters, requests } = await longQueue(100);
-    for (const { store } of waiters) store.reportSubscribed();
-    await clock.advance(0);
-    expect(requests()).toBe(200);
-  });
 });
 
 describe('a waiter behind thousands', () => {

@@ -107,17 +107,6 @@ describe('a store without a queue', () => {
     expect(waiting.value?.key).toBe(KEY);
   });
 
-  it('is requested at once after onReleased, even if no reply has named another holder', async () => {
-    const { clock, locks, store } = unqueuedLocks();
-    jest.spyOn(store, 'acquire').mockResolvedValueOnce({ status: 'expired' });
-    const waiting = outcome(locks.acquire('goods:300'));
-    await clock.advance(0);
-    expect(waiting).toEqual({});
-    store.reportReleased(KEY);
-    await clock.advance(0);
-    expect(waiting.value?.key).toBe(KEY);
-  });
-
   it('leaves the key to others for at most half of the time that a caller still waits', async () => {
     const { clock, locks, store } = faultyLocks({ passing: { maxLocalPasses: 0 } });
     store.less.queue = false;
@@ -295,57 +284,6 @@ describe('the turns of instances at a store without a queue', () => {
     const before = waits.length;
     await world.clock.advance(6_000);
     expect(waits.length - before).toBeGreaterThan(3_000 * 0.86);
-  });
-
-  it('cost nothing if the key is left free between its uses', async () => {
-    const world = new World();
-    const locks = world.instance();
-    let longest = 0;
-    const visit = async (): Promise<void> => {
-      const since = world.clock.now();
-      await Promise.all([1, 2].map(() => locks.using(RESOURCE, () => world.pass(2))));
-      longest = Math.max(longest, world.clock.now() - since);
-      await world.pass(20);
-    };
-    const visits = async (): Promise<void> => {
-      for (let i = 0; i < 200; i += 1) await visit();
-    };
-    void visits();
-    await world.clock.advance(10_000);
-    expect(longest).toBeLessThan(5);
-  });
-
-  it('end, so that a yield leaves the caller half of its time', async () => {
-    const world = new World(1_000);
-    const locks = world.instance({ fairness: 'strict' });
-    await world.stranger.take(KEY);
-    const first = outcome(locks.acquire(RESOURCE));
-    await world.clock.advance(100);
-    await world.stranger.leave(KEY);
-    await world.clock.advance(1_000);
-    await first.value?.release();
-    const second = outcome(locks.using(RESOURCE, { waitMs: 40 }, () => 'served'));
-    await world.clock.advance(19);
-    expect(second).toEqual({});
-    await world.clock.advance(1);
-    expect(second.value).toBe('served');
-  });
-
-  it('leave the first 140 ms of each 1.5 s free after the first turn', async () => {
-    const world = new World(undefined, true);
-    for (let i = 0; i < 2; i += 1) world.busy(world.instance(), 5);
-    // The quiet time follows the wall clock, which all processes share.
-    await world.clock.advance(3_000 - (world.clock.wallTime() % 1_500));
-    const requested = (): number => world.stores.reduce((sum, { acquires }) => sum + acquires.length, 0);
-    for (let period = 0; period < 5; period += 1) {
-      // What was granted before the quiet time may be held for another 34 ms.
-      await world.clock.advance(35);
-      const before = requested();
-      await world.clock.advance(104);
-      expect(requested()).toBe(before);
-      await world.clock.advance(1_500 - 139);
-      expect(requested()).toBeGreaterThan(before + 20);
-    }
   });
 
   it('do not delay tryAcquire', async () => {

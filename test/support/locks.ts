@@ -4,12 +4,9 @@ import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import type { LockStore } from '../../lib/core/store/lock-store.js';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import { deferred, outcome } from './async.js';
+import { outcome } from './async.js';
 import { FaultyStore } from './faulty-store.js';
 import type { InstanceOptions } from './redis-locks.js';
-
-// Kept here for the specs that still import them from this file.
-export { deferred, outcome };
 
 // The tests lose locks on purpose, and each loss is logged.
 Logger.overrideLogger(false);

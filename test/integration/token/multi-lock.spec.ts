@@ -11,7 +11,7 @@ import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { crossTasks } from '../../support/crossing.js';
-import { deferred } from '../../support/locks.js';
+import { deferred } from '../../support/async.js';
 import { commandsIn, sectionOf } from '../../support/pages.js';
 import { eventually } from '../../support/redis-locks.js';
 
