@@ -69,18 +69,13 @@ export function describeCall({ resource, key, call = 0 }: Target, details: CallD
   return {
     id: `${PROCESS}-${call}`,
     resource,
-    family: familyOf(resource, details),
+    family: details.family ?? firstSegmentOf(resource),
     key,
     mode: mode === 'exclusive' ? mode : 'shared',
     permits: typeof mode === 'number' ? mode : undefined,
     method,
     label: shownLabel(details.label),
   };
-}
-
-/** Returns the family of a resource: that of the call's template, or its first segment. */
-export function familyOf(resource: string, { family }: Pick<CallDetails, 'family'>): string {
-  return family ?? firstSegmentOf(resource);
 }
 
 /**

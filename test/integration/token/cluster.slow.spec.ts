@@ -245,7 +245,7 @@ it('a node that refuses requests is named once', async () => {
     await admin.config('SET', 'maxmemory', '0');
   }
   const address = `127.0.0.1:${server.port}`;
-  const line = new RegExp(`^Redis refuses requests to acquire locks: ${address}: .*Redis is out of memory`);
+  const line = new RegExp(`^Redis refuses requests to acquire locks: ${address}: .*OOM command`);
   expect(here.warnings).toEqual([expect.stringMatching(line)]);
   await locks.using('goods:300', () => undefined);
   expect(here.warnings).toHaveLength(1);
