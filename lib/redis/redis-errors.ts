@@ -44,9 +44,12 @@ export function unavailableBecause(error: unknown, subject: string): LockUnavail
   });
 }
 
+/** Where in a script Redis 7 has failed. It says nothing to users. */
+const PLACE_IN_SCRIPT = / script: [\da-f]{40}, on @user_script:\d+\.?$/;
+
 /** Returns the message of an error without its full stop, and before it what to change, if it does not say so. */
 export function reasonOf(error: unknown): string {
-  const message = messageOf(error).replace(/\.$/, '');
+  const message = messageOf(error).replace(PLACE_IN_SCRIPT, '').replace(/\.$/, '');
   const advice = ADVICE.find(([reply]) => reply.test(message))?.[1];
   return advice === undefined ? message : `${advice} (${message})`;
 }

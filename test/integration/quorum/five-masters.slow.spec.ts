@@ -241,7 +241,7 @@ describe('a permanent error', () => {
     for (const admin of here.admins.slice(0, 3)) await admin.hset(here.key, 'stock', '5');
     const error = await errorOf((await here.instance()).acquire('goods:300'));
     expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
-    expect(error.message).toContain('another type');
+    expect(error.message).toContain('WRONGTYPE');
     for (const admin of here.admins.slice(3)) expect(await admin.exists(here.key)).toBe(0);
   });
 

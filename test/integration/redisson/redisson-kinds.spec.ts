@@ -43,12 +43,12 @@ async function lockAsReadWrite(mode: 'read' | 'write'): Promise<void> {
 
 describe.each([false, true])('a key that is not an RLock, fencing: %s', (fencing) => {
   it.each<[string, RegExp, () => Promise<unknown>]>([
-    ['ReadWriteLock, read', /another type.*ReadWriteLock of Redisson/, () => lockAsReadWrite('read')],
-    ['ReadWriteLock, write', /another type.*ReadWriteLock of Redisson/, () => lockAsReadWrite('write')],
-    ['map', /another type.*not a lock of Redisson/, () => admin.hset(NAME, { name: 'ann', city: 'Ulm' })],
-    ['map with one field', /another type.*not a lock of Redisson/, () => admin.hset(NAME, 'name', 'ann')],
-    ['semaphore', /another type/, () => admin.set(NAME, 3)],
-    ['list', /another type/, () => admin.lpush(NAME, 'x')],
+    ['ReadWriteLock, read', /WRONGTYPE.*ReadWriteLock of Redisson/, () => lockAsReadWrite('read')],
+    ['ReadWriteLock, write', /WRONGTYPE.*ReadWriteLock of Redisson/, () => lockAsReadWrite('write')],
+    ['map', /WRONGTYPE.*not a lock of Redisson/, () => admin.hset(NAME, { name: 'ann', city: 'Ulm' })],
+    ['map with one field', /WRONGTYPE.*not a lock of Redisson/, () => admin.hset(NAME, 'name', 'ann')],
+    ['semaphore', /WRONGTYPE/, () => admin.set(NAME, 3)],
+    ['list', /WRONGTYPE/, () => admin.lpush(NAME, 'x')],
   ])('is refused by its kind and stays as it is: %s', async (_kind, message, write) => {
     await write();
     const before = await admin.dump(NAME);
