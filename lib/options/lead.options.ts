@@ -46,7 +46,6 @@ const LEADER = {
   // A candidate campaigns through an outage.
   unavailableAfterMs: Infinity,
   maxWaiting: Infinity,
-  renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,
   warnHeldMs: false,

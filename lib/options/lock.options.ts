@@ -37,16 +37,8 @@ export interface LockOptions {
   readonly maxWaiting?: number | undefined;
 
   /**
-   * Renews the lease until the lock is released. `false`: the lock expires after `ttlMs`. A shorter lease received by
-   * handoff is still extended to `ttlMs` once.
-   *
-   * @default true
-   */
-  readonly renew?: boolean | undefined;
-
-  /**
-   * Stops the renewal so that the lock is lost this long after the grant, in milliseconds. So hung work cannot keep the
-   * lock.
+   * Loses the lock this long after the grant, in milliseconds, so that hung work cannot keep it: the `signal` aborts,
+   * and others can get the lock. If `ttlMs` is longer, the lease ends with this time too, and is not renewed.
    *
    * @default Infinity
    * @minimum 1

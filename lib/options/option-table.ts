@@ -121,7 +121,6 @@ export const OPTIONS = {
   ttlMs: option([...EACH, '@WhileLeader', 'lead()', 'extend()'], milliseconds(50, MAX_TTL_MS), 30_000),
   waitMs: option(EACH, millisecondsFrom(0), 5_000),
   maxWaiting: option(EACH, wholeNumberFrom(1), 1_000),
-  renew: option(EACH, boolean, true),
   maxHoldMs: option(EACH, millisecondsFrom(1), Infinity),
   minHoldMs: option(EACH, milliseconds(0, MAX_TTL_MS), 0),
   warnHeldMs: option(

@@ -122,7 +122,7 @@ export const turnsContract: ContractPart = {
 
 function optionsOf({ store }: StoreUnderTest): AcquireOptions {
   const ttlMs = Math.max(30_000, store.capabilities.resolutionMs);
-  const hold = { mode: 'exclusive', ttlMs, renew: true, maxHoldMs: Infinity, minHoldMs: 0 } as const;
+  const hold = { mode: 'exclusive', ttlMs, maxHoldMs: Infinity, minHoldMs: 0 } as const;
   return { ...hold, waitMs: LIMIT_MS, signal: undefined };
 }
 

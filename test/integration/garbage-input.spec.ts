@@ -35,11 +35,9 @@ import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 
 const SEED = 14;
 const LONGEST_MESSAGE = 2_500;
-const LOCK_OPTIONS = 'ttlMs waitMs renew maxHoldMs minHoldMs onLost awaitRelease signal mode permits constructor'.split(
-  ' ',
-);
+const LOCK_OPTIONS = 'ttlMs waitMs maxHoldMs minHoldMs onLost awaitRelease signal mode permits constructor'.split(' ');
 const MODULE_OPTIONS = [
-  ...'ttlMs waitMs unavailableAfterMs renew maxHoldMs minHoldMs onLost awaitRelease redis prefix hashTag key fairness lockDelayMs'.split(
+  ...'ttlMs waitMs unavailableAfterMs maxHoldMs minHoldMs onLost awaitRelease redis prefix hashTag key fairness lockDelayMs'.split(
     ' ',
   ),
   ...'replicas shutdownGraceMs store name isGlobal clock __proto__ toString'.split(' '),

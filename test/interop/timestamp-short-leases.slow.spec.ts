@@ -26,7 +26,7 @@ afterEach(() => running.close());
 async function letRunOut(locks: LockService, ttlMs: number): Promise<void> {
   const endsAt = Date.now() + RUN_MS;
   while (Date.now() < endsAt) {
-    const lock = await locks.acquire('account:1', { renew: false });
+    const lock = await locks.acquire('account:1', { maxHoldMs: ttlMs });
     await sleep(ttlMs - 3 - Math.random() * 3);
     await lock.release();
   }
@@ -38,7 +38,7 @@ it.each([120, 200, 300])('no lock of an old client is deleted if every lock runs
   const { hostname: host, port } = new URL(testRedisUrl());
   const options = { host, port: Number(port), key, lease, unit: 'ms', forMs: RUN_MS };
   const store = timestamp({ unit: 'ms', retryDelayMs: 8 });
-  const start = () => running.start({ redis: testRedisUrl(), store, ttlMs: lease, waitMs: 60_000, key: () => key });
+  const start = () => running.start({ redis: testRedisUrl(), store, ttlMs: 2 * lease, waitMs: 60_000, key: () => key });
   const old = [SLOW_MS, 0, 0].map((slowMs) => runClient(process.execPath, OLD_CLIENT, { ...options, slowMs }));
   const ours = [1, 2, 3].map(() => letRunOut(start(), lease));
   await Promise.all([...old, ...ours]);

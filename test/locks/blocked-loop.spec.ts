@@ -235,7 +235,6 @@ describe('the error of a lost lock', () => {
   it.each([
     ['renewals without a reply', {}, 0],
     ['renewals without a reply and a short delay at the end', {}, 1_000],
-    ['renew: false', { renew: false }, 4_000],
   ])('does not say so after %s', async (_, options, delayMs) => {
     const { clock, locks, store } = faultyLocks({ ttlMs: 5_000, ...options });
     const { signal } = await locks.acquire('goods:300');
@@ -356,7 +355,6 @@ it('the renewals of 300 locks that were handed off in one tick leave in that tic
 const OPTIONS: AcquireOptions = {
   mode: 'exclusive',
   ttlMs: 30_000,
-  renew: true,
   maxHoldMs: Infinity,
   minHoldMs: 0,
   waitMs: 5_000,

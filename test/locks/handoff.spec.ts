@@ -26,8 +26,8 @@ describe('a handoff', () => {
     expect(store.acquires[0]).toMatchObject({ queue: true, handoffMs: 250 });
   });
 
-  it.each([true, false])('is extended to the full lease soon, with renew: %s', async (renew) => {
-    const { clock, stranger, store, memory, lock } = await queued({ renew });
+  it('is extended to the full lease soon', async () => {
+    const { clock, stranger, store, memory, lock } = await queued();
     await stranger.leave(KEY);
     await clock.advance(100);
     expect(store.extendBatches).toHaveLength(1);
@@ -47,7 +47,7 @@ describe('a handoff', () => {
   });
 
   it("expires with the caller's ttlMs if that is shorter", async () => {
-    const { clock, stranger, lock } = await queued({ ttlMs: 500, renew: false });
+    const { clock, stranger, lock } = await queued({ ttlMs: 500 });
     await stranger.leave(KEY);
     await clock.advance(0);
     expect(lock().expiresInMs).toBeLessThanOrEqual(500);
@@ -506,10 +506,15 @@ describe('a local handoff', () => {
 });
 
 describe('local handoffs', () => {
+  interface Terms extends LockOptions {
+    readonly maxLocalHoldMs?: number;
+    readonly losesRenewals?: boolean;
+  }
+
   /** Twelve callers of one instance hold the lock for `holdMs` each, while another instance waits. */
-  async function holdsOf(holdMs: number, options: LockOptions & { maxLocalHoldMs?: number } = {}) {
-    const { maxLocalHoldMs = 50, ...terms } = options;
-    const { clock, locks, neighbour, stranger } = faultyLocks({ passing: { maxLocalHoldMs } });
+  async function holdsOf(holdMs: number, { maxLocalHoldMs = 50, losesRenewals, ...terms }: Terms = {}) {
+    const { clock, locks, neighbour, store, stranger } = faultyLocks({ passing: { maxLocalHoldMs } });
+    if (losesRenewals) store.lose('extend', new Error('no connection'));
     await stranger.take(KEY);
     const line = new Line(() => new Promise((resolve) => void clock.schedule(holdMs, resolve)));
     line.join(locks, names('a', 10), terms);
@@ -532,8 +537,8 @@ describe('local handoffs', () => {
   });
 
   it('end after half of a lease that is not renewed', async () => {
-    const options = { maxLocalHoldMs: 1_000, ttlMs: 100, renew: false };
-    expect((await holdsOf(20, options)).indexOf('b')).toBe(3);
+    const terms = { maxLocalHoldMs: 1_000, ttlMs: 100, losesRenewals: true };
+    expect((await holdsOf(20, terms)).indexOf('b')).toBe(3);
   });
 
   it('go on in the second half of a lease that is renewed', async () => {
@@ -758,7 +763,6 @@ class Fuzz {
         ...mode[kind],
         ...sometimes({ minHoldMs: 100 }, 0.1),
         ...sometimes({ maxHoldMs: 300 }, 0.1),
-        ...sometimes({ renew: false }, 0.1),
         ...sometimes({ ttlMs: 5_000 }, 0.15),
         waitMs,
         signal: abort.signal,

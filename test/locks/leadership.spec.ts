@@ -131,7 +131,6 @@ describe('a candidate', () => {
   it('has a lease of its own, whatever the defaults of the module are', async () => {
     const { clock, locks, store } = faultyLocks({
       ttlMs: 60_000,
-      renew: false,
       maxHoldMs: 70_000,
       minHoldMs: 10_000,
       waitMs: 0,

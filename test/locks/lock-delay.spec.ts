@@ -58,7 +58,7 @@ describe('lockDelayMs', () => {
 
   it("is not part of the holder's lease", async () => {
     const { clock, locks } = delayed();
-    const lock = await locks.acquire('goods:300', { renew: false });
+    const lock = await locks.acquire('goods:300', { maxHoldMs: 1_000 });
     expect(lock.expiresInMs).toBeLessThan(1_000);
     await clock.advance(1_000);
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
@@ -107,7 +107,7 @@ describe('lockDelayMs', () => {
     const { clock, locks, neighbour, stranger } = delayed({ ttlMs: 30_000 });
     const { locks: other, store } = neighbour();
     const lock = await locks.acquire('goods:300');
-    const waiting = outcome(other.acquire('goods:300', { renew: false }));
+    const waiting = outcome(other.acquire('goods:300'));
     store.lose('extend', new Error('no connection'));
     await clock.advance(0);
     await lock.release();
@@ -130,7 +130,7 @@ describe('lockDelayMs', () => {
       const { clock, locks, memory, neighbour } = delayed({ lockDelayMs: ours });
       const { locks: other } = neighbour({ ttlMs: 1_000, lockDelayMs: theirs });
       const lock = await locks.acquire('goods:300');
-      const waiting = outcome(other.acquire('goods:300', { renew: false }));
+      const waiting = outcome(other.acquire('goods:300'));
       await clock.advance(0);
       await lock.release();
       await clock.advance(1);

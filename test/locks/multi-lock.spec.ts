@@ -263,9 +263,10 @@ describe('work under a multi-lock', () => {
   });
 
   it('extends all locks', async () => {
-    const { locks, clock } = faultyLocks();
-    const all = await locks.acquire(family, { ttlMs: 1_000, renew: false });
+    const { locks, clock, store } = faultyLocks();
+    const all = await locks.acquire(family, { ttlMs: 1_000 });
     await all.extend(10_000);
+    store.lose('extend', new Error('no connection'));
     await clock.advance(5_000);
     all.assertHeld();
     expect(all.expiresInMs).toBeGreaterThan(4_000);

@@ -257,8 +257,8 @@ describe("a loss is reported outside of every caller's context", () => {
   it('by the watchdog, whose timer was started inside another hold', async () => {
     const { clock, runInA, leave } = await insideOfA();
     // This lock is due first, so that it starts the timer again.
-    await runInA(() => locks.using('inner:1', { ttlMs: 400, renew: false }, () => clock.advance(100)));
-    const lock = await heldByB({ ttlMs: 500, renew: false });
+    await runInA(() => locks.using('inner:1', { maxHoldMs: 400 }, () => clock.advance(100)));
+    const lock = await heldByB({ maxHoldMs: 500 });
     await clock.advance(600);
     expect(lock.signal.aborted).toBe(true);
     expect(reported).toEqual(LOST_NOWHERE);
@@ -268,7 +268,7 @@ describe("a loss is reported outside of every caller's context", () => {
 
   it('if a caller notices it inside another hold', async () => {
     const { clock, runInA, leave } = await insideOfA();
-    const lock = await heldByB({ ttlMs: 500, renew: false });
+    const lock = await heldByB({ maxHoldMs: 500 });
     clock.jump(600);
     expect(() => runInA(() => lock.assertHeld())).toThrow('b:1');
     expect(reported).toEqual(LOST_NOWHERE);

@@ -265,7 +265,7 @@ describe('a logger that throws', () => {
 
   it('does not keep a lost lock from being served to the next caller', async () => {
     const { clock, locks, memory } = faultyLocks();
-    const lock = await locks.acquire('goods:300', { renew: false, ttlMs: 1_000 });
+    const lock = await locks.acquire('goods:300', { maxHoldMs: 1_000 });
     const next = outcome(locks.acquire('goods:300', { waitMs: 10_000 }));
     const printed = await withThrowingLogger(() => clock.advance(2_000));
     expect(lock.signal.aborted).toBe(true);

@@ -17,14 +17,19 @@ describe('a hold', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it('is lost when its lease expires, with renew: false', async () => {
-    const { clock, locks, store } = faultyLocks();
-    const lock = await locks.acquire('goods:300', { renew: false, ttlMs: 1_000 });
-    await clock.advance(987);
+  it.each([
+    [1_000, 1],
+    [2_000, 0],
+  ])('with maxHoldMs: 1000 and ttlMs: %i is held that long, with %i renewals', async (ttlMs, renewals) => {
+    const { clock, locks, store, stranger } = faultyLocks();
+    const lock = await locks.acquire('goods:300', { ttlMs, maxHoldMs: 1_000 });
+    await clock.advance(999);
     lock.assertHeld();
-    await clock.advance(2);
-    expect(() => lock.assertHeld()).toThrow(LockLostError);
-    expect(store.extendBatches).toHaveLength(0);
+    expect(await stranger.take(KEY)).toBe(false);
+    await clock.advance(1);
+    expect(() => lock.assertHeld()).toThrow(/maxHoldMs \(1000\) has elapsed/);
+    expect(await stranger.take(KEY)).toBe(true);
+    expect(store.extendBatches).toHaveLength(renewals);
   });
 
   it('ends at maxHoldMs, even if its work hangs', async () => {
@@ -108,18 +113,15 @@ describe('a lease that extend() would shorten', () => {
 });
 
 describe('the renewals of an instance', () => {
-  it.each([{ renew: false }, { maxHoldMs: 20_000 }])(
-    'keep no group of thousands of released holds with %j',
-    async (options) => {
-      const { clock, locks } = faultyLocks({ ttlMs: 30_000 });
-      for (let i = 0; i < 3_000; i += 1) {
-        const lock = await locks.acquire(`goods:${i}`, options);
-        clock.jump(1);
-        await lock.release();
-      }
-      expect(renewalGroupsOf(locks)).toBeLessThan(5);
-    },
-  );
+  it('keep no group of thousands of released holds with maxHoldMs', async () => {
+    const { clock, locks } = faultyLocks({ ttlMs: 30_000 });
+    for (let i = 0; i < 3_000; i += 1) {
+      const lock = await locks.acquire(`goods:${i}`, { maxHoldMs: 20_000 });
+      clock.jump(1);
+      await lock.release();
+    }
+    expect(renewalGroupsOf(locks)).toBeLessThan(5);
+  });
 
   it('have one group for a hold that is extended again and again', async () => {
     const { clock, locks } = faultyLocks({ ttlMs: 30_000 });
@@ -226,9 +228,9 @@ describe('all locks', () => {
   });
 });
 
-describe('a lock with renew: false', () => {
+describe('a lock whose lease ends with maxHoldMs', () => {
   it('is checked after a reconnect, and its lease does not grow', async () => {
-    const { clock, locks, memory, store } = faultyLocks({ ttlMs: 30_000, renew: false });
+    const { clock, locks, memory, store } = faultyLocks({ ttlMs: 30_000, maxHoldMs: 20_000 });
     const lock = await locks.acquire('goods:300');
     await clock.advance(10_000);
     const before = [lock.expiresInMs, (await memory.inspect(KEY))?.remainingMs];
@@ -239,7 +241,7 @@ describe('a lock with renew: false', () => {
   });
 
   it('is known to be lost after a reconnect', async () => {
-    const { clock, locks, stranger, store } = faultyLocks({ ttlMs: 30_000, renew: false });
+    const { clock, locks, stranger, store } = faultyLocks({ ttlMs: 30_000, maxHoldMs: 20_000 });
     const { signal } = await locks.acquire('goods:300');
     await stranger.steal(KEY);
     store.reconnect();
@@ -345,7 +347,7 @@ describe('a listener of a loss', () => {
     let got: Lock | null | undefined;
     const one = locks.using('b', () => locks.using('c', { ttlMs: 300 }, () => end.promise));
     await clock.advance(0);
-    const other = await locks.acquire('d', { ttlMs: 300, renew: false });
+    const other = await locks.acquire('d', { maxHoldMs: 300 });
     other.signal.addEventListener('abort', () => {
       void locks.tryAcquire('b').then((lock) => (got = lock));
     });
@@ -356,7 +358,7 @@ describe('a listener of a loss', () => {
   });
 
   it('may release any other lock, which is no longer watched', async () => {
-    const { clock, locks } = faultyLocks({ ttlMs: 100, renew: false });
+    const { clock, locks } = faultyLocks({ maxHoldMs: 100 });
     const [one, other] = await Promise.all([locks.acquire('a'), locks.acquire('b')]);
     one.signal.addEventListener('abort', () => void other.release());
     await clock.advance(10_000);

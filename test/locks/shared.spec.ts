@@ -63,7 +63,7 @@ describe('shared locks', () => {
 
   it('give a writer that times out the longest remaining lease, and stay shared', async () => {
     const { locks, clock } = faultyLocks();
-    await locks.acquire('goods:300', { ...shared, ttlMs: 10_000, renew: false });
+    await locks.acquire('goods:300', { ...shared, ttlMs: 10_000 });
     const writer = outcome(locks.acquire('goods:300', { waitMs: 2_000 }));
     await clock.advance(2_000);
     expect(writer.error).toBeInstanceOf(LockTimeoutError);
@@ -282,7 +282,7 @@ describe('the readers of one instance', () => {
   it('keep the lock if one of them loses it', async () => {
     const { locks, store, clock } = faultyLocks();
     const [one, other] = [
-      await locks.acquire('goods:300', { ...shared, renew: false }),
+      await locks.acquire('goods:300', { ...shared, maxHoldMs: 30_000 }),
       await locks.acquire('goods:300', shared),
     ];
     await clock.advance(30_000);

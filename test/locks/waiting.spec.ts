@@ -195,7 +195,7 @@ describe('a lease', () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
     const left = outcome(locks.acquire('goods:300', { ttlMs: 100, waitMs: 500 }));
-    const waiting = outcome(locks.acquire('goods:300', { ttlMs: 30_000, waitMs: 60_000, renew: false }));
+    const waiting = outcome(locks.acquire('goods:300', { ttlMs: 30_000, waitMs: 60_000 }));
     await clock.advance(600);
     expect(left.error).toBeInstanceOf(LockTimeoutError);
     await stranger.leave(KEY);
@@ -203,13 +203,13 @@ describe('a lease', () => {
     expect((waiting.value as Lock).expiresInMs).toBeGreaterThan(29_000);
   });
 
-  it('is extended soon if it was requested for another caller, without renew too', async () => {
+  it('is extended soon if it was requested for another caller', async () => {
     const { clock, locks, store, memory } = faultyLocks();
     store.hold('acquire');
     const abort = new AbortController();
     outcome(locks.acquire('goods:300', { ttlMs: 400, signal: abort.signal }));
-    const waiting = outcome(locks.acquire('goods:300', { ttlMs: 30_000, renew: false }));
-    const short = outcome(locks.acquire('goods:300', { ttlMs: 60, renew: false }));
+    const waiting = outcome(locks.acquire('goods:300', { ttlMs: 30_000 }));
+    const short = outcome(locks.acquire('goods:300', { ttlMs: 60 }));
     await clock.advance(0);
     abort.abort();
     store.deliver('acquire');

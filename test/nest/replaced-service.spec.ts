@@ -135,7 +135,7 @@ describe('withMemoryLocks()', () => {
 
   it('keeps the other options, and takes a clock', async () => {
     const clock = new ManualClock();
-    const builder = Test.createTestingModule({ imports: [appModule({ ttlMs: 1_000, renew: false })] });
+    const builder = Test.createTestingModule({ imports: [appModule({ maxHoldMs: 1_000 })] });
     const module = await withMemoryLocks(builder, { clock }).compile();
     const lock = await module.get(LockService).acquire('goods:7');
     await clock.advance(1_000);

@@ -42,7 +42,7 @@ async function turn(id: string): Promise<void> {
   const timer = random() < 0.15 ? setTimeout(() => abort.abort(new Error('left')), random() * 60) : undefined;
   report({ kind: 'asked', id, resource, at: machineMs() });
   try {
-    const lock = await runtime.service.acquire(resource, { signal: abort.signal, renew: random() < 0.8 });
+    const lock = await runtime.service.acquire(resource, { signal: abort.signal });
     const at = machineMs();
     if (lock.expiresInMs > 0) report({ kind: 'entered', id, token: lock.fencingToken, at });
     const seen = await hold(lock, at + (random() < 0.01 ? 300 + random() * 1_000 : random() * 15));

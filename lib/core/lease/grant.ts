@@ -11,7 +11,6 @@ import type { Releaser } from './releaser.js';
 export interface HoldOptions extends CallDetails {
   /** The lease of every renewal. */
   readonly ttlMs: number;
-  readonly renew: boolean;
   /** The longest hold. Infinity for no limit. */
   readonly maxHoldMs: number;
   readonly minHoldMs: number;
@@ -117,7 +116,6 @@ export class Grant {
     if (this.deadline >= this.maxHoldUntil) return Infinity;
     const { sentAt, leaseMs } = this.lease;
     if (this.isShort) return sentAt;
-    if (!this.options.renew) return Infinity;
     // So work that blocks the event loop for less than two thirds of `ttlMs` does not outlast its lease.
     return deadlineOf(sentAt, leaseMs) - (Math.min(leaseMs, this.ttlMs) * 2) / 3;
   }

@@ -41,7 +41,6 @@ export function describeOverdue(grant: Grant, now: number): string {
   return `${held}, and is still renewed: its work may hang (warnHeldMs: ${String(grant.options.warnHeldMs)}).`;
 }
 
-function overdueAt({ grantedAt, options: { warnHeldMs = false, renew } }: Grant): number {
-  // Without renewals, the lock ends by itself.
-  return warnHeldMs === false || !renew ? Infinity : grantedAt + warnHeldMs;
+function overdueAt({ grantedAt, options: { warnHeldMs = false } }: Grant): number {
+  return warnHeldMs === false ? Infinity : grantedAt + warnHeldMs;
 }

@@ -297,7 +297,7 @@ export class Watchdog {
     if (now >= grant.maxHoldUntil) return `maxHoldMs (${grant.options.maxHoldMs}) has elapsed`;
     const blockedMs = this.loopDelay.around(grant.deadline, now);
     // A shorter delay leaves time for a renewal. If that got no reply, the delay is not the reason.
-    if (!isRenewable(grant) || blockedMs < grant.lease.leaseMs / 2) return 'its lease ran out';
+    if (blockedMs < grant.lease.leaseMs / 2) return 'its lease ran out';
     const seconds = Math.max(blockedMs / 1000, 0.1).toFixed(1);
     return `the event loop was blocked for ${seconds} s, and its renewal could not be sent`;
   }

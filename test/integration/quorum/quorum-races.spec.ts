@@ -290,7 +290,8 @@ describe('a master that has lost a lock', () => {
 });
 
 describe('a master that restarts empty within a lease', () => {
-  const options = { renew: false, ttlMs: 3_000 };
+  // The lease is not renewed, because it ends with `maxHoldMs`.
+  const options = { ttlMs: 6_000, maxHoldMs: 3_000 };
 
   /** Acquires a lock on two of three masters without renewal. */
   async function heldByTwo() {

@@ -92,7 +92,7 @@ describe('a lock of redisson() that a ReadWriteLock of Redisson has entered', ()
   });
 
   it('leaves the other lock open for its own lease after a minimum hold', async () => {
-    const lock = await instance().acquire(NAME, { minHoldMs: 500, renew: false });
+    const lock = await instance().acquire(NAME, { minHoldMs: 500 });
     await lockAsReadWrite('read');
     await lock.release();
     expect(await admin.hgetall(NAME)).toEqual({ mode: 'read', [THREAD]: '1' });
@@ -101,7 +101,7 @@ describe('a lock of redisson() that a ReadWriteLock of Redisson has entered', ()
 
   it('refuses other callers until the hash is gone', async () => {
     const [ours, others] = [instance(), instance()];
-    const lock = await ours.acquire(NAME, { renew: false });
+    const lock = await ours.acquire(NAME);
     await lockAsReadWrite('write');
     await expect(others.acquire(NAME)).rejects.toThrow('ReadWriteLock of Redisson');
     await lock.release();

@@ -65,7 +65,7 @@ describe('four instances under random load and connection faults', () => {
       while (performance.now() < until) {
         const abort = new AbortController();
         if (random() < 0.1) setTimeout(() => abort.abort(new Error('left')), random() * 50);
-        const options = { signal: abort.signal, renew: random() < 0.8, minHoldMs: random() < 0.1 ? 30 : 0 };
+        const options = { signal: abort.signal, minHoldMs: random() < 0.1 ? 30 : 0 };
         try {
           await locks.using(`goods:${Math.floor(random() * KEYS)}`, options, section);
         } catch (error) {

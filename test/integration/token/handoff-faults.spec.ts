@@ -328,7 +328,7 @@ describe('a subscriber connection', () => {
 
 describe('a server that forgets', () => {
   it('all data by FLUSHALL: three waiters get the lock in turn, tokens rise', async () => {
-    await here.holder({ ttlMs: 600, renew: false });
+    await here.holder({ maxHoldMs: 600 });
     const tokens: number[] = [];
     let inside = 0;
     const waiting = [1, 2, 3].map(() => {

@@ -223,7 +223,7 @@ describe('an error', () => {
 
   it('for a refused release or inspect does not show the owner', async () => {
     const locks = here.instance();
-    const lock = await locks.acquire('goods:300', { renew: false });
+    const lock = await locks.acquire('goods:300');
     await here.admin.del(here.key);
     await here.admin.lpush(here.key, 'something else');
     const errors = [lock.release(), locks.inspect('goods:300')].map((answer) =>

@@ -254,7 +254,7 @@ export function checkNames(): void {
 /** `nestjs-redis-lock/testing` uses the classes of `nestjs-redis-lock`, and needs no Redis. */
 export async function checkTesting(): Promise<void> {
   const clock = new ManualClock();
-  const locks = createTestLocks({ clock, renew: false, ttlMs: 1_000, waitMs: 200 });
+  const locks = createTestLocks({ clock, maxHoldMs: 1_000, waitMs: 200 });
   assert(locks instanceof LockService, 'testing has another copy of LockService');
   const lock = await locks.acquire('goods:1');
   const refused = locks.acquire('goods:1').catch((error: unknown) => error);

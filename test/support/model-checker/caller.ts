@@ -21,8 +21,6 @@ export function callerOf(
   const options: WaitOptions = {
     mode,
     ttlMs: leaseMs,
-    // The model renews a lease only when a hold begins: the short one of a handoff.
-    renew: false,
     maxHoldMs: Infinity,
     minHoldMs: 0,
     waitMs: Infinity,

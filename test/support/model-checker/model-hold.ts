@@ -30,7 +30,7 @@ export class ModelHold {
   /** @param others the other holds of its process. */
   start(others: readonly ModelHold[]): void {
     this.arm();
-    if (this.grant.renewAt > this.clock.now()) return;
+    if (!this.grant.isShort) return;
     const { ownership } = this.grant;
     const unsent = others.find((other) => other.grant.ownership === ownership && other.isBeingSent)?.renewal;
     if (unsent === undefined) return this.extend();

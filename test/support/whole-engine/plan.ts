@@ -19,7 +19,6 @@ export interface AcquireStep {
   readonly workMs: number;
   readonly minHoldMs: number;
   readonly maxHoldMs: number;
-  readonly renew: boolean;
   readonly unavailableAfterMs: number;
   readonly maxWaiting?: number;
   /** When the caller aborts its call, if it has no lock by then. */
@@ -154,7 +153,6 @@ export function planOf(seed: number): Plan {
       workMs: oneOf([0, 5, 60, 400, 2_500]),
       minHoldMs: chance(0.1) ? below(500) : 0,
       maxHoldMs: chance(0.1) ? 200 + below(2_000) : Infinity,
-      renew: !chance(0.1),
       unavailableAfterMs: oneOf([500, 500, Infinity]),
       ...(chance(0.05) ? { maxWaiting: below(3) } : {}),
       ...(chance(0.2) ? { abortAfterMs: chance(0.5) ? below(100) : below(1_500) } : {}),

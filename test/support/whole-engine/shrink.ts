@@ -89,7 +89,6 @@ const SIMPLER: readonly ((step: Step) => Step)[] = [
   (step) => (step.kind === 'acquire' && step.maxWaiting !== undefined ? omit(step, 'maxWaiting') : step),
   (step) => (step.kind === 'acquire' && step.minHoldMs > 0 ? { ...step, minHoldMs: 0 } : step),
   (step) => (step.kind === 'acquire' && step.maxHoldMs !== Infinity ? { ...step, maxHoldMs: Infinity } : step),
-  (step) => (step.kind === 'acquire' && !step.renew ? { ...step, renew: true } : step),
   (step) => (step.kind === 'acquire' && step.mode !== 'exclusive' ? { ...step, mode: 'exclusive' } : step),
   (step) => (step.kind === 'acquire' && step.waitMs !== Infinity ? { ...step, waitMs: Infinity } : step),
   (step) => (step.kind === 'acquire' && step.workMs > 0 ? { ...step, workMs: 0 } : step),

@@ -383,12 +383,11 @@ function pause({ machine }: Process, forMs: number): Promise<void> {
 
 function ask(engine: LockEngine, step: AcquireStep, signal: AbortSignal | undefined): Promise<Hold> {
   const targets = step.keys.map((key) => ({ resource: KEYS[key], key: KEYS[key] }));
-  const { mode, waitMs, ttlMs, renew, minHoldMs, maxHoldMs, unavailableAfterMs, maxWaiting } = step;
+  const { mode, waitMs, ttlMs, minHoldMs, maxHoldMs, unavailableAfterMs, maxWaiting } = step;
   const options: AcquireOptions = {
     mode,
     waitMs,
     ttlMs,
-    renew,
     minHoldMs,
     maxHoldMs,
     unavailableAfterMs,

@@ -13,7 +13,6 @@ describe('options', () => {
     ['waitMs', -1, 'from 0 up, or Infinity'],
     ['unavailableAfterMs', -1, 'from 0 up, or Infinity'],
     ['unavailableAfterMs', '500', 'from 0 up, or Infinity'],
-    ['renew', 'yes', 'true or false'],
     ['maxHoldMs', 0, 'from 1 up'],
     ['minHoldMs', Infinity, 'from 0'],
     ['onLost', 'shrug', '"throw" or "ignore"'],
