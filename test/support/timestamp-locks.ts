@@ -1,12 +1,7 @@
 import { Redis } from 'ioredis';
 import type { AcquireReply, LockStore } from '../../lib/core/store/lock-store.js';
 import type { Clock } from '../../lib/core/time/clock.js';
-import {
-  timestamp,
-  type TimestampOptions,
-  type TimestampOutcomeEvent,
-  timestampOutcomes,
-} from 'nestjs-redis-lock/timestamp';
+import { timestamp, type TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { asPort } from './client-port.js';
 import { needWallClocks } from './server-clock/shim.js';
@@ -34,21 +29,15 @@ export class TimestampLocks {
   readonly key = `${uniquePrefix()}account:1_lock`;
   readonly clock = new WallClock();
   readonly admin: Redis;
-  readonly outcomes: string[] = [];
   /** The deadline of acquire requests, in milliseconds. */
   timeoutMs = 5_000;
   /** The admin's client and one for each store. */
   readonly clients: Redis[];
   private owners = 0;
-  private readonly onOutcome = (event: unknown): void => {
-    const { key, outcome } = event as TimestampOutcomeEvent;
-    if (key === this.key) this.outcomes.push(outcome);
-  };
 
   constructor(private readonly servers: StoppedServers) {
     this.admin = new Redis(servers.url);
     this.clients = [this.admin];
-    timestampOutcomes.subscribe(this.onOutcome);
   }
 
   /** The protocol's time, in seconds. */
@@ -133,7 +122,6 @@ export class TimestampLocks {
   }
 
   async close(): Promise<void> {
-    timestampOutcomes.unsubscribe(this.onOutcome);
     await this.admin.del(this.key);
     await Promise.all(this.clients.map((client) => client.quit()));
   }

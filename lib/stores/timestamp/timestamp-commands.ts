@@ -5,7 +5,6 @@ import type { RedisConnection } from '../../redis/redis-connection.js';
 import { toError } from '../../redis/redis-errors.js';
 import type { Expiry, ExpiryClock } from './expiry-clock.js';
 import type { HeldLease } from './held-leases.js';
-import { publishOutcome } from './timestamp-outcomes.js';
 import type { Renewal, TakeReply, TakeRequest, TimestampProtocol } from './timestamp-protocol.js';
 
 /** After this number of lost races the lock counts as held. */
@@ -61,16 +60,11 @@ export class TimestampCommands implements TimestampProtocol {
       if (!this.isCurrent(request)) return { status: 'expired' };
       const expiry = this.time.expiryAfter(leaseMs);
       const created = Number(await this.client.send('setnx', [key], [String(expiry.value)])) === 1;
-      if (created) return this.grant(key, 'acquired', expiry);
+      if (created) return this.grant(key, expiry);
       const held = await this.get(key);
-      if (held === null) {
-        publishOutcome(key, 'deletedMeanwhile');
-        continue;
-      }
-      if (!this.time.isExpired(held)) {
-        publishOutcome(key, 'stillHeld');
-        return { status: 'held', held };
-      }
+      // The key was deleted meanwhile.
+      if (held === null) continue;
+      if (!this.time.isExpired(held)) return { status: 'held', held };
       if (!this.isCurrent(request)) return { status: 'expired' };
       const reply = await this.takeOver(key, held, leaseMs);
       if (reply !== undefined) return reply;
@@ -98,11 +92,9 @@ export class TimestampCommands implements TimestampProtocol {
     const { client, time } = this;
     const expiry = time.expiryAfter(leaseMs);
     const old = (await client.send('getset', [key], [String(expiry.value)])) as string | null;
-    if (old === expired) return this.grant(key, 'takenOver', expiry);
-    // The key was deleted since the read, and nobody else was granted the lock. A new round would wait for our own
-    // value.
-    if (old === null) return this.grant(key, 'acquired', expiry);
-    publishOutcome(key, 'lostRace');
+    // Without a value, the key was deleted since the read, and nobody else was granted the lock. A new round would wait
+    // for our own value.
+    if (old === expired || old === null) return this.grant(key, expiry);
     // We have overwritten the winner's value. A value that expires later does no harm. One that expires earlier would
     // let others take over the winner's lock too soon.
     const winners = time.read(old);
@@ -110,8 +102,7 @@ export class TimestampCommands implements TimestampProtocol {
     return undefined;
   }
 
-  private async grant(key: string, outcome: 'acquired' | 'takenOver', expiry: Expiry): Promise<TakeReply> {
-    publishOutcome(key, outcome);
+  private async grant(key: string, expiry: Expiry): Promise<TakeReply> {
     // The TTL only removes the key after a crash. Sent late, it could shorten the life of another client's key.
     if (!this.time.isOver(expiry)) await this.setTtl(key, expiry).catch(() => undefined);
     return { status: 'granted', expiry };

@@ -7,7 +7,6 @@ import { RedisScript } from '../../redis/redis-script.js';
 import { scripts } from './scripts.js';
 import type { Expiry, ExpiryClock } from './expiry-clock.js';
 import type { HeldLease } from './held-leases.js';
-import { publishOutcome } from './timestamp-outcomes.js';
 import type { Renewal, TakeReply, TakeRequest, TimestampProtocol } from './timestamp-protocol.js';
 
 const ACQUIRED = 1;
@@ -92,11 +91,7 @@ export class TimestampScripts implements TimestampProtocol {
     const reply = await acquireScript.run(connection, keysOf(key), args);
     connection.observeTime(reply.now, sentAt);
     if (reply.status === PAST_DEADLINE) return { status: 'expired' };
-    if (reply.status === ACQUIRED || reply.status === TAKEN_OVER) {
-      publishOutcome(key, reply.status === ACQUIRED ? 'acquired' : 'takenOver');
-      return { status: 'granted', expiry };
-    }
-    publishOutcome(key, 'stillHeld');
+    if (reply.status === ACQUIRED || reply.status === TAKEN_OVER) return { status: 'granted', expiry };
     return { status: 'held', held: reply.held, owner: reply.owner };
   }
 
