@@ -60,5 +60,5 @@ export {
   type WorkMessage,
 } from './core/events/tracing.js';
 export { memory } from './stores/memory/memory.store.js';
-export { token } from './stores/token/token.store.js';
+export { token } from './stores/token/token.js';
 export type { ReplicaOptions, StoreFactory } from './stores/store-context.js';

@@ -19,7 +19,7 @@ import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from 
 import { checkAt, REQUEST_TIMEOUT_MS } from './options/option-table.js';
 import { lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
 import type { StartChecks } from './locked/check-locked-methods.js';
-import { token } from './stores/token/token.store.js';
+import { token } from './stores/token/token.js';
 
 /** What a module instance consists of. */
 interface RuntimeParts {

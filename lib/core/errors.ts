@@ -219,8 +219,8 @@ export class LockUnavailableError extends LockError {
 }
 
 /**
- * Thrown if fewer than `replicas.min` replicas acknowledged a grant, which was then released. If `lock.extend()` throws
- * it, the lock is still held until its deadline. `permanent` is true if the server refuses WAIT.
+ * Thrown if fewer than `replicas.min` replicas acknowledged a grant, which was then released. `permanent` is true if
+ * the server refuses WAIT.
  *
  * @publicApi
  */

@@ -11,6 +11,7 @@ export interface ContractSubject {
   readonly forces: boolean;
   readonly hasOtherClient: boolean;
   readonly canTurnBack: boolean;
+  readonly datesHandoffs: boolean;
 }
 
 /** Returns whether a test can run on a store. */
@@ -31,6 +32,7 @@ export const severalKeys: Need = ({ capabilities: { maxKeys = 1 } }) => maxKeys 
 export const list: Need = ({ lists }) => lists;
 export const force: Need = ({ forces }) => forces;
 export const otherClient: Need = ({ hasOtherClient }) => hasOtherClient;
+export const datingHandoffs: Need = ({ datesHandoffs }) => datesHandoffs;
 export const turningBack: Need = ({ canTurnBack }) => canTurnBack;
 
 /** Returns what the store declares, without the methods themselves, so that two declarations can be compared. */

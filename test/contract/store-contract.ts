@@ -35,6 +35,8 @@ export interface StoreContractOptions<U extends StoreUnderTest = StoreUnderTest>
    * because some tests send several requests within it. Default: 1,000.
    */
   readonly shortLeaseMs?: number | undefined;
+  /** Whether a handoff says when the lock was granted. Otherwise its owner has to acquire again. Default: true. */
+  readonly datesHandoffs?: boolean | undefined;
   readonly describe: (name: string, body: () => void) => unknown;
   readonly it: (name: string, body: () => Promise<void>) => unknown;
 }
@@ -62,9 +64,23 @@ let fixtures = 0;
 
 /** Registers the tests that a store has to pass. Tests of what the store does not declare are not registered. */
 export function registerStoreContract<U extends StoreUnderTest>(options: StoreContractOptions<U>): void {
-  const { store, createStore, otherClient, turnBack, shortLeaseMs = 1_000, describe, it } = options;
+  const {
+    store,
+    createStore,
+    otherClient,
+    turnBack,
+    shortLeaseMs = 1_000,
+    datesHandoffs = true,
+    describe,
+    it,
+  } = options;
   const declared = declarationOf(store);
-  const subject = { ...declared, hasOtherClient: otherClient !== undefined, canTurnBack: turnBack !== undefined };
+  const subject = {
+    ...declared,
+    hasOtherClient: otherClient !== undefined,
+    canTurnBack: turnBack !== undefined,
+    datesHandoffs,
+  };
   const run = async (test: Run): Promise<void> => {
     const under = await createStore();
     fixtures += 1;

@@ -6,7 +6,6 @@ import { RedisCluster } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
 import { declaredBy, declaredOnCluster, onCluster, onRedis, sideBySide } from './under-test.js';
 import { registerStoreContract } from './store-contract.js';
-import type { StoreDeclaration } from './needs.js';
 
 // Gossip and failure detection need clocks that run. One server by itself shows that real clocks also work.
 describe('in real time', () => {
@@ -25,7 +24,7 @@ describe('in real time', () => {
 
   describe.each([ioredis, ...NODE_REDIS])('token store with replicas, by $name', (library) => {
     const createStore = () => onRedis(token(), { library, url: servers.servers[0].url, min: 1 });
-    registerStoreContract({ ...one, store: withReplicas(one.store), createStore });
+    registerStoreContract({ ...one, createStore, datesHandoffs: false });
   });
 
   const STORES: readonly (readonly [string, StoreFactory, ClientLibrary, min?: number])[] = [
@@ -40,15 +39,8 @@ describe('in real time', () => {
   for (const [name, factory, library, min = 0] of STORES) {
     describe(`Redis Cluster, ${name} by ${library.name}`, () => {
       const createStore = () => onCluster(factory, cluster.nodes, { library, min });
-      const declared = declaredOnCluster(factory);
-      const store = min > 0 ? withReplicas(declared) : declared;
-      registerStoreContract({ store, createStore, ...sideBySide() });
+      const store = declaredOnCluster(factory);
+      registerStoreContract({ store, createStore, datesHandoffs: min === 0, ...sideBySide() });
     });
   }
 });
-
-/** Returns what a store declares that waits for replicas. */
-function withReplicas(declared: StoreDeclaration): StoreDeclaration {
-  const { list, forceRelease, capabilities } = declared;
-  return { list, forceRelease, capabilities: { ...capabilities, replicas: true } };
-}

@@ -1,5 +1,5 @@
 import type { LockEvents } from '../events/diagnostics.js';
-import { LockReplicationError, LockUnavailableError } from '../errors.js';
+import { LockUnavailableError } from '../errors.js';
 import { runOutside } from '../context/async-context.js';
 import type { ExtendReply, LockStore } from '../store/lock-store.js';
 import { repliesRead } from '../time/replies-read.js';
@@ -67,14 +67,17 @@ export class LeaseManager {
    * Takes a new lease, which later renewals keep.
    *
    * @throws LockLostError if the lock is lost.
-   * @throws LockUnavailableError if the store did not reply within `requestTimeoutMs`.
+   * @throws LockUnavailableError if the store did not confirm it within `requestTimeoutMs`.
    */
   async extend(grant: Grant, ttlMs: number): Promise<void> {
     this.options.checkTtl(ttlMs);
     grant.ttlMs = ttlMs;
     const reply = await this.clock.inTime(this.watchdog.renew(grant), (): ExtendReply => 'unknown');
     if (grant.loss !== undefined) throw grant.loss;
-    if (reply !== 'renewed') throw notExtended(grant.resource, reply);
+    if (reply === 'renewed') return;
+    const { resource } = grant;
+    const message = `The lease of ${resource} could not be extended: the store did not confirm it.`;
+    throw new LockUnavailableError(message, { resource });
   }
 
   /** Ends a grant as lost if its local deadline has passed and the watchdog has not noticed yet. */
@@ -130,12 +133,4 @@ export class LeaseManager {
     this.watchdog.forget(grant);
     this.options.onEnded?.();
   }
-}
-
-/** Returns the error for a new lease that the store may not have given. */
-function notExtended(resource: string, reply: ExtendReply): LockUnavailableError {
-  const message = `The lease of ${resource} could not be extended`;
-  return reply === 'unreplicated'
-    ? new LockReplicationError(`${message}: too few replicas acknowledged it.`, { resource })
-    : new LockUnavailableError(`${message}: the store sent no reply.`, { resource });
 }

@@ -45,7 +45,7 @@ export interface StoreCapabilities {
   readonly fencing: boolean;
   /** Whether a repeated acquire request with the same owner gets the first reply again, instead of `held`. */
   readonly idempotentAcquire: boolean;
-  /** Whether the store waits for replicas if the module's `replicas` option is set. Default: false. */
+  /** Whether the store knows the module's option `replicas`. Default: false. */
   readonly replicas?: boolean;
   /** The supported modes. `exclusive` is one of them. */
   readonly modes: readonly LockModeKind[];
@@ -198,9 +198,8 @@ export interface ExtendRequest extends LockOwnership {
  * - `renewed`: the owner holds the lock with the new lease.
  * - `lost`: the owner does not hold the lock.
  * - `unknown`: there was no reply. The owner may still hold the lock until its local deadline.
- * - `unreplicated`: like `unknown`, because too few replicas acknowledged the new lease.
  */
-export type ExtendReply = 'renewed' | 'lost' | 'unknown' | 'unreplicated';
+export type ExtendReply = 'renewed' | 'lost' | 'unknown';
 
 /**
  * A grant to an owner in the queue, or a prompt: such an owner has to repeat its acquire request. The tokens of a

@@ -1,7 +1,5 @@
 import { forwardTo } from '../../core/store/forward-to.js';
 import { type Clock, withTimeout } from '../../core/time/clock.js';
-import { LockConfigError } from '../../core/errors.js';
-import type { StoreLog } from '../../core/store/store-health.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -24,47 +22,25 @@ import type { RedisConnection } from '../../redis/redis-connection.js';
 import { withinTime } from '../../redis/key-scan.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import type { RedisScript } from '../../redis/redis-script.js';
-import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
-import type { ReplicaDemand, StoreContext, StoreFactory } from '../store-context.js';
+import type { StoreContext } from '../store-context.js';
 import type { Call } from '../../redis/topology.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks, type LockSource } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
 import { warnOnce } from '../warn-once.js';
-import { ClusterAcks } from './replication/cluster-acks.js';
 import { CHANNEL_OF_TAG, HandoffChannels, ONE_CHANNEL } from './handoff/handoff-channels.js';
 import { decodeForced, decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
 import { ForcedReleases } from './forced-releases.js';
 import { QueuedOwners, RecentNames } from './queued-owners.js';
-import { type Acks, ReplicaAcks } from './replication/replica-acks.js';
-import { ReplicatedStore } from './replication/replicated.store.js';
 import { type Subscription, TokenRequests } from './token-requests.js';
 import { inspectScript, isFoundElsewhere, lockOf, queueScript, stateOf } from './token-scripts.js';
 import { tokenTopology, type TokenTopology } from './token-topology.js';
 import { otherWireWarning } from '../../redis/wire.js';
 
-/**
- * Makes the default store. Each lock is one key with its owner and its fencing token. The store needs one Redis (or
- * Valkey) server of version 6.2 or later, or a cluster, where the lock is on the node that has the key's slot.
- *
- * Leases and tokens are based on the server's clock. Exclusion can be violated only if the server loses data: through a
- * failover that loses the write, a flush, or an eviction policy that removes keys with a TTL.
- *
- * @publicApi
- */
-export function token(): StoreFactory {
-  return (context) => {
-    const store = new TokenStore(context);
-    const { replicas, clock } = context;
-    if (replicas === undefined) return store;
-    return new ReplicatedStore(store, (log) => replicaAcks(store.topology, replicas, context, log), clock);
-  };
-}
-
 /** Keeps the script for several locks short, because Redis runs one script at a time. */
 const MAX_KEYS = 256;
 
-/** @internal Exported for tests. */
+/** The store behind `token()`. */
 export class TokenStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
     name: 'token()',
@@ -73,6 +49,7 @@ export class TokenStore implements LockStore {
     idempotentAcquire: true,
     modes: ['exclusive', 'shared', 'permits'],
     maxKeys: MAX_KEYS,
+    replicas: true,
     resolutionMs: 1,
   };
 
@@ -265,18 +242,3 @@ export class TokenStore implements LockStore {
 }
 
 const DEGRADED = 'Waiting for locks costs more requests, because handoffs cannot be received';
-
-/** @throws LockConfigError if the client cannot be duplicated. */
-function replicaAcks(
-  topology: TokenTopology,
-  demand: ReplicaDemand,
-  { clock, requestTimeoutMs }: StoreContext,
-  log: StoreLog,
-): Acks {
-  if (topology instanceof ClusterTopology) return new ClusterAcks(topology, demand, clock, requestTimeoutMs, log);
-  const connection = topology.nodeOf('')?.connection.client.open('replicas');
-  if (connection !== undefined) return new ReplicaAcks(connection, topology, demand, clock, requestTimeoutMs, log);
-  throw new LockConfigError(
-    'replicas: they need a second connection; redis must be a URL, options, or a client that can be duplicated.',
-  );
-}

@@ -147,8 +147,8 @@ const ablations = {
   /** Replicas are asked, but their replies are ignored. */
   'acknowledgement of replicas': async () => {
     // It loads the scripts and takes their digests, so it is loaded after another ablation has edited them.
-    const { ReplicaAcks } = await import('../../../lib/stores/token/replication/replica-acks.js');
-    replace(ReplicaAcks, 'replicationError', () => Promise.resolve());
+    const { ReplicaConnection } = await import('../../../lib/stores/token/replicated.store.js');
+    replace(ReplicaConnection, 'failureOf', () => undefined);
   },
   /** A slot stays where it was at the start. */
   'following slots': () => {

@@ -1,0 +1,193 @@
+import { runOutside } from '../../core/context/async-context.js';
+import { LockConfigError, LockReplicationError, type LockUnavailableError, messageOf } from '../../core/errors.js';
+import { forwardTo } from '../../core/store/forward-to.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  StoreListener,
+} from '../../core/store/lock-store.js';
+import { withTimeout } from '../../core/time/clock.js';
+import { type FurtherConnection, inOnePacket, type ServerClient } from '../../redis/client-port.js';
+import { isOne } from '../../redis/decode.js';
+import { acquireFailed, toError, withoutArguments } from '../../redis/redis-errors.js';
+import type { ReplicaDemand, StoreContext } from '../store-context.js';
+import { scripts } from './scripts.js';
+import { extendCall, type ScriptNames } from './token-scripts.js';
+import { TokenStore } from './token.store.js';
+
+/** Why too few replicas know of a lock. Undefined if enough of them do. */
+type Failure = LockUnavailableError | undefined;
+
+/** A connection that does not lead to the lock is given this long to find the right server before it is cut. */
+const REOPEN_AFTER_MS = 1_000;
+
+/** Errors of WAIT that do not go away by themselves. */
+const PERMANENT = /unknown command|NOPERM|not (?:allowed|supported)|unsupported|can't run this command/i;
+
+/**
+ * The token store with the option `replicas`. A grant or a renewal counts only after enough replicas have acknowledged
+ * it. Otherwise an acquire request fails, and the engine releases the lock. The outcome of a renewal is unknown then.
+ */
+export class ReplicatedStore extends TokenStore {
+  /** The second connection to each server, by the client of the first one. */
+  private readonly seconds = new Map<ServerClient, ReplicaConnection>();
+
+  /** @throws LockConfigError if the client cannot be duplicated. */
+  constructor(
+    private readonly context: StoreContext,
+    private readonly demand: ReplicaDemand,
+  ) {
+    super(context);
+    // A node of a cluster opens its second connection when it is needed.
+    if (this.serverOf !== undefined || this.connectionFor('') !== undefined) return;
+    throw new LockConfigError('replicas: they need a second connection; redis must be duplicable: a URL, for example.');
+  }
+
+  override listen(listener: StoreListener): () => void {
+    return super.listen(
+      forwardTo(listener, {
+        // Without a moment, the owner acquires again, and that request waits for the replicas.
+        onHandoff: (handoff) => listener.onHandoff({ ...handoff, grantedAt: undefined }),
+        onDisconnected: (concerns) => {
+          // The first connection may lead to another server when it is back. That to a node always leads to the node.
+          if (this.serverOf === undefined) for (const second of this.seconds.values()) second.reconnect();
+          listener.onDisconnected(concerns);
+        },
+      }),
+    );
+  }
+
+  override async acquire(request: AcquireRequest): Promise<AcquireReply> {
+    const reply = await super.acquire(request);
+    if (reply.status !== 'granted') return reply;
+    const failures = await Promise.all(request.keys.map((key) => this.confirm({ ...request, keys: [key] })));
+    for (const failure of failures) if (failure !== undefined) throw failure;
+    return reply;
+  }
+
+  override async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    const confirming = Promise.all(requests.map((request) => this.confirm(request)));
+    const [replies, failures] = await Promise.all([super.extend(requests), confirming]);
+    return replies.map((reply, i) => (reply === 'renewed' && failures[i] !== undefined ? 'unknown' : reply));
+  }
+
+  override close(): Promise<void> {
+    for (const second of this.seconds.values()) second.close();
+    return super.close();
+  }
+
+  private async confirm(request: ExtendRequest): Promise<Failure> {
+    const second = this.connectionFor(request.keys[0]);
+    return second === undefined ? noReply() : second.confirm(request);
+  }
+
+  private connectionFor(key: string): ReplicaConnection | undefined {
+    const client = this.topology.nodeOf(key)?.connection.client;
+    const known = client && this.seconds.get(client);
+    if (client === undefined || known !== undefined) return known;
+    const opened = client.open('replicas');
+    if (opened === undefined) return undefined;
+    const second = new ReplicaConnection(opened, this.topology, this.demand, this.context);
+    this.seconds.set(client, second);
+    // A node that comes back has another client.
+    if (this.serverOf !== undefined) client.watch({ end: () => this.seconds.delete(client) && second.close() });
+    return second;
+  }
+}
+
+/** A lock whose replicas are waited for. */
+interface Confirmation {
+  readonly request: ExtendRequest;
+  readonly resolve: (failure: Failure) => void;
+}
+
+/**
+ * A second connection, because WAIT blocks all later commands. It writes the leases again and sends WAIT behind them,
+ * because WAIT counts only what was written over its own connection. One batch is unanswered at a time. Requests that
+ * come before its reply are in the next one.
+ *
+ * @internal Exported for tests.
+ */
+export class ReplicaConnection {
+  private waiting: Confirmation[] = [];
+  private isSending = false;
+  private isClosed = false;
+  private readyAt = -Infinity;
+
+  constructor(
+    private readonly connection: FurtherConnection,
+    private readonly names: ScriptNames,
+    private readonly demand: ReplicaDemand,
+    private readonly times: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
+  ) {
+    connection.watch({ ready: () => (this.readyAt = times.clock.now()) });
+  }
+
+  confirm(request: ExtendRequest): Promise<Failure> {
+    return new Promise((resolve) => {
+      this.waiting.push({ request, resolve });
+      if (!this.isSending) void runOutside(() => this.sendAll());
+    });
+  }
+
+  reconnect(): void {
+    if (!this.isClosed && this.connection.status !== 'wait') this.connection.disconnect(true);
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.connection.disconnect();
+  }
+
+  private async sendAll(): Promise<void> {
+    this.isSending = true;
+    while (this.waiting.length > 0) {
+      const batch = this.waiting.splice(0);
+      const replies = await this.send(batch);
+      for (const [i, { resolve }] of batch.entries()) resolve(this.failureOf(replies[i], replies.at(-1)));
+      // The connection may lead to a server that is not the store's.
+      const isFound = batch.every((_, i) => isOne(replies[i]));
+      if (!isFound && this.times.clock.now() - this.readyAt > REOPEN_AFTER_MS) this.reconnect();
+    }
+    this.isSending = false;
+  }
+
+  /** Returns a reply or an error for each lock, and then that of WAIT. Returns nothing if they come too late. */
+  private async send(batch: readonly Confirmation[]): Promise<readonly unknown[]> {
+    const { connection, demand, times } = this;
+    if (this.isClosed) return [];
+    if (connection.status === 'wait' || connection.status === 'end') connection.connect();
+    const sent = inOnePacket(connection, () => [
+      // As a whole: a script with an unknown digest would be sent again behind WAIT.
+      ...batch.map(({ request }) => {
+        const { keys, args } = extendCall(request, this.names);
+        return connection.run('eval', scripts.extend.lua, keys, args);
+      }),
+      connection.send('wait', [], [String(demand.min), String(demand.timeoutMs)]),
+    ]);
+    const replies: Promise<readonly unknown[]> = Promise.all(sent.map((reply) => reply.catch(toError)));
+    return withTimeout(times.clock, times.requestTimeoutMs, replies, () => []);
+  }
+
+  private failureOf(extended: unknown, waited: unknown): Failure {
+    if (extended === undefined) return noReply();
+    if (extended instanceof Error) return acquireFailed(extended);
+    if (!isOne(extended)) return new LockReplicationError('The lock was gone before replicas knew of it.');
+    if (waited instanceof Error) {
+      const message = messageOf(waited);
+      const advice = 'connect to Redis itself, allow its user WAIT, or leave the `replicas` option out';
+      const details = { cause: withoutArguments(waited), permanent: PERMANENT.test(message) };
+      return new LockReplicationError(`Replicas cannot be waited for (${message}): ${advice}.`, details);
+    }
+    const { min, timeoutMs } = this.demand;
+    if (Number(waited) >= min) return undefined;
+    const wanted = `${min} (replicas.min) within ${timeoutMs} ms (replicas.timeoutMs)`;
+    return new LockReplicationError(`Too few replicas know of the lock: ${Number(waited)} of ${wanted}.`);
+  }
+}
+
+function noReply(): LockUnavailableError {
+  return acquireFailed(new Error('there was no reply on the connection that waits for replicas'));
+}
