@@ -1,26 +1,22 @@
 import 'reflect-metadata';
 
-export {
-  RedisLockModule,
-  type RedisLockModuleAsyncOptions,
-  type RedisLockOptionsFactory,
-} from './redis-lock.module.js';
-export type { RedisLockModuleExtras } from './redis-lock.module-definition.js';
+export { RedisLockModule, type RedisLockModuleAsyncOptions, type RedisLockOptionsFactory } from './nest/module.js';
+export type { RedisLockModuleExtras } from './nest/module-definition.js';
 export type { LockOptions } from './options/lock.options.js';
 export type { HttpOptions, RedisClusterOptions, RedisLockModuleOptions } from './options/redis-lock.options.js';
 export type { RedisClient } from './redis/redis-client.js';
 export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
 export type { LeadOptions } from './options/lead.options.js';
 export { type AssertHeldOptions, type ForceReleaseOptions, type ListOptions, LockService } from './lock.service.js';
-export { getLockServiceToken, InjectLockService } from './decorators/inject-lock-service.decorator.js';
-export { Locked, type LockedDecorator, type LockedOptions } from './decorators/locked.decorator.js';
-export { LockScope } from './decorators/lock-scope.decorator.js';
-export { WhileLeader, type WhileLeaderOptions } from './decorators/while-leader.decorator.js';
-export { LockParam } from './decorators/lock-param.decorator.js';
-export { bindLocks } from './locked/bind-locks.js';
-export { CurrentLock } from './decorators/current-lock.decorator.js';
-export { LockedInterceptor } from './locked/locked.interceptor.js';
-export { LockExceptionFilter } from './locked/lock-exception.filter.js';
+export { bindLocks } from './nest/bind.js';
+export { getLockServiceToken, InjectLockService } from './nest/service-token.js';
+export { Locked, type LockedOptions } from './nest/locked.js';
+export type { LockedDecorator } from './nest/method-types.js';
+export { LockScope } from './nest/scope.js';
+export { LockExceptionFilter } from './nest/lock-exception.filter.js';
+export { WhileLeader, type WhileLeaderOptions } from './nest/leader.js';
+export { LockParam } from './nest/parameters/lock-param.js';
+export { CurrentLock } from './nest/parameters/current-lock.js';
 export { Lock } from './core/hold/lock.js';
 export { MultiLock } from './core/hold/multi-lock.js';
 export { type LockScope as RunningLockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';

@@ -1,6 +1,6 @@
 import { isNativeError } from 'node:util/types';
 import { Logger } from '@nestjs/common';
-import { type Clock, SystemClock, type Timer } from './core/time/clock.js';
+import { type Clock, SystemClock } from './core/time/clock.js';
 import { LockConfigError } from './core/errors.js';
 import { offerState } from './core/state/instance-states.js';
 import type { lockChannels } from './core/events/diagnostics.js';
@@ -12,13 +12,11 @@ import type { LockStore } from './core/store/lock-store.js';
 import { createKeySelectorFactory } from './core/keys/key-selector.js';
 import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
-import { type HooksCheck, warnWithoutHooks } from './shutdown-hooks.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { Preflight } from './redis/preflight.js';
 import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 import { checkAt, REQUEST_TIMEOUT_MS } from './options/option-table.js';
 import { lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
-import type { StartChecks } from './locked/check-locked-methods.js';
 import { token } from './stores/token/token.js';
 
 /** What a module instance consists of. */
@@ -47,7 +45,6 @@ export interface RuntimeInternals {
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
 export class LockRuntime {
   private stopOffering: (() => void) | undefined;
-  private hooksTimer: Timer | undefined;
 
   private constructor(private readonly parts: RuntimeParts) {}
 
@@ -99,10 +96,14 @@ export class LockRuntime {
     return this.parts.service;
   }
 
-  /** How to report what is found in the `@Locked` methods at startup. */
-  get startChecks(): StartChecks {
-    const { options, warn } = this.parts;
-    return { level: options.checks, warn };
+  /** What to do with what is found at startup. */
+  get checkLevel(): ResolvedOptions['checks'] {
+    return this.parts.options.checks;
+  }
+
+  /** Logs a warning. Never throws. */
+  warn(line: string): void {
+    this.parts.warn(line);
   }
 
   /** What callers get for lock errors, without defaults. */
@@ -132,25 +133,35 @@ export class LockRuntime {
     }
   }
 
-  /** Warns later if a signal would end the process with locks in Redis. See {@link warnWithoutHooks}. */
-  watchShutdownHooks(application: Pick<HooksCheck, 'modules' | 'adapterHost'>): void {
-    // Locks without a server, such as those in memory, end with the process.
-    const { opened, engine, options, warn } = this.parts;
-    if (opened.endpoints.length === 0) return;
-    const { ttlMs } = options;
-    this.hooksTimer ??= warnWithoutHooks({ ...application, clock: engine.clock, ttlMs, warn });
+  /** How long a lock stays closed after the process was killed, in milliseconds. 0 for locks in memory. */
+  get leaseAfterKillMs(): number {
+    const { opened, options } = this.parts;
+    return opened.endpoints.length === 0 ? 0 : options.ttlMs;
   }
 
   /** Closes all leaderships. Waits for nothing. */
   beginShutdown(): void {
-    this.hooksTimer?.cancel();
     this.parts.engine.beginShutdown();
   }
 
-  /** Waits for the current calls and holds, at most `shutdownGraceMs`. Later calls are served meanwhile. */
+  /**
+   * Waits for the current calls and holds, at most `shutdownGraceMs`. The holds that are left then are lost. Other
+   * calls are still served.
+   */
   settle(): Promise<void> {
     const { engine, options } = this.parts;
     return engine.settle(options.shutdownGraceMs);
+  }
+
+  /**
+   * Closes everything once nobody has used it for a second. Other packages, such as those of queues, may stop after
+   * this module and call locked methods until then. Does not keep the process alive.
+   */
+  async retire(): Promise<void> {
+    await this.settle();
+    const { opened, engine } = this.parts;
+    for (const endpoint of opened.endpoints) endpoint.unref();
+    engine.whenIdle(IDLE_MS, () => void this.close().catch(() => undefined));
   }
 
   /**
@@ -160,7 +171,6 @@ export class LockRuntime {
   async close(): Promise<void> {
     const { engine, options, opened, checks } = this.parts;
     checks?.stop();
-    this.hooksTimer?.cancel();
     try {
       await engine.close(options.shutdownGraceMs);
     } finally {
@@ -170,6 +180,9 @@ export class LockRuntime {
     }
   }
 }
+
+/** How long nobody must have used a module instance after a shutdown before it is closed, in milliseconds. */
+const IDLE_MS = 1_000;
 
 /** A store, with the connections that were opened for it. */
 interface OpenedStore {

@@ -111,7 +111,7 @@ const folderOf = (levels: number) => (path: string) =>
 describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
-    const expected = ['core', 'decorators', 'locked', 'options', 'redis', 'stores', ...ENTRY_FOLDERS];
+    const expected = ['core', 'nest', 'options', 'redis', 'stores', ...ENTRY_FOLDERS];
     expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`).toSorted());
   });
 
@@ -195,7 +195,7 @@ describe('the floors', () => {
     const allowed = ['checks/check-options', 'errors', 'store/store-ping', 'time/clock'].map(
       (name) => `lib/core/${name}.ts`,
     );
-    allowed.push('lib/lock.service.ts', 'lib/decorators/inject-lock-service.decorator.ts');
+    allowed.push('lib/lock.service.ts', 'lib/nest/service-token.ts');
     allowed.push('lib/options/instance-name.ts', 'lib/options/redis-lock.options.ts');
     const isAllowed = ({ from }: Import) =>
       /^(?:lib\/terminus\/|@nestjs\/(?:common|core|terminus)$)/.test(from) || allowed.includes(from);
@@ -235,7 +235,7 @@ describe('the floors', () => {
     expect(offences(generated, () => false)).toEqual([]);
   });
 
-  it.each(['options', 'locked', 'decorators'])("%s knows types of the stores' contract at most", (name) => {
+  it.each(['options', 'nest'])("%s knows types of the stores' contract at most", (name) => {
     const isAllowed = ({ from, typeOnly }: Import) =>
       !/^lib\/(?:stores|redis|fence|testing)\//.test(from) ||
       (typeOnly && (STORE_TYPES.includes(from) || from === 'lib/redis/redis-client.ts'));
@@ -248,7 +248,7 @@ describe('the floors', () => {
       'lib/core/errors.ts',
       'lib/core/format-value.ts',
       'lib/core/time/clock.ts',
-      'lib/decorators/inject-lock-service.decorator.ts',
+      'lib/nest/service-token.ts',
       'lib/lock-info.ts',
       'lib/lock.service.ts',
       'lib/options/instance-name.ts',

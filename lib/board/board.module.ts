@@ -1,6 +1,6 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { SystemClock } from '../core/time/clock.js';
-import { getLockServiceToken } from '../decorators/inject-lock-service.decorator.js';
+import { getLockServiceToken } from '../nest/service-token.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { BOARD_SETTINGS, type BoardSettings, boardControllerAt } from './board.controller.js';

@@ -1,3 +1,19 @@
+import { VERSION } from './version.js';
+
+/**
+ * Returns the object of that name. The ES module and the CommonJS module of one version share it, because a process may
+ * load both.
+ */
+export function shared<T extends object>(name: string, create: () => T): T {
+  const key = Symbol.for(`nestjs-redis-lock:${VERSION}:${name}`);
+  const found = Reflect.get(globalThis, key) as T | undefined;
+  if (found !== undefined) return found;
+  const created = create();
+  // Does nothing to a frozen global object. Each format then has an object of its own.
+  Reflect.defineProperty(globalThis, key, { value: created });
+  return created;
+}
+
 /** Returns the symbol that instances of a branded class have. */
 export const brandOf = (name: string): symbol => Symbol.for(`nestjs-redis-lock.${name}`);
 

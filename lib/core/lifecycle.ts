@@ -54,21 +54,41 @@ export class Lifecycle {
   }
 
   /**
-   * Waits until the calls so far, and their holds, have ended.
+   * Waits until the calls so far, and their holds, have ended, or until `graceMs` milliseconds have elapsed. Later
+   * calls are admitted.
    *
-   * @param onGraceOver called after `graceMs` milliseconds, unless {@link drain} was called before.
+   * @param onGraceOver called with the number of the last of these calls, if the time has elapsed before.
    */
-  settle(graceMs: number, onGraceOver: () => void): Promise<void> {
+  settle(graceMs: number, onGraceOver: (last: number) => void): Promise<void> {
     if (this.phase === 'stopping' && this.settled === undefined) {
-      this.graceEndsAt = this.clock.now() + graceMs;
-      this.graceTimer = this.clock.schedule(graceMs, onGraceOver);
       const last = latestCall();
+      let isOver = false;
+      this.graceEndsAt = this.clock.now() + graceMs;
+      this.graceTimer = this.clock.schedule(graceMs, () => {
+        isOver = true;
+        onGraceOver(last);
+        this.check();
+      });
       // Once `drain` has begun, only its end counts.
       this.settled = this.until(
-        () => this.phase === 'closed' || (this.phase === 'stopping' && !this.lives.hasCalls(last)),
-      );
+        () => this.phase === 'closed' || (this.phase === 'stopping' && (isOver || !this.lives.hasCalls(last))),
+      ).then(() => this.graceTimer?.cancel());
     }
     return this.settled ?? Promise.resolve();
+  }
+
+  /**
+   * Calls `onIdle` once no lock was held, waited for or requested for `idleMs` milliseconds. Does not keep the process
+   * alive.
+   */
+  whenIdle(idleMs: number, onIdle: () => void): void {
+    const last = latestCall();
+    const look = (): void => {
+      if (this.phase === 'closed') return;
+      if (last === latestCall() && !this.lives.hasCalls(last)) onIdle();
+      else this.whenIdle(idleMs, onIdle);
+    };
+    this.clock.schedule(idleMs, look, true);
   }
 
   /** Refuses all callers that do not run in a hold, and waits for the holds until `graceMs` has elapsed. */

@@ -302,13 +302,19 @@ export class LockEngine {
   }
 
   /**
-   * Waits for all calls that have been made so far, and for the end of their holds. Later calls are served until the
-   * promise resolves. After `graceMs` milliseconds, it does what {@link close} does, even if the wait ended earlier.
+   * Waits for all calls that have been made so far, and for the end of their holds, at most `graceMs` milliseconds. The
+   * holds that are left then are lost. Other calls are still served.
    */
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();
-    // The caller of `close` gets its error.
-    return this.lifecycle.settle(graceMs, () => void this.close(0).catch(() => undefined));
+    return this.lifecycle.settle(graceMs, (last) => {
+      for (const grant of this.watchdog.grants()) if (grant.call <= last) this.loseAtShutdown(grant);
+    });
+  }
+
+  /** Calls `onIdle` once nobody has used the engine for `idleMs` milliseconds. Does not keep the process alive. */
+  whenIdle(idleMs: number, onIdle: () => void): void {
+    this.lifecycle.whenIdle(idleMs, onIdle);
   }
 
   /**
@@ -320,18 +326,21 @@ export class LockEngine {
   }
 
   private async end(graceMs: number): Promise<void> {
-    const { lines, leases, watchdog } = this;
+    const { lines, watchdog } = this;
     this.beginShutdown();
     await this.lifecycle.drain(graceMs);
     // Waiters come first, because the end of a grant must not let the next waiter in.
     lines.close();
-    for (const grant of watchdog.grants())
-      leases.lose(grant, 'the application is shutting down', closedError(grant.resource));
+    for (const grant of watchdog.grants()) this.loseAtShutdown(grant);
     await this.releaser.drain();
     watchdog.close();
     this.releaser.close();
     this.clock.close();
     this.stopListening();
+  }
+
+  private loseAtShutdown(grant: Grant): void {
+    this.leases.lose(grant, 'the application is shutting down', closedError(grant.resource));
   }
 
   /** @param request what got no reply, to begin the error's message with. */

@@ -46,7 +46,7 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
     ...known,
     replicas: known.replicas && { ...defaultsOf(REPLICAS), ...known.replicas },
   };
-  checkHoldTimes(resolved);
+  checkHoldTimes(resolved, MODULE);
   return resolved;
 }
 
@@ -59,7 +59,7 @@ export function resolveLockOptions<T extends ResolvedLockOptions>(given: LockOpt
   if (given === undefined) return defaults;
   const { mode, permits, ...rest } = checkMode(checkAt('lock', given, CALL), CALL);
   const resolved = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };
-  checkHoldTimes(resolved);
+  checkHoldTimes(resolved, CALL);
   return resolved;
 }
 
@@ -81,8 +81,16 @@ export function checkMode<T extends GivenOptions<Pick<LockOptions, 'mode' | 'per
   throw new LockConfigError(`${place}: mode and permits are both set; use only one of them.`);
 }
 
-/** @throws LockConfigError if `minHoldMs` is longer than `maxHoldMs`. */
-export function checkHoldTimes({ minHoldMs, maxHoldMs }: Pick<LockDefaults, 'minHoldMs' | 'maxHoldMs'>): void {
+/**
+ * Checks options that exclude each other. Those that are not given are not checked.
+ *
+ * @param place where the options were given, for the error.
+ * @throws LockConfigError if `minHoldMs` is longer than `maxHoldMs`.
+ */
+export function checkHoldTimes(
+  { minHoldMs = 0, maxHoldMs = Infinity }: Partial<Pick<LockDefaults, 'minHoldMs' | 'maxHoldMs'>>,
+  place: string,
+): void {
   if (minHoldMs <= maxHoldMs) return;
-  throw new LockConfigError(`minHoldMs is ${minHoldMs}; expected at most maxHoldMs, which is ${maxHoldMs}.`);
+  throw new LockConfigError(`${place}: minHoldMs is ${minHoldMs}; expected at most maxHoldMs, which is ${maxHoldMs}.`);
 }

@@ -15,6 +15,8 @@ export interface OpenedRedis {
   connect(): void;
   /** Closes a client that was made here. A client that the caller has given stays open. */
   close(): Promise<void>;
+  /** Lets the process end although a client that was made here is connected. */
+  unref(): void;
 }
 
 /** How long a closing connection may wait for replies before it is cut. */
@@ -24,14 +26,14 @@ const QUIT_TIMEOUT_MS = 500;
 export function openRedis(redis: string | RedisOptions | RedisClusterOptions | RedisClient, clock: Clock): OpenedRedis {
   if (isClient(redis)) {
     const client = 'run' in redis ? redis : portOf(redis);
-    return { client, connect: () => undefined, close: () => Promise.resolve() };
+    return { client, connect: ignore, close: () => Promise.resolve(), unref: ignore };
   }
   const ioredis = makeClient(redis, clock);
   onErrors(ioredis);
   const connect = (): void => {
     if (ioredis.status === 'wait') ioredis.connect().catch(() => undefined);
   };
-  return { client: portOf(ioredis), connect, close: () => closeClient(ioredis, clock) };
+  return { client: portOf(ioredis), connect, close: () => closeClient(ioredis, clock), unref: () => unref(ioredis) };
 }
 
 function portOf(client: IoredisClient): ServerClient | ClusterClient {
@@ -86,6 +88,14 @@ function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
 
 function isClient(redis: RedisOptions | RedisClusterOptions | RedisClient | string): redis is RedisClient {
   return hasMethods(redis, ['evalsha']) || hasMethods(redis, ['run']);
+}
+
+const ignore = (): void => undefined;
+
+function unref(client: Redis | Cluster): void {
+  const connections = client instanceof Cluster ? client.nodes('all') : [client];
+  // A client has no stream before its first connection. That of TLS may have no such method.
+  for (const { stream } of connections) (stream as Partial<typeof stream> | undefined)?.unref?.();
 }
 
 async function closeClient(client: Redis | Cluster, clock: Clock): Promise<void> {

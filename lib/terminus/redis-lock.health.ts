@@ -5,7 +5,7 @@ import { checkOptions, milliseconds, type OptionRules, withoutUndefined } from '
 import { LockConfigError } from '../core/errors.js';
 import type { StorePing } from '../core/store/store-ping.js';
 import { withTimeout } from '../core/time/clock.js';
-import { getLockServiceToken } from '../decorators/inject-lock-service.decorator.js';
+import { getLockServiceToken } from '../nest/service-token.js';
 import type { LockService } from '../lock.service.js';
 import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';

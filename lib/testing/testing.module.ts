@@ -4,15 +4,16 @@ import { LockConfigError } from '../core/errors.js';
 import { type Clock, SystemClock } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
-import { bindLocksAt } from '../locked/bind-locks.js';
-import { RedisLockModule } from '../redis-lock.module.js';
+import { bindLocksAt } from '../nest/bind.js';
+import { RedisLockModule } from '../nest/module.js';
 import {
   copyModuleOptions,
-  INSTANCE_NAME,
   LOCK_RUNTIME,
+  MODULE_EXTRAS,
+  type ModuleExtras,
   REDIS_LOCK_MODULE_OPTIONS,
   type RedisLockModuleExtras,
-} from '../redis-lock.module-definition.js';
+} from '../nest/module-definition.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { memory } from '../stores/memory/memory.store.js';
 import { startOnBench, TestBench } from './test-bench.js';
@@ -119,11 +120,11 @@ export function withMemoryLocks<B extends ProviderOverrides>(
   const rules = { bench: benchRule, clock: clockRule };
   const { bench, clock } = checkOptions('withMemoryLocks()', options, rules);
   const start = starterOf('withMemoryLocks()', { bench, clock });
-  const factory = (given: RedisLockModuleOptions, name: string): LockRuntime => {
+  const factory = (given: RedisLockModuleOptions, { name }: ModuleExtras): LockRuntime => {
     const { redis: _redis, replicas: _replicas, ...others } = given;
     return start({ ...others, store: memory() }, name);
   };
-  builder.overrideProvider(LOCK_RUNTIME).useFactory({ factory, inject: [REDIS_LOCK_MODULE_OPTIONS, INSTANCE_NAME] });
+  builder.overrideProvider(LOCK_RUNTIME).useFactory({ factory, inject: [REDIS_LOCK_MODULE_OPTIONS, MODULE_EXTRAS] });
   return builder;
 }
 

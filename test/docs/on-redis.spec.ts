@@ -382,7 +382,7 @@ describe('the recipes', () => {
     class GoodsController {
       @Get('goods')
       @Locked('goods:1', { waitMs: 0 })
-      goods(): string {
+      async goods(): Promise<string> {
         return 'free';
       }
     }

@@ -125,7 +125,7 @@ describe('an application that does not start', () => {
   it('has a synchronous method, or a decorator above @Locked', async () => {
     class Synchronous {
       @Locked('goods:<id>')
-      buy(id: number): boolean {
+      async buy(id: number): Promise<boolean> {
         return id > 0;
       }
     }

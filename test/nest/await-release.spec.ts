@@ -27,7 +27,7 @@ class StockController {
 
   @Get('handler/:id')
   @Locked('goods:<id>', { awaitRelease: false })
-  handler(@Param('id') id: string): string {
+  async handler(@Param('id') id: string): Promise<string> {
     cut();
     return `sold ${id}`;
   }
@@ -46,7 +46,7 @@ class StockController {
 
   @Get('module/:id')
   @Locked('goods:<id>')
-  module(@Param('id') id: string): string {
+  async module(@Param('id') id: string): Promise<string> {
     cut();
     return `sold ${id}`;
   }

@@ -55,79 +55,79 @@ class GoodsController {
 
   @Get('query')
   @Locked('goods:<id>')
-  query(@Query('id') id: string): string {
+  async query(@Query('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('whole-query')
   @Locked('goods:<query.id>')
-  wholeQuery(@Query() query: Goods): string {
+  async wholeQuery(@Query() query: Goods): Promise<string> {
     return query.id;
   }
 
   @Get('path/:id')
   @Locked('goods:<params.size>')
-  path(@Param() params: { size: string }): string {
+  async path(@Param() params: { size: string }): Promise<string> {
     return params.size;
   }
 
   @Get('header')
   @Locked('goods:<0>')
-  header(@Headers('X-Tenant') tenant: string): string {
+  async header(@Headers('X-Tenant') tenant: string): Promise<string> {
     return tenant;
   }
 
   @Get('cookie')
   @Locked('goods:<id>')
-  cookie(@Cookies('id') id: string): string {
+  async cookie(@Cookies('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('host')
   @Locked('goods:<shop>')
-  host(@HostParam('shop') shop: string): string {
+  async host(@HostParam('shop') shop: string): Promise<string> {
     return shop;
   }
 
   @Post('body')
   @Locked('goods:<goods.shop.name>')
-  body(@Body() goods: Goods): string {
+  async body(@Body() goods: Goods): Promise<string> {
     return goods.id;
   }
 
   @Post('property')
   @Locked('goods:<id>')
-  property(@Body('id') id: string): string {
+  async property(@Body('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('many')
   @Locked('goods:<...ids>')
-  many(@Query('ids') ids: string[]): string {
+  async many(@Query('ids') ids: string[]): Promise<string> {
     return String(ids);
   }
 
   @Get('number/:id')
   @Locked('goods:<id>')
-  number(@Param('id', ToNumber) id: number): number {
+  async number(@Param('id', ToNumber) id: number): Promise<number> {
     return id;
   }
 
   @Get('dropped/:id')
   @Locked('goods:<id>')
-  dropped(@Param('id', Drop) id: string): string {
+  async dropped(@Param('id', Drop) id: string): Promise<string> {
     return id;
   }
 
   @Get('custom')
   @Locked('goods:<tenant>')
-  custom(@Tenant() tenant: string): string {
+  async custom(@Tenant() tenant: string): Promise<string> {
     return tenant;
   }
 
   @Get('function')
   @Locked((id: string) => resource`goods:${id}`)
-  function(@Query('id') id: string): string {
+  async function(@Query('id') id: string): Promise<string> {
     return id;
   }
 
@@ -141,14 +141,14 @@ class GoodsController {
 class GoodsGateway {
   @SubscribeMessage('buy')
   @Locked('goods:<goods.id>')
-  buy(@MessageBody() goods: Goods): string {
+  async buy(@MessageBody() goods: Goods): Promise<string> {
     return goods.id;
   }
 
   // Nest passes the socket and the payload, because no parameter has a decorator.
   @SubscribeMessage('sell')
   @Locked('goods:<goods.id>')
-  sell(_socket: unknown, goods: Goods): string {
+  async sell(_socket: unknown, goods: Goods): Promise<string> {
     return goods.id;
   }
 }

@@ -53,13 +53,13 @@ class GoodsController {
   @UseGuards(Doorman)
   @Locked('goods:<id>')
   @Get(':id/guarded')
-  guarded(@Param('id') id: string): string {
+  async guarded(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get(':id/odd')
   @Locked('goods:<id>')
-  odd(@Param('id') _id: string, @Query('size') size?: string): string {
+  async odd(@Param('id') _id: string, @Query('size') size?: string): Promise<string> {
     if (size === undefined) throw new NotFoundException('no such goods');
     throw new BadRequestException({ reason: size });
   }
@@ -68,7 +68,7 @@ class GoodsController {
   @Locked('goods:<id>')
   @Header('x-below', 'yes')
   @Get(':id/above')
-  above(@Param('id') id: string): object {
+  async above(@Param('id') id: string): Promise<object> {
     return { id };
   }
 
@@ -76,7 +76,7 @@ class GoodsController {
   @HttpCode(202)
   @Header('x-below', 'yes')
   @Get(':id/below')
-  below(@Param('id') id: string): object {
+  async below(@Param('id') id: string): Promise<object> {
     return { id };
   }
 }

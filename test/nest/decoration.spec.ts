@@ -1,10 +1,12 @@
 import 'reflect-metadata';
 import { SetMetadata } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
+import { Observable, of } from 'rxjs';
 import ts from 'typescript';
 import {
   CurrentLock,
   Locked,
+  type LockedDecorator,
   LockConfigError,
   LockKeyError,
   type LockedOptions,
@@ -23,7 +25,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
       class GoodsService {
         @Locked('goods:<id>')
         @Locked('shop')
-        buy(id: number): number {
+        async buy(id: number): Promise<number> {
           return id;
         }
       }
@@ -37,7 +39,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods')
-        static buy(): void {}
+        static async buy(): Promise<void> {}
       }
       return GoodsService;
     },
@@ -93,7 +95,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked([])
-        swap(from: number, to: number): number {
+        async swap(from: number, to: number): Promise<number> {
           return from + to;
         }
       }
@@ -107,7 +109,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods:<ident>')
-        buy(id: number, size: string): string {
+        async buy(id: number, size: string): Promise<string> {
           return size + id;
         }
       }
@@ -121,7 +123,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods:<size.height>')
-        buy(id: number, { of: size }: { of: { height: number } }): number {
+        async buy(id: number, { of: size }: { of: { height: number } }): Promise<number> {
           return size.height * id;
         }
       }
@@ -135,7 +137,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods:<dto.id>')
-        buy({ id, size }: { id: number; size: number }): number {
+        async buy({ id, size }: { id: number; size: number }): Promise<number> {
           return size * id;
         }
       }
@@ -149,7 +151,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods:<lock>')
-        buy(@CurrentLock() lock: unknown): unknown {
+        async buy(@CurrentLock() lock: unknown): Promise<unknown> {
           return lock;
         }
       }
@@ -163,7 +165,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods:{}:<id>')
-        buy(id: number): number {
+        async buy(id: number): Promise<number> {
           return id;
         }
       }
@@ -177,7 +179,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods:<id>')
-        buy(@LockParam('id') a: number, @LockParam('id') b: number): number {
+        async buy(@LockParam('id') a: number, @LockParam('id') b: number): Promise<number> {
           return a + b;
         }
       }
@@ -191,7 +193,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods', { ttlMs: 1 })
-        buy(): void {}
+        async buy(): Promise<void> {}
       }
       return GoodsService;
     },
@@ -203,7 +205,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods', { ttl: 1000 } as LockedOptions)
-        buy(): void {}
+        async buy(): Promise<void> {}
       }
       return GoodsService;
     },
@@ -215,7 +217,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods', { onBusy: 'wait' as 'skip' })
-        buy(): void {}
+        async buy(): Promise<void> {}
       }
       return GoodsService;
     },
@@ -227,7 +229,7 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods', { onUnavailable: 'run' as 'skip' })
-        buy(): void {}
+        async buy(): Promise<void> {}
       }
       return GoodsService;
     },
@@ -334,7 +336,7 @@ describe('@Locked', () => {
       @SetMetadata('above', 1)
       @Locked('goods:<id>')
       @SetMetadata('below', 2)
-      buy(id: number, size: string): string {
+      async buy(id: number, size: string): Promise<string> {
         return size + id;
       }
     }
@@ -353,15 +355,15 @@ describe('@Locked', () => {
       }
 
       @Locked((id: number) => `goods:${id}`)
-      sell(id: number, _size: string): number {
+      async sell(id: number, _size: string): Promise<number> {
         return id;
       }
     }
     expect(GoodsService).toBeDefined();
   });
 
-  it('compiles with every other result, because handlers may return it', () => {
-    class GoodsService {
+  it('compiles with a promise or an Observable only', () => {
+    class GoodsService<T extends Promise<number>> {
       @Locked('goods')
       never(): never {
         throw new Error('sold out');
@@ -372,20 +374,102 @@ describe('@Locked', () => {
       any(): any {}
 
       @Locked('goods')
-      unknown(): unknown {
-        return undefined;
+      like(): PromiseLike<number> {
+        return Promise.resolve(1);
+      }
+
+      @Locked('goods:<value>')
+      generic(value: T): T {
+        return value;
+      }
+
+      @Locked('goods:<value>')
+      async method<V>(value: V): Promise<V> {
+        return value;
       }
 
       @Locked('goods')
-      boolean(): boolean {
+      observable(): Observable<number> {
+        return of(1);
+      }
+
+      overloaded(id: number): Promise<number>;
+      overloaded(id: string): Promise<string>;
+      @Locked('goods:<id>')
+      async overloaded(id: number | string): Promise<number | string> {
+        return id;
+      }
+
+      // @ts-expect-error -- its callers would get a promise
+      @Locked('goods')
+      inferred() {
         return true;
       }
 
+      // @ts-expect-error -- a busy lock would be an unhandled rejection
       @Locked('goods')
-      list(): number[] {
-        return [];
+      nothing(): void {}
+
+      // @ts-expect-error -- either a promise or a value
+      @Locked('goods')
+      union(): Promise<number> | number {
+        return 1;
       }
     }
     expect(GoodsService).toBeDefined();
+  });
+
+  it('does not compile if the result cannot be what onBusy or onUnavailable returns', () => {
+    class GoodsService {
+      // @ts-expect-error -- the call may return undefined
+      @Locked('goods', { onBusy: 'skip' })
+      async skipped(): Promise<string> {
+        return 'sold';
+      }
+
+      // @ts-expect-error -- the call may return a number
+      @Locked('goods', { onUnavailable: async () => 5 })
+      async replaced(): Promise<string> {
+        return 'sold';
+      }
+
+      @Locked('goods', { onBusy: 'skip', onUnavailable: (error) => error.message })
+      async either(): Promise<string | undefined> {
+        return 'sold';
+      }
+
+      @Locked('goods', { onBusy: () => of('busy'), onUnavailable: () => 'down' })
+      stream(): Observable<string> {
+        return of('sold');
+      }
+
+      @Locked('goods', { onBusy: 'skip' })
+      async nothing(): Promise<void> {}
+
+      @Locked('goods', { onBusy: 'throw' })
+      async thrown(): Promise<string> {
+        return 'sold';
+      }
+    }
+    expect(GoodsService).toBeDefined();
+  });
+
+  it("compiles with a key function for a class's type parameter, and as a decorator of the team", () => {
+    interface HasId {
+      readonly id: string;
+    }
+    const ofTeam = (): LockedDecorator => Locked('team');
+    class Crud<T extends HasId> {
+      @Locked((dto: HasId) => `item:${dto.id}`)
+      async save(dto: T): Promise<T> {
+        return dto;
+      }
+
+      @ofTeam()
+      async list(): Promise<T[]> {
+        return [];
+      }
+    }
+    expect(Crud).toBeDefined();
   });
 });

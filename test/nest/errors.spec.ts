@@ -54,7 +54,7 @@ class GoodsController {
 
   @Get('grab/:id')
   @Locked('goods:<id>', { waitMs: 0 })
-  grab(@Param('id') id: string): string {
+  async grab(@Param('id') id: string): Promise<string> {
     return id;
   }
 
@@ -66,20 +66,20 @@ class GoodsController {
   @Get('own-above/:id')
   @UseFilters(TeapotFilter)
   @Locked('goods:<id>', { waitMs: 0 })
-  ownAbove(@Param('id') id: string): string {
+  async ownAbove(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('own-below/:id')
   @Locked('goods:<id>', { waitMs: 0 })
   @UseFilters(TeapotFilter)
-  ownBelow(@Param('id') id: string): string {
+  async ownBelow(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('key/:id')
   @Locked((id: string) => `goods|${id}`)
-  key(@Param('id') id: string): string {
+  async key(@Param('id') id: string): Promise<string> {
     return id;
   }
 

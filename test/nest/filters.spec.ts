@@ -71,7 +71,7 @@ class GoodsController {
 
   @Get('locked/:id')
   @Locked('goods:<id>', { waitMs: 0 })
-  locked(@Param('id') id: string): string {
+  async locked(@Param('id') id: string): Promise<string> {
     return id;
   }
 
@@ -82,7 +82,7 @@ class GoodsController {
 
   @MessagePattern('locked')
   @Locked('goods:<id>', { waitMs: 0 })
-  message(@Payload() id: string): string {
+  async message(@Payload() id: string): Promise<string> {
     return id;
   }
 }
@@ -105,7 +105,7 @@ class FilteredController extends GoodsController {}
 class GoodsGateway {
   @SubscribeMessage('locked')
   @Locked('goods:<id>', { waitMs: 0 })
-  buy(@MessageBody() id: string): string {
+  async buy(@MessageBody() id: string): Promise<string> {
     return id;
   }
 }

@@ -57,7 +57,7 @@ class GoodsGateway {
 
   @Locked('goods:<body.id>')
   @SubscribeMessage('odd')
-  odd(@MessageBody() body: { id: number }): void {
+  async odd(@MessageBody() body: { id: number }): Promise<void> {
     throw new WsException(`no goods ${body.id}`);
   }
 }

@@ -157,13 +157,13 @@ class GoodsController {
 
   @Get('file/:id')
   @Locked('goods:<id>')
-  file(@Param('id') id: string, @CurrentLock() lock: Lock): StreamableFile {
+  async file(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<StreamableFile> {
     return this.send(id, lock);
   }
 
   @Get('file-of-two/:id')
   @Locked(['goods:<id>', 'goods:2'])
-  fileOfTwo(@Param('id') id: string, @CurrentLock() locks: MultiLock): StreamableFile {
+  async fileOfTwo(@Param('id') id: string, @CurrentLock() locks: MultiLock): Promise<StreamableFile> {
     return this.send(id, locks);
   }
 

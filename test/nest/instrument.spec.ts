@@ -81,7 +81,7 @@ class Reports {
 @Injectable()
 class Synchronous {
   @Locked('goods:<id>')
-  isFree(id: number): boolean {
+  async isFree(id: number): Promise<boolean> {
     return id > 0;
   }
 }

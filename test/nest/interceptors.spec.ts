@@ -9,7 +9,7 @@ import * as interceptors from './support/interceptors.js';
 import { Control } from './support/interceptors.js';
 import { Room } from './support/room.js';
 
-function callItself(this: GoodsController, _error: Error, id: string): string {
+function callItself(this: GoodsController, _error: Error, id: string): Promise<string> {
   this.calledItself.resolve();
   return this.selfCalling(id);
 }
@@ -29,21 +29,21 @@ class GoodsController {
   @Get('committed/:id')
   @UseInterceptors(interceptors.HandlerCommit)
   @Locked('goods:<id>')
-  committed(@Param('id') id: string): string {
+  async committed(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('below/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.HandlerCommit)
-  below(@Param('id') id: string): string {
+  async below(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('deferred/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.SubscribeLate, interceptors.HandlerCommit)
-  deferred(@Param('id') id: string): string {
+  async deferred(@Param('id') id: string): Promise<string> {
     return id;
   }
 
@@ -64,14 +64,14 @@ class GoodsController {
 
   @Get('grab/:id')
   @Locked('goods:<id>', { waitMs: 0 })
-  grab(@Param('id') id: string): string {
+  async grab(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('again/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.Again)
-  again(@Param('id') id: string): string {
+  async again(@Param('id') id: string): Promise<string> {
     this.tries += 1;
     if (this.tries === 1) throw new Error('not yet');
     return `${id} in ${this.tries} tries`;
@@ -80,7 +80,7 @@ class GoodsController {
   @Get('busy-again/:id')
   @Locked('goods:<id>', { waitMs: 0 })
   @UseInterceptors(interceptors.Again)
-  busyAgain(@Param('id') id: string): string {
+  async busyAgain(@Param('id') id: string): Promise<string> {
     return id;
   }
 
@@ -114,21 +114,21 @@ class GoodsController {
 
   @Get('self-calling/:id')
   @Locked('goods:<id>', { waitMs: 0, onBusy: callItself })
-  selfCalling(@Param('id') id: string): string {
+  async selfCalling(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('caught/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.CatchErrors)
-  caught(@Param('id') id: string): string {
+  async caught(@Param('id') id: string): Promise<string> {
     throw new Error(`no ${id}`);
   }
 
   @Get('cached/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.Cached)
-  cached(@Param('id') id: string): string {
+  async cached(@Param('id') id: string): Promise<string> {
     this.control.commits.push('the handler ran');
     return id;
   }

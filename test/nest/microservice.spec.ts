@@ -94,7 +94,7 @@ class OrdersController {
   // Nest passes the payload and the context, because no parameter has a decorator.
   @MessagePattern('undecorated')
   @Locked('goods:<order.id>')
-  undecorated(order: Order): number {
+  async undecorated(order: Order): Promise<number> {
     return order.id;
   }
 
@@ -107,13 +107,13 @@ class OrdersController {
   @MessagePattern('guarded')
   @UseGuards(Doorman)
   @Locked('goods:<order.id>')
-  guarded(@Payload() order: Order): number {
+  async guarded(@Payload() order: Order): Promise<number> {
     return order.id;
   }
 
   @MessagePattern('broken')
   @Locked('goods:<order.id>')
-  broken(@Payload() order: Order): number {
+  async broken(@Payload() order: Order): Promise<number> {
     throw new RpcException(`no goods ${order.id}`);
   }
 }

@@ -66,7 +66,7 @@ class ReportsService {
 class ReportsController {
   @Get('write/:id')
   @Locked('goods:<id>', { name: 'reports', waitMs: 0 })
-  write(@Param('id') id: string): string {
+  async write(@Param('id') id: string): Promise<string> {
     return id;
   }
 }

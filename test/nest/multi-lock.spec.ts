@@ -94,7 +94,7 @@ class TransferController {
 
   @Post('shops')
   @Locked('goods:<cart.shops>:<...cart.ids>', { waitMs: 0 })
-  shops(@Body() cart: Cart): number {
+  async shops(@Body() cart: Cart): Promise<number> {
     return cart.ids.length;
   }
 

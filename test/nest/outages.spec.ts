@@ -14,20 +14,20 @@ class PricesController {
 
   @Get('buy/:id')
   @Locked('goods:<id>', { waitMs: 600_000 })
-  buy(@Param('id') id: string): string {
+  async buy(@Param('id') id: string): Promise<string> {
     this.bought += 1;
     return id;
   }
 
   @Get('skip/:id')
   @Locked('price:<id>', { waitMs: 0, onUnavailable: 'skip' })
-  skip(@Param('id') id: string): string {
+  async skip(@Param('id') id: string): Promise<string | undefined> {
     return id;
   }
 
   @Get('price/:id')
   @Locked('price:<id>', { waitMs: 0, onUnavailable: computeWithoutLock })
-  price(@Param('id') id: string): string {
+  async price(@Param('id') id: string): Promise<string> {
     return this.compute(id);
   }
 
@@ -39,7 +39,7 @@ class PricesController {
 
   @Get('failing/:id')
   @Locked('price:<id>', { onUnavailable: 'skip' })
-  async failing(@Param('id') id: string): Promise<string> {
+  async failing(@Param('id') id: string): Promise<string | undefined> {
     throw new LockUnavailableError(`the method failed for ${id}`);
   }
 

@@ -12,50 +12,50 @@ class OrderDto {
 class OrdersController {
   @Get('named/:goods')
   @Locked('goods:<id>')
-  named(@LockParam('id') @Param('goods', ParseIntPipe) _goods: number): string {
+  async named(@LockParam('id') @Param('goods', ParseIntPipe) _goods: number): Promise<string> {
     return 'named';
   }
 
   @Get('route/:id')
   @Locked('goods:<id>:<size>')
-  route(@Query('size') _s: string, @Param('id') _i: string): string {
+  async route(@Query('size') _s: string, @Param('id') _i: string): Promise<string> {
     return 'route';
   }
 
   @Post('body')
   @Locked('goods:<order.shop.name>:<0.id>')
-  body(@Body() order: OrderDto): number {
+  async body(@Body() order: OrderDto): Promise<number> {
     return order.id;
   }
 
   @Post('function')
   @Locked((order: OrderDto) => resource`goods:${order.shop.name}:${order.id}`)
-  function(@Body() order: OrderDto): number {
+  async function(@Body() order: OrderDto): Promise<number> {
     return order.id;
   }
 
   @Get('current/:id')
   @Locked('goods:<id>')
-  current(@CurrentLock() lock: Lock, @Param('id') id: string): object {
+  async current(@CurrentLock() lock: Lock, @Param('id') id: string): Promise<object> {
     lock.assertHeld();
     return { id, resource: lock.resource, key: lock.key, token: lock.fencingToken, isLock: lock instanceof Lock };
   }
 
   @Get('skip/:id')
   @Locked('goods:<id>', { waitMs: 0, onBusy: 'skip' })
-  skip(@Param('id') id: string): string {
+  async skip(@Param('id') id: string): Promise<string | undefined> {
     return id;
   }
 
   @Get('instead/:id')
   @Locked((id: string) => `goods:${id}`, { waitMs: 0, onBusy: answerInstead })
-  instead(@Param('id') id: string): string {
+  async instead(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('failing/:id')
   @Locked('goods:<id>', { onBusy: 'skip' })
-  async failing(@Param('id') id: string): Promise<string> {
+  async failing(@Param('id') id: string): Promise<string | undefined> {
     throw new LockTimeoutError(`the method failed for ${id}`);
   }
 

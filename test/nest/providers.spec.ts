@@ -20,7 +20,7 @@ class GoodsService {
   }
 
   @Locked('goods:<id>')
-  plain(id: number): Promise<number> | number {
+  async plain(id: number): Promise<Promise<number> | number> {
     return id;
   }
 
@@ -30,7 +30,7 @@ class GoodsService {
   }
 
   @Locked('goods:<id>')
-  unnamed(id: number): unknown {
+  async unnamed(id: number): Promise<unknown> {
     return of(id);
   }
 }

@@ -49,7 +49,7 @@ class GoodsController {
 
   @Get('grab/:id')
   @Locked('goods:<id>', { waitMs: 60_000 })
-  grab(@Param('id') id: string): string {
+  async grab(@Param('id') id: string): Promise<string> {
     return id;
   }
 }

@@ -35,7 +35,7 @@ class CatalogueService {
 class SupplierController {
   @Get('order/:name')
   @Locked('supplier:<name>', { permits: 5 })
-  order(@Param('name') name: string): string {
+  async order(@Param('name') name: string): Promise<string> {
     return name;
   }
 }

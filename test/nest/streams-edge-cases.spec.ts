@@ -36,7 +36,7 @@ class OddController {
 
   @Get('old-stream/:id')
   @Locked('goods:<id>')
-  oldStream(@Param('id') _id: string): StreamableFile {
+  async oldStream(@Param('id') _id: string): Promise<StreamableFile> {
     const body = new Readable({ autoDestroy: false, emitClose: false, read: () => undefined });
     body.push('all of it');
     body.push(null);
@@ -56,13 +56,13 @@ class OddController {
 
   @Get('no-file/:id')
   @Locked('goods:<id>')
-  noFile(@Param('id') _id: string): object {
+  async noFile(@Param('id') _id: string): Promise<object> {
     return { getStream: () => Promise.resolve(1) };
   }
 
   @Get('no-stream/:id')
   @Locked('goods:<id>')
-  noStream(@Param('id') _id: string): object {
+  async noStream(@Param('id') _id: string): Promise<object> {
     return { name: 'pump', getStream: () => ({ pipe: () => undefined }), setErrorHandler: () => undefined };
   }
 

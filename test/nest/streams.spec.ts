@@ -43,13 +43,13 @@ class StreamsController {
   @Get('file/:id')
   @Header('content-type', 'text/plain')
   @Locked('goods:<id>', { waitMs: 0 })
-  streamed(@Param('id') _id: string): StreamableFile {
+  async streamed(@Param('id') _id: string): Promise<StreamableFile> {
     return new StreamableFile(this.file);
   }
 
   @Get('short-file/:id')
   @Locked('goods:<id>', { waitMs: 0 })
-  shortFile(@Param('id') _id: string): StreamableFile {
+  async shortFile(@Param('id') _id: string): Promise<StreamableFile> {
     return new StreamableFile(createReadStream(__filename));
   }
 

@@ -37,13 +37,13 @@ class AboveController {
   @SetMetadata('roles', ['buyer'])
   @ApiOperation({ summary: 'Buys goods' })
   @ApiOkResponse({ type: OrderDto, description: 'bought' })
-  buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): OrderDto {
+  async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
     return order;
   }
 
   @Locked('goods')
   @Get()
-  list(): string[] {
+  async list(): Promise<string[]> {
     return [];
   }
 }
@@ -57,13 +57,13 @@ class BelowController {
   @ApiOperation({ summary: 'Buys goods' })
   @ApiOkResponse({ type: OrderDto, description: 'bought' })
   @Locked('goods:<id>')
-  buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): OrderDto {
+  async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
     return order;
   }
 
   @Get()
   @Locked('goods')
-  list(): string[] {
+  async list(): Promise<string[]> {
     return [];
   }
 }

@@ -31,7 +31,7 @@ class WrappedController {
   @Get('file/:id')
   @Foreign()
   @Locked('goods:<id>', { waitMs: 0 })
-  file(@Param('id') id: string): StreamableFile {
+  async file(@Param('id') id: string): Promise<StreamableFile> {
     const room = this.room;
     return new StreamableFile(
       Readable.from(

@@ -26,7 +26,7 @@ beforeAll(async () => {
     consumers.set(name, new Consumer(name, [...basics, ...sources], folder, tarball));
   // Installed one after the other, while those before are at work.
   add('nest12-esm', 'main.ts', 'compile.cjs');
-  add('nest11-cjs', 'main.ts', 'compile.cjs', 'formats.mjs');
+  add('nest11-cjs', 'main.ts', 'compile.cjs', 'copies.mjs');
   add('nest11-jest', 'consumer.test.ts', 'behaviour.test.ts');
   add('nest10-jest', 'consumer.test.ts', 'behaviour.test.ts');
   await tarball;
@@ -265,10 +265,10 @@ describe('a key function that does not fit its method', () => {
 });
 
 it('the ES module and the CommonJS module work side by side in one process', async () => {
-  await cp(join(folder, 'nest11-cjs/src/formats.mjs'), join(folder, 'nest11-cjs/formats.mjs'));
+  await cp(join(folder, 'nest11-cjs/src/copies.mjs'), join(folder, 'nest11-cjs/copies.mjs'));
   // Node would load the ES module for `require`, too, as of 20.19.
   const flag = '--experimental-require-module';
   const flags = process.allowedNodeEnvironmentFlags.has(flag) ? ['--no-experimental-require-module'] : [];
-  const output = await consumer('nest11-cjs').node('node formats.mjs', [...flags, 'formats.mjs']);
+  const output = await consumer('nest11-cjs').node('node copies.mjs', [...flags, 'copies.mjs']);
   expect(output).toContain('both formats work');
 });

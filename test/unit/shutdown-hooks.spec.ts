@@ -40,9 +40,9 @@ async function check({ root = AppModule, listening }: Application = {}) {
   const clock = new ManualClock();
   const modules = new Map([['root', { metatype: root }]]) as unknown as ModulesContainer;
   const httpAdapter = listening === undefined ? undefined : { getHttpServer: () => ({ listening }) };
-  let start: typeof import('../../lib/shutdown-hooks.js').warnWithoutHooks | undefined;
+  let start: typeof import('../../lib/nest/shutdown-hooks.js').warnWithoutHooks | undefined;
   await jest.isolateModulesAsync(async () => {
-    ({ warnWithoutHooks: start } = await import('../../lib/shutdown-hooks.js'));
+    ({ warnWithoutHooks: start } = await import('../../lib/nest/shutdown-hooks.js'));
   });
   const begin = () =>
     start?.({

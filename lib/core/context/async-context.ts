@@ -1,5 +1,4 @@
-import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
-import { VERSION } from '../version.js';
+import { AsyncResource } from 'node:async_hooks';
 
 /** Returns the caller's context. It keeps nothing open, so `jest --detectOpenHandles` reports nothing. */
 export function contextOfCaller(name: string): AsyncResource {
@@ -25,18 +24,4 @@ export function keepOutside(): AsyncResource {
  */
 export function runOutside<T>(fn: () => T): T {
   return keepOutside().runInAsyncScope(fn);
-}
-
-/**
- * Returns the storage of that name. The ES module and the CommonJS module of this version share it, so that their calls
- * nest in each other.
- */
-export function sharedStorage<T>(name: string): AsyncLocalStorage<T> {
-  const key = Symbol.for(`nestjs-redis-lock:${VERSION}:${name}`);
-  const found: unknown = Reflect.get(globalThis, key);
-  if (found !== undefined) return found as AsyncLocalStorage<T>;
-  const created = new AsyncLocalStorage<T>();
-  // Does nothing to a frozen global object. Each format then has a storage of its own.
-  Reflect.defineProperty(globalThis, key, { value: created });
-  return created;
 }

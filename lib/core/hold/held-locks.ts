@@ -1,4 +1,5 @@
-import { sharedStorage } from '../context/async-context.js';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { shared } from '../brand.js';
 import type { LockLostError } from '../errors.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
 import type { Hold, Lock } from './lock.js';
@@ -10,7 +11,7 @@ interface Frame {
 }
 
 // One storage for the process, because holds of several module instances and scopes nest in any order.
-const frames = sharedStorage<Frame>('frames');
+const frames = shared('frames', () => new AsyncLocalStorage<Frame | undefined>());
 
 /** Runs `fn`, and everything that it starts, inside a hold or a lock scope. Returns what `fn` returns. */
 export function runInHold<T>(hold: Hold, fn: () => T): T {
@@ -18,6 +19,11 @@ export function runInHold<T>(hold: Hold, fn: () => T): T {
   // Work that starts its successor inside would otherwise add a frame each time.
   while (outer?.hold.isOver === true) outer = outer.outer;
   return frames.run({ hold, outer }, fn);
+}
+
+/** Runs `fn`, and everything that it starts, outside of all holds and lock scopes. Returns what `fn` returns. */
+export function runOutsideHolds<T>(fn: () => T): T {
+  return frames.run(undefined, fn);
 }
 
 /** Yields the holds and scopes that the caller runs inside, the innermost first. */

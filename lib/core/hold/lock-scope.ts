@@ -1,5 +1,6 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { aFunction, checkOptions, checkValue, oneOf } from '../checks/check-options.js';
-import { sharedStorage } from '../context/async-context.js';
+import { shared } from '../brand.js';
 import { LockLostError } from '../errors.js';
 import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
@@ -52,7 +53,7 @@ const NONE: ReadonlySet<never> = new Set();
 const OPTION_RULES = { onLost: oneOf('throw', 'ignore') };
 
 // One storage for the process, because a scope keeps the locks of all module instances.
-const innermost = sharedStorage<ScopeHold>('innermost-scope');
+const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHold | undefined>());
 
 /**
  * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, even if its own hold

@@ -2,7 +2,7 @@ import { LockKeyError, type LockKeyPlaceholder, messageOf } from '../errors.js';
 import { kindOf, shortened } from '../format-value.js';
 import { ambiguity, encodeValue, separates } from './key-values.js';
 import { isList, readList } from './read-list.js';
-import { braceProblem } from './resource-key.js';
+import { braceProblem, forgottenValue } from './resource-key.js';
 
 export { encodeValue, resource, type KeyValue } from './key-values.js';
 
@@ -72,6 +72,8 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
       position += piece.length + 2;
     }
   }
+  const forgotten = forgottenValue(literals.join('…'));
+  if (forgotten !== undefined) fail(`has '${forgotten}' for a value. A placeholder is written <id>.`);
   const braces = braceProblem(literals.join('…'));
   if (braces) fail(`has ${braces}. Braces are Redis hash tags, one pair at most; a placeholder is written <id>.`);
   checkSeparators(literals, placeholders, fail);

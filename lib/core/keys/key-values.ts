@@ -3,6 +3,7 @@ import { types } from 'node:util';
 import { LockKeyError, type LockKeyPlaceholder } from '../errors.js';
 import { kindOf, shortened } from '../format-value.js';
 import { isList } from './read-list.js';
+import { forgottenValue } from './resource-key.js';
 
 /** The values of a placeholder: a string that is not empty, a finite number, a bigint or a boolean. */
 export type KeyValue = string | number | bigint | boolean;
@@ -22,7 +23,8 @@ const UNSAFE = /[%:{}<>|\s\p{Cc}\p{Cs}]/gu;
 const SEPARATOR = /[:{}]/;
 
 /**
- * Returns the text of one value inside a resource. Percent-encodes `% : { } < > |`, whitespace and control characters.
+ * Returns the text of one value inside a resource. Percent-encodes `% : { } < > |`, whitespace and control characters,
+ * and the first letter of a value such as `null`, which a plain resource may not have as a segment.
  * Replaces a string longer than 128 bytes with `%sha256-` and its SHA-256 in hex, which is the encoding of no other
  * value. Different values, compared as strings, always have different texts.
  *
@@ -90,9 +92,20 @@ function hintFor(value: unknown, placeholder: LockKeyPlaceholder | undefined): s
     if (placeholder === undefined || placeholder.spread) return '';
     return ` ${placeholder.text.replace('<', '<...')} locks each element.`;
   }
-  if (typeof value === 'object' && value !== null)
-    return ' Name what identifies it, a property for example: <user.id>.';
-  return '';
+  if (typeof value !== 'object' || value === null) return '';
+  if (hasOwnText(value))
+    return ' A function in place of the template can pass its text: (id) => resource`user:${String(id)}`.';
+  return ' Name what identifies it, a property for example: <user.id>.';
+}
+
+/** Returns whether an object is a value with a text of its own, such as an ObjectId, a UUID or a Date. */
+function hasOwnText(value: object): boolean {
+  try {
+    return value.toString !== Object.prototype.toString;
+  } catch {
+    // A revoked Proxy.
+    return false;
+  }
 }
 
 function describeTag(literals: TemplateStringsArray, index: number): string {
@@ -100,11 +113,16 @@ function describeTag(literals: TemplateStringsArray, index: number): string {
 }
 
 function encodeText(text: string): string {
-  if (CLEAN.test(text)) return text;
+  // A person may be called Null, and a plain resource with such a segment is refused.
+  if (CLEAN.test(text)) return forgottenValue(text) === text ? encodeFirst(text) : text;
   const encoded = text.replace(UNSAFE, percentEncode);
   if (Buffer.byteLength(encoded) <= MAX_VALUE_BYTES) return encoded;
   // Without the mark, a value that is itself a hash would equal the encoding of another, long value.
   return `%sha256-${createHash('sha256').update(encoded).digest('hex')}`;
+}
+
+function encodeFirst(ascii: string): string {
+  return `%${ascii.charCodeAt(0).toString(16).toUpperCase()}${ascii.slice(1)}`;
 }
 
 function percentEncode(character: string): string {

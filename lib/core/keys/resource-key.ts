@@ -20,12 +20,20 @@ export type KeyFactory = (resource: string) => string;
 const MAX_RESOURCE_BYTES = 1024;
 
 /**
- * Matches resources that need no further check. A character takes at most four bytes of UTF-8, so 256 of them fit in
- * 1,024 bytes.
+ * Matches resources that need no further check, unless they contain a forgotten value. A character takes at most four
+ * bytes of UTF-8, so 256 of them fit in 1,024 bytes.
  */
-const PLAIN_RESOURCE = /^[^|{}\p{Cc}\p{Cs}]{1,256}$/u;
+const PLAIN_RESOURCE = /^[^|<>{}\p{Cc}\p{Cs}]{1,256}$/u;
 
-const FORBIDDEN = /[|\p{Cc}\p{Cs}]/u;
+const FORBIDDEN = /[|<>\p{Cc}\p{Cs}]/u;
+
+/** Matches a segment that JavaScript writes for a value that is missing, not a number or an object. */
+const FORGOTTEN_VALUE = /(?:^|[:{}])(undefined|null|NaN|\[object \w+\])(?=$|[:{}])/;
+
+/** Returns the segment of a text that stands for a value which was forgotten: `undefined` in `goods:undefined`. */
+export function forgottenValue(text: string): string | undefined {
+  return FORGOTTEN_VALUE.exec(text)?.[1];
+}
 
 const ENCODE = 'Write values through resource`goods:${id}`, which encodes them';
 
@@ -60,17 +68,22 @@ export function createKeyFactory({ prefix, hashTag: tagged, key }: KeyOptions): 
 
 /**
  * Refuses a resource that cannot form a safe key. It must be a non-empty string of at most 1,024 bytes without `|`,
- * control characters or unpaired surrogates. Braces must be one balanced, non-empty pair.
+ * `<`, `>`, control characters or unpaired surrogates, and without a segment such as `undefined`. Braces must be one
+ * balanced, non-empty pair.
  *
  * @throws {LockKeyError} that names the problem and how to write the resource instead.
  */
 export function checkResource(resource: string): void {
-  if (typeof resource === 'string' && PLAIN_RESOURCE.test(resource)) return;
   if (typeof resource !== 'string' || resource === '') {
     throw new LockKeyError(
       `A resource is a string that is not empty, like 'goods:300', but ${format(resource)} was given.`,
     );
   }
+  const forgotten = forgottenValue(resource);
+  if (forgotten !== undefined) {
+    throw keyError(resource, `has '${forgotten}' for a value. ${ENCODE} and refuses such a value`);
+  }
+  if (PLAIN_RESOURCE.test(resource)) return;
   const bytes = Buffer.byteLength(resource);
   if (bytes > MAX_RESOURCE_BYTES) {
     const start = `${resource.slice(0, 60)}…`;
@@ -78,6 +91,8 @@ export function checkResource(resource: string): void {
   }
   const character = FORBIDDEN.exec(resource)?.[0];
   if (character === '|') throw keyError(resource, `holds '|', which ends the lock's own helper keys. ${ENCODE}`);
+  if (character === '<' || character === '>')
+    throw keyError(resource, `holds '${character}': only templates of @Locked have placeholders. ${ENCODE}`);
   if (character)
     throw keyError(resource, `holds ${JSON.stringify(character)}, a control character or half of one. ${ENCODE}`);
   const problem = braceProblem(resource);

@@ -211,7 +211,7 @@ class GoodsController {
   @Locked('guarded:<id>')
   @UseGuards(NobodyGuard)
   @Post(':id/guarded')
-  guarded(@Param('id', ParseIntPipe) _id: number): void {}
+  async guarded(@Param('id', ParseIntPipe) _id: number): Promise<void> {}
 
   @Locked('deferred:<id>')
   @UseInterceptors(InnerInterceptor, LaterInterceptor, ElsewhereInterceptor)
@@ -222,7 +222,7 @@ class GoodsController {
 
   @Get(':id/file')
   @Locked('file:<id>', { waitMs: 0 })
-  file(@Param('id') id: string): StreamableFile {
+  async file(@Param('id') id: string): Promise<StreamableFile> {
     const body = new PassThrough();
     file.set(id, body);
     body.write('first');

@@ -41,7 +41,7 @@ class Reports {
 @Injectable()
 class Synchronous {
   @Locked('goods:<id>')
-  isFree(id: number): boolean {
+  async isFree(id: number): Promise<boolean> {
     return id > 0;
   }
 }
@@ -107,7 +107,7 @@ class FailingController {
 
   @Get('locked/:id')
   @Locked('goods:<id>', { waitMs: 0 })
-  locked(@Param('id') id: string): string {
+  async locked(@Param('id') id: string): Promise<string> {
     return id;
   }
 

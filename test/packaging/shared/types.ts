@@ -22,40 +22,44 @@ interface OrderDto {
 
 export class Orders {
   @Locked('order:<id>')
-  plain(id: string): string {
+  async plain(id: string): Promise<string> {
     return id;
   }
 
   @Locked('order:<id>', { ttlMs: 10_000, waitMs: 0, onBusy: 'skip' })
-  async generic<T>(id: T, ...rest: readonly unknown[]): Promise<[T, number]> {
+  async generic<T>(id: T, ...rest: readonly unknown[]): Promise<[T, number] | undefined> {
     return [id, rest.length];
   }
 
   @Locked('orders')
-  nothing(): void {}
+  async nothing(): Promise<void> {}
 
   @Locked((id: number) => `order:${id}`)
-  keyFunction(id: number, note: string): string {
+  async keyFunction(id: number, note: string): Promise<string> {
     return note + id;
   }
 
   @Locked((dto: OrderDto, note?: string) => `order:${dto.id}:${note}`)
-  dto(dto: OrderDto & { readonly note: string }, note: string | undefined, @CurrentLock() lock?: Lock): unknown {
+  async dto(
+    dto: OrderDto & { readonly note: string },
+    note: string | undefined,
+    @CurrentLock() lock?: Lock,
+  ): Promise<unknown> {
     return [dto, note, lock];
   }
 
   @Locked(() => 'orders')
-  noParameters(id: number): number {
+  async noParameters(id: number): Promise<number> {
     return id;
   }
 
   @Locked(['order:<id>', 'shop:<0>'])
-  several(id: string, @CurrentLock() locks?: MultiLock): unknown {
+  async several(id: string, @CurrentLock() locks?: MultiLock): Promise<unknown> {
     return locks?.of(`order:${id}`).fencingToken;
   }
 
   @Locked((dto: OrderDto, others: readonly string[]) => [`order:${dto.id}`, ...others])
-  listFunction(dto: OrderDto, others: string[]): unknown {
+  async listFunction(dto: OrderDto, others: string[]): Promise<unknown> {
     return [dto, others];
   }
 
@@ -78,7 +82,7 @@ export class Orders {
   }
 
   @Locked('order:<id>', { onUnavailable: (error, id: string) => `${id}: ${error.permanent}` })
-  unavailable(id: string): string {
+  async unavailable(id: string): Promise<string> {
     return id;
   }
 

@@ -10,7 +10,7 @@ import type {
   ReplicaOptions,
   WhileLeaderOptions,
 } from 'nestjs-redis-lock';
-import type { LockedOptions } from '../../../lib/decorators/locked.decorator.js';
+import type { LockedOptions } from '../../../lib/nest/locked.js';
 import { HTTP, type NamesAt, OPTIONS, optionsAt, type Place, REPLICAS } from '../../../lib/options/option-table.js';
 import type { AssertHeldOptions, ForceReleaseOptions, ListOptions } from '../../../lib/options/service.options.js';
 

@@ -1,0 +1,103 @@
+import { Inject } from '@nestjs/common';
+import { checkValue, type OptionRule } from '../core/checks/check-options.js';
+import { LockConfigError } from '../core/errors.js';
+import { kindOf } from '../core/format-value.js';
+import { isLockService, type LockService } from '../lock.service.js';
+import { instanceName } from '../options/instance-name.js';
+import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
+import type { LockedMethod, ServiceBinding } from './decorated-method.js';
+import { getLockServiceToken } from './service-token.js';
+
+/** Returns the property that holds the lock service of a module instance. All decorated methods of a class share it. */
+function serviceProperty(name: string): symbol {
+  return Symbol.for(`nestjs-redis-lock:service:${name}`);
+}
+
+/** Called with each instance that Nest gives a service, once the module of the service has started. */
+const lateListeners = new WeakMap<LockService, (instance: object) => void>();
+
+/** Calls `listener` with each instance that Nest gives the service from now on: those of lazily loaded modules. */
+export function onLateInstance(service: LockService, listener: (instance: object) => void): void {
+  lateListeners.set(service, listener);
+}
+
+/**
+ * Makes Nest inject the lock service of a module instance into the class of a decorated method. Returns where the
+ * service is then found.
+ */
+export function injectServiceInto(target: object, name: string): ServiceBinding {
+  const [token, service] = [getLockServiceToken(name), serviceProperty(name)];
+  Inject(token)(target, service);
+  Object.defineProperty(target, service, {
+    configurable: true,
+    set(this: object, locks: LockService) {
+      Object.defineProperty(this, service, { value: locks, configurable: true, writable: true });
+      if (isLockService(locks)) lateListeners.get(locks)?.(this);
+    },
+  });
+  return { token, service };
+}
+
+const instanceRule: OptionRule = {
+  allowed: 'an object that can be extended',
+  fits: (value) => typeof value === 'object' && value !== null && Object.isExtensible(value),
+};
+const locksRule: OptionRule = {
+  allowed: 'a LockService, as Nest injects it or createTestLocks() returns it',
+  fits: isLockService,
+};
+
+/**
+ * Gives a lock service to an instance that Nest did not make from its class, so that its `@Locked` methods can be
+ * called: one of `useFactory` or `useValue`, or one made with `new`. Changes the instance and returns it.
+ *
+ * ```ts
+ * const goods = bindLocks(new GoodsService(repository), locks);
+ * ```
+ *
+ * @param instance an instance with `@Locked` methods.
+ * @param locks the lock service.
+ * @param name the module instance that the methods name in `@Locked(…, { name })`. Default: `default`.
+ * @throws LockConfigError if an argument has the wrong type.
+ *
+ * @publicApi
+ */
+export function bindLocks<T extends object>(instance: T, locks: LockService, name: string = DEFAULT_INSTANCE): T {
+  return bindLocksAt('bindLocks()', instance, locks, name);
+}
+
+/** Does what {@link bindLocks} does. `place` is the function that its errors name. */
+export function bindLocksAt<T extends object>(place: string, instance: T, locks: LockService, name: string): T {
+  checkValue(place, 'the instance', instance, instanceRule);
+  checkValue(place, 'the lock service', locks, locksRule);
+  checkValue(place, 'name', name, instanceName);
+  Object.defineProperty(instance, serviceProperty(name), { value: locks, configurable: true, writable: true });
+  return instance;
+}
+
+/** Returns the lock service that an instance was given. Undefined if it was given none. */
+export function boundServiceOf({ service }: ServiceBinding, instance: unknown): unknown {
+  return (instance as Record<symbol, unknown> | undefined)?.[service];
+}
+
+/**
+ * Returns the lock service of the instance that a `@Locked` method was called on.
+ *
+ * @throws LockConfigError if the instance has none, or if a test has replaced it with something else.
+ */
+export function serviceOf(method: LockedMethod, instance: unknown): LockService {
+  const found = boundServiceOf(method, instance);
+  if (isLockService(found)) return found;
+  if (found === undefined) throw new LockConfigError(`${method.name} is @Locked, but \`this\` ${NO_SERVICE}`);
+  throw new LockConfigError(
+    `${method.name} is @Locked, but LockService was replaced by something that is not a lock service: ` +
+      `${kindOf(found)}. Replace it with createTestLocks(), or use withMemoryLocks(Test.createTestingModule(…)), ` +
+      `both of nestjs-redis-lock/testing. They lock in memory.`,
+  );
+}
+
+/** Completes a sentence about an instance without a lock service. */
+export const NO_SERVICE =
+  'has no lock service. Nest gives it to instances that it makes from a class. Pass the instance of a factory ' +
+  '(useFactory) or a value (useValue), or one made with `new`, to bindLocks(instance, locks). In a unit test, use ' +
+  'withLocks() of nestjs-redis-lock/testing. Call a method only on its instance, once the application has started.';

@@ -1,0 +1,173 @@
+import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
+import type { DiscoveryService } from '@nestjs/core';
+import { describeUnsupportedMode } from '../core/acquire/acquire-errors.js';
+import { LockConfigError } from '../core/errors.js';
+import { transactionsAreScopes } from '../core/hold/transaction-scopes.js';
+import { kindOf } from '../core/store/lock-mode.js';
+import type { LockService } from '../lock.service.js';
+import { boundServiceOf, NO_SERVICE } from './bind.js';
+import {
+  chainOf,
+  decoratedMethodOf,
+  functionOf,
+  isOwnWrapper,
+  type LockedMethod,
+  lockedMethods,
+} from './decorated-method.js';
+import { findLeaderProblem, leaderMethods } from './leader.js';
+
+/** What Nest knows about a provider or a controller. */
+type Provider = ReturnType<DiscoveryService['getProviders']>[number];
+
+/** What the checks report to. */
+export interface CheckTarget {
+  readonly service: LockService;
+  /** The injection token of the service. The checks look at the methods that name it. */
+  readonly token: unknown;
+  /** What to do about decorators in a wrong order, and about instances without a service. */
+  readonly level: 'warn' | 'error' | 'off';
+  warn(message: string): void;
+}
+
+/**
+ * Checks the decorated methods of all providers and controllers before the first call. Logs the findings that are
+ * warnings, once for each method.
+ *
+ * @throws LockConfigError that names all methods that cannot work, and those with a finding if `level` is `error`.
+ */
+export function checkProviders(discovery: DiscoveryService, target: CheckTarget): void {
+  const findings = new Findings(target);
+  for (const provider of [...discovery.getProviders(), ...discovery.getControllers()]) {
+    if (provider.isAlias) continue;
+    const { metatype, instance, isNotMetatype } = provider;
+    // A factory or a value has no class that Nest knows.
+    const prototype: unknown = isNotMetatype ? prototypeOf(instance) : metatype?.prototype;
+    if (typeof prototype !== 'object' || prototype === null) continue;
+    findings.checkClass(prototype, !provider.isTransient && provider.isDependencyTreeStatic());
+    if (isNotMetatype) findings.checkInstance(instance as object);
+  }
+  findings.report();
+}
+
+/**
+ * Checks the decorated methods of an instance that Nest has made after the start, in a lazily loaded module.
+ *
+ * @throws LockConfigError as {@link checkProviders} does.
+ */
+export function checkLateInstance(instance: object, target: CheckTarget): void {
+  const findings = new Findings(target);
+  findings.checkClass(prototypeOf(instance) as object, true);
+  findings.report();
+}
+
+/** Returns the singletons of an application that have decorated methods. */
+export function* singletonsOf(discovery: DiscoveryService): Generator<object> {
+  for (const provider of [...discovery.getProviders(), ...discovery.getControllers()]) {
+    const instance: unknown = provider.isAlias ? undefined : provider.instance;
+    if (typeof instance === 'object' && instance !== null && isSingleton(provider)) yield instance;
+  }
+}
+
+function isSingleton(provider: Provider): boolean {
+  return !provider.isTransient && provider.isDependencyTreeStatic();
+}
+
+function prototypeOf(instance: unknown): unknown {
+  return typeof instance === 'object' && instance !== null ? Object.getPrototypeOf(instance) : undefined;
+}
+
+/** The classes whose methods were checked for a service. */
+const checked = new WeakMap<LockService, WeakSet<object>>();
+
+/** What the checks have found. */
+class Findings {
+  private readonly errors = new Set<string>();
+  private readonly warnings = new Set<string>();
+
+  constructor(private readonly target: CheckTarget) {}
+
+  checkClass(prototype: object, isSingletonClass: boolean): void {
+    const { service, token } = this.target;
+    const known = checked.get(service) ?? new WeakSet();
+    if (known.has(prototype)) return;
+    checked.set(service, known.add(prototype));
+    const chain = chainOf(prototype);
+    for (const [index, owner] of chain.entries()) {
+      for (const [key, method] of lockedMethods.of(owner)) {
+        // A class may override the method without a lock of its own.
+        const isOverridden = chain.slice(0, index).some((each) => Object.hasOwn(each, key));
+        if (method.token === token && !isOverridden) this.checkMethod(method, owner);
+      }
+    }
+    for (const method of leaderMethods.ofChain(prototype).values()) {
+      if (method.token === token) this.add('error', findLeaderProblem(method, service, isSingletonClass));
+    }
+  }
+
+  /** Checks an instance that Nest has not made from a class. */
+  checkInstance(instance: object): void {
+    const methods = [...lockedMethods.ofChain(instance).values(), ...leaderMethods.ofChain(instance).values()];
+    const found = methods.find((method) => method.token === this.target.token);
+    if (found === undefined || boundServiceOf(found, instance) !== undefined) return;
+    const [className] = found.name.split('.');
+    this.add(this.target.level, `${found.name}: this instance of ${className} ${NO_SERVICE}`);
+  }
+
+  /**
+   * Logs the warnings.
+   *
+   * @throws LockConfigError that contains all errors.
+   */
+  report(): void {
+    if (this.errors.size > 0) throw new LockConfigError([...this.errors].join('\n'));
+    for (const warning of this.warnings) this.target.warn(warning);
+  }
+
+  private checkMethod(method: LockedMethod, owner: object): void {
+    const { capabilities } = this.target.service.engine.store;
+    const { mode } = method.options;
+    if (!capabilities.modes.includes(kindOf(mode))) {
+      this.add('error', `@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}; ${ADVICE}.`);
+    }
+    const outermost = functionOf(owner, method.key);
+    if (outermost !== undefined && isHandler(outermost)) this.add('error', findUnknownHandler(method, outermost));
+    // The warning would be wrong for transactions that are scopes.
+    else if (!transactionsAreScopes()) this.add(this.target.level, findReplacedMethod(method, outermost));
+  }
+
+  private add(level: CheckTarget['level'], finding: string | undefined): void {
+    if (finding === undefined || level === 'off') return;
+    (level === 'error' ? this.errors : this.warnings).add(finding);
+  }
+}
+
+const ADVICE = 'leave the option out, or name a module instance whose store can do it, such as token()';
+
+// Keys of packages that an application may not have.
+const HANDLER_METADATA = ['microservices:pattern', 'websockets:message_mapping', 'graphql:resolver_type'];
+
+/** Returns whether Nest runs interceptors around a method, so that its lock is held until the response is complete. */
+function isHandler(outermost: object): boolean {
+  const has = (key: string): boolean => Reflect.hasMetadata(key, outermost);
+  return (has(PATH_METADATA) && has(METHOD_METADATA)) || HANDLER_METADATA.some(has);
+}
+
+/** Returns a finding if interceptors cannot recognize the `@Locked` method by a handler's function. */
+function findUnknownHandler(method: LockedMethod, outermost: object): string | undefined {
+  if (decoratedMethodOf(outermost)?.locked === method) return undefined;
+  return (
+    `${method.name}: a decorator above @Locked replaced the handler with a function without the metadata of the ` +
+    `method, so the lock would end before the response is complete. Put @Locked above that decorator.`
+  );
+}
+
+/** Returns a finding if another decorator is above `@Locked` and has replaced the method's function. */
+function findReplacedMethod(method: LockedMethod, outermost: object | undefined): string | undefined {
+  // Accessors also count, because nothing is known about the function that they return.
+  if (outermost !== undefined && isOwnWrapper(outermost)) return undefined;
+  return (
+    `${method.name}: another decorator is above @Locked and replaces the method. The lock is released before ` +
+    `that decorator ends, for example before its transaction commits. Put @Locked above it, or @LockScope() above ` +
+    `both. The option checks: 'off' turns this check off.`
+  );
+}

@@ -1,0 +1,203 @@
+import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
+import { eitherOf } from '../core/context/abort-signals.js';
+import { checkValue } from '../core/checks/check-options.js';
+import { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
+import { dropPromise } from '../core/format-value.js';
+import { runInHold } from '../core/hold/held-locks.js';
+import type { Lock } from '../core/hold/lock.js';
+import type { MultiLock } from '../core/hold/multi-lock.js';
+import { runUnder, settle } from '../core/hold/run-under.js';
+import { runWork, workChannel } from '../core/events/tracing.js';
+import type { LockService } from '../lock.service.js';
+import { OPTIONS } from '../options/option-table.js';
+import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
+import { serviceOf } from './bind.js';
+import { ErrorResponses } from './error-responses.js';
+import { throwFieldError } from './graphql-error.js';
+import { markClientInput } from './client-input.js';
+import type { LockedMethod } from './decorated-method.js';
+import { HandlerScope, insideMethod } from './handler-scope.js';
+import { synchronousMethod } from './return-value.js';
+import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
+
+type Held = Lock | MultiLock;
+
+/** Calls a `@Locked` method under its lock. Returns a promise, or an Observable if the method declares one. */
+export function callLocked(
+  method: LockedMethod,
+  instance: unknown,
+  args: readonly unknown[],
+  isField: boolean,
+): unknown {
+  try {
+    const call = new LockedCall(method, instance, args);
+    if (method.returnsObservable) return call.observe();
+    return isField ? call.runField() : call.run();
+  } catch (error) {
+    if (method.returnsObservable) throw error;
+    // The caller of a method that returns a promise expects a rejection.
+    return Promise.reject(error);
+  }
+}
+
+/** One call of a `@Locked` method, with the arguments that the method gets. */
+class LockedCall {
+  private readonly service: LockService;
+  /** The request that the method is called for, if it is called as a handler. */
+  private readonly scope: HandlerScope | undefined;
+  private readonly options: ResolvedLockOptions;
+  /** What the caller gets. */
+  private result: Promise<unknown> | undefined;
+
+  constructor(
+    private readonly method: LockedMethod,
+    private readonly instance: unknown,
+    private readonly args: readonly unknown[],
+  ) {
+    this.service = serviceOf(method, instance);
+    this.scope = HandlerScope.of(method);
+    this.options = { ...this.service.defaults, ...method.options };
+    checkHoldTimes(this.options, `@Locked of ${method.name}`);
+  }
+
+  /** Runs the method under the lock. The scope of a handler keeps the lock until the scope ends. */
+  run(): Promise<unknown> {
+    this.result = this.scope === undefined ? this.acquireAndCall() : this.scope.call(() => this.acquireAndCall());
+    return this.result;
+  }
+
+  /** Runs a GraphQL field resolver. */
+  runField(): Promise<unknown> {
+    return this.run().catch((error: unknown) => throwFieldError(error, ErrorResponses.of(this.service)));
+  }
+
+  private async acquireAndCall(): Promise<unknown> {
+    let lock: Held;
+    try {
+      lock = await this.acquire(this.scope?.signal);
+    } catch (error) {
+      return this.onRefused(error);
+    }
+    // A handler may use the lock until its response is complete, for example for a file that it returns.
+    const given = this.scope?.ownHoldOf(lock) ?? lock;
+    return runUnder(lock, this.options.onLost, () => this.callAndCheck(given));
+  }
+
+  private async callAndCheck(lock: Held): Promise<unknown> {
+    const returned = this.callMethod(lock);
+    // Nest awaits what a handler returns, whatever it is.
+    if (this.scope !== undefined) return returned;
+    const value = isThenable(returned) ? await returned : returned;
+    // The lock ends with the method, so the Observable would run without it.
+    if (isObservable(value)) throw undeclaredObservable(this.method.name, '@Locked can hold the lock');
+    if (isThenable(returned)) return value;
+    // Its caller expects no promise, and does not handle a rejection.
+    dropPromise(this.result);
+    throw synchronousMethod(this.method, returned);
+  }
+
+  /** Runs a method that returns an Observable, each time somebody subscribes to the result. */
+  observe(): Observable<unknown> {
+    return new Observable((subscriber) => {
+      const { scope } = this;
+      const unsubscribed = new AbortController();
+      const either = eitherOf(unsubscribed.signal, scope?.signal);
+      const acquire = (): Promise<Held> => this.acquire(either.signal);
+      const acquired = scope === undefined ? acquire() : scope.call(acquire);
+      acquired
+        .then(
+          (lock) => insideMethod(() => this.stream(lock, subscriber)),
+          (error: unknown) => this.streamInstead(error, subscriber),
+        )
+        .finally(() => either.stop())
+        .catch((error: unknown) => subscriber.error(error));
+      return () => unsubscribed.abort(unsubscribedError());
+    });
+  }
+
+  private stream(lock: Held, subscriber: Subscriber<unknown>): void {
+    streamUnder(subscriber, {
+      abort: (reason) => lock.abort(reason),
+      subscribe: (observer) => runInHold(lock, () => this.subscribe(lock, observer)),
+      end: (workError) => settle(lock, this.options.onLost, workError),
+    });
+  }
+
+  private subscribe(lock: Held, observer: Partial<Observer<unknown>>): Subscription {
+    // Even if the method returns something other than it declares.
+    const source = defer(() => toObservable(this.callMethod(lock)));
+    if (!workChannel.hasSubscribers) return source.subscribe(observer);
+    return runWork(lock.locks, () => source.subscribe(observer));
+  }
+
+  private async streamInstead(error: unknown, subscriber: Subscriber<unknown>): Promise<void> {
+    const instead = await this.onRefused(error);
+    if (isObservable(instead)) return void subscriber.add(instead.subscribe(subscriber));
+    subscriber.next(instead);
+    subscriber.complete();
+  }
+
+  private async acquire(callerSignal: AbortSignal | undefined): Promise<Held> {
+    const { options } = this;
+    const resource = this.resource();
+    const either = eitherOf(callerSignal, options.signal);
+    let lock: Held;
+    try {
+      const call = { method: this.method.name, label: this.label(), signal: either.signal, runsWork: true };
+      lock = await this.service.acquireResolved(resource, { ...options, ...call, warnHeldMs: this.warnHeldMs });
+    } finally {
+      either.stop();
+    }
+    if (callerSignal?.aborted === true) {
+      // The caller left at the moment of the grant. The method does not start, so `minHoldMs` does not apply.
+      await Promise.allSettled(lock.locks.map((each) => each.discard()));
+      throw callerSignal.reason;
+    }
+    this.scope?.keep(lock, options);
+    return lock;
+  }
+
+  private resource(): string | readonly string[] {
+    try {
+      return this.method.resourceOf(this.instance, this.args);
+    } catch (error) {
+      throw this.scope === undefined ? error : markClientInput(error, this.scope.context, this.method.key);
+    }
+  }
+
+  /** A stream holds its lock until its subscriber leaves, so it gets no warning by default. */
+  private get warnHeldMs(): number | false {
+    const { returnsObservable, options } = this.method;
+    return returnsObservable ? (options.warnHeldMs ?? false) : this.options.warnHeldMs;
+  }
+
+  private label(): string | undefined {
+    const { label } = this.method;
+    if (typeof label !== 'function') return label;
+    const given: unknown = Reflect.apply(label, this.instance, this.args);
+    dropPromise(given);
+    if (given !== undefined) checkValue(this.method.name, 'the result of the label function', given, OPTIONS.label);
+    return given as string | undefined;
+  }
+
+  /** Returns what the call returns in place of the method's result. Throws the error if nothing takes its place. */
+  private onRefused(error: unknown): unknown {
+    const { onBusy, onUnavailable } = this.method;
+    const isBusy = error instanceof LockTimeoutError;
+    const instead = isBusy ? onBusy : error instanceof LockUnavailableError ? onUnavailable : 'throw';
+    if (instead === 'throw') throw error;
+    return instead === 'skip' ? undefined : (Reflect.apply(instead, this.instance, [error, ...this.args]) as unknown);
+  }
+
+  private callMethod(lock: Held): unknown {
+    const { lockIndexes, original } = this.method;
+    if (lockIndexes.length === 0) return original.apply(this.instance, this.args as unknown[]);
+    const args = [...this.args];
+    for (const index of lockIndexes) args[index] = lock;
+    return original.apply(this.instance, args);
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { readonly then?: unknown } | null | undefined)?.then === 'function';
+}

@@ -1,0 +1,141 @@
+import { ConfigurableModuleBuilder, type DynamicModule, type Provider } from '@nestjs/common';
+import { APP_FILTER, APP_INTERCEPTOR, DiscoveryModule } from '@nestjs/core';
+import {
+  aFunction,
+  checkOptions,
+  copyOptions,
+  type OptionRule,
+  type OptionRules,
+} from '../core/checks/check-options.js';
+import { keepOutside } from '../core/context/async-context.js';
+import { LockConfigError } from '../core/errors.js';
+import { checkAt, defaultsOf, optionsAt } from '../options/option-table.js';
+import { LockRuntime } from '../lock-runtime.js';
+import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import { ApplicationInterceptor } from './interceptor.js';
+import { LockExceptionFilter } from './lock-exception.filter.js';
+import { getLockServiceToken } from './service-token.js';
+
+/**
+ * The options of `RedisLockModule` that Nest needs before it creates providers. They are next to the other options in
+ * `forRoot()`, and outside the factory in `forRootAsync()`.
+ *
+ * @publicApi
+ */
+export interface RedisLockModuleExtras {
+  /**
+   * The name of the module instance, if an application has several: `@InjectLockService(name)`, `@Locked(…, { name })`.
+   *
+   * @default 'default'
+   */
+  readonly name?: string | undefined;
+  /**
+   * Makes `LockService` available in every module, without importing this module there.
+   *
+   * @default true
+   */
+  readonly isGlobal?: boolean | undefined;
+}
+
+const EXTRAS: RedisLockModuleExtras = defaultsOf(optionsAt('extras'));
+
+/**
+ * Returns a copy of a module's options. Checks the extras, which Nest needs before the application starts. All other
+ * options are checked when the application starts.
+ *
+ * @throws LockConfigError if the options cannot be read, or an extra is not allowed.
+ */
+export function copyModuleOptions<T extends RedisLockModuleExtras>(place: string, given: T): T {
+  const options = copyOptions(place, given);
+  const { name, isGlobal } = options;
+  checkAt('extras', { name, isGlobal }, place);
+  return options;
+}
+
+const list: OptionRule = { allowed: 'a list', fits: Array.isArray };
+const injectionToken: OptionRule = {
+  allowed: 'an injection token: a class, a string or a symbol',
+  fits: (value) => ['function', 'string', 'symbol'].includes(typeof value) && value !== '',
+};
+
+/** The properties of Nest's asynchronous options. */
+interface AsyncOptions extends RedisLockModuleExtras {
+  readonly imports?: unknown;
+  readonly inject?: unknown;
+  readonly provideInjectionTokensFrom?: unknown;
+  readonly useFactory?: unknown;
+  readonly useClass?: unknown;
+  readonly useExisting?: unknown;
+}
+
+const ASYNC_RULES: OptionRules<AsyncOptions> = {
+  ...optionsAt('extras'),
+  imports: list,
+  inject: list,
+  provideInjectionTokensFrom: list,
+  useFactory: aFunction,
+  useClass: aFunction,
+  useExisting: injectionToken,
+};
+
+/**
+ * Checks the options of `forRootAsync()`.
+ *
+ * @throws LockConfigError if an option is not allowed, or if none says where the module's options come from.
+ */
+export function checkAsyncOptions<T extends object>(given: T): T {
+  const place = 'RedisLockModule.forRootAsync()';
+  const known = checkOptions<AsyncOptions>(place, given, ASYNC_RULES);
+  if (known.useFactory !== undefined || known.useClass !== undefined || known.useExisting !== undefined) {
+    return known as T;
+  }
+  throw new LockConfigError(`${place}: there is no source of options; use useFactory, useClass or useExisting.`);
+}
+
+export const {
+  ConfigurableModuleClass,
+  MODULE_OPTIONS_TOKEN: REDIS_LOCK_MODULE_OPTIONS,
+  ASYNC_OPTIONS_TYPE,
+} = new ConfigurableModuleBuilder<RedisLockModuleOptions>({ moduleName: 'RedisLock' })
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createRedisLockOptions')
+  .setExtras(EXTRAS, withInstance)
+  .build();
+
+// `Symbol.for`, because a process may load this package as CommonJS and as ES modules.
+/** The token of the module instance's {@link ModuleExtras}. */
+export const MODULE_EXTRAS = Symbol.for('nestjs-redis-lock:extras');
+/** The token of the lock service that the module instance provides. A test may have replaced it. */
+export const PROVIDED_SERVICE = Symbol.for('nestjs-redis-lock:provided-service');
+/** The token of the {@link LockRuntime}. */
+export const LOCK_RUNTIME = Symbol.for('nestjs-redis-lock:runtime');
+
+/** The extras of a module instance, with their defaults. */
+export type ModuleExtras = { readonly [K in keyof RedisLockModuleExtras]-?: NonNullable<RedisLockModuleExtras[K]> };
+
+/** Adds the providers of one module instance, under its name. */
+function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGlobal = true }: RedisLockModuleExtras) {
+  // Before the application starts, which may happen in a tracer's span or in a request to a serverless function.
+  keepOutside();
+  const service = getLockServiceToken(name);
+  const extras: ModuleExtras = { name, isGlobal };
+  const providers: Provider[] = [
+    { provide: MODULE_EXTRAS, useValue: extras },
+    {
+      provide: LOCK_RUNTIME,
+      inject: [REDIS_LOCK_MODULE_OPTIONS],
+      useFactory: (options: RedisLockModuleOptions) => LockRuntime.start(options, name),
+    },
+    { provide: service, inject: [LOCK_RUNTIME], useFactory: (runtime: LockRuntime) => runtime.service },
+    { provide: PROVIDED_SERVICE, useExisting: service },
+    { provide: APP_INTERCEPTOR, useClass: ApplicationInterceptor },
+    { provide: APP_FILTER, useClass: LockExceptionFilter },
+  ];
+  return {
+    ...definition,
+    global: isGlobal,
+    imports: [...(definition.imports ?? []), DiscoveryModule],
+    providers: [...(definition.providers ?? []), ...providers],
+    exports: [...(definition.exports ?? []), service],
+  };
+}

@@ -1,0 +1,174 @@
+import {
+  type BeforeApplicationShutdown,
+  type ConfigurableModuleAsyncOptions,
+  type DynamicModule,
+  Inject,
+  Module,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+  type OnModuleDestroy,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { ApplicationConfig, DiscoveryService, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
+import type { Timer } from '../core/time/clock.js';
+import type { LockRuntime } from '../lock-runtime.js';
+import { isSameService } from '../lock.service.js';
+import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import { onLateInstance } from './bind.js';
+import { checkLateInstance, checkProviders, type CheckTarget, singletonsOf } from './checks.js';
+import { ErrorResponses } from './error-responses.js';
+import { startLeaders } from './leader.js';
+import {
+  checkAsyncOptions,
+  ConfigurableModuleClass,
+  copyModuleOptions,
+  LOCK_RUNTIME,
+  MODULE_EXTRAS,
+  type ModuleExtras,
+  PROVIDED_SERVICE,
+  type RedisLockModuleExtras,
+} from './module-definition.js';
+import { claimName } from './module-names.js';
+import { getLockServiceToken } from './service-token.js';
+import { warnWithoutHooks } from './shutdown-hooks.js';
+
+/**
+ * A class that creates the options of the module, for `useClass` and `useExisting` of `forRootAsync()`.
+ *
+ * @publicApi
+ */
+export interface RedisLockOptionsFactory {
+  createRedisLockOptions(): RedisLockModuleOptions | Promise<RedisLockModuleOptions>;
+}
+
+/**
+ * The options of `RedisLockModule.forRootAsync()`: `useFactory` with `inject`, `useClass`, or `useExisting`. `name` is
+ * next to them, because it is part of the injection token.
+ *
+ * @publicApi
+ */
+export type RedisLockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
+  RedisLockModuleOptions,
+  'createRedisLockOptions'
+> &
+  RedisLockModuleExtras;
+
+/**
+ * Distributed locks on Redis. Import it once, in the root module: `RedisLockModule.forRoot()`.
+ *
+ * It provides `LockService` and registers the interceptor and the exception filter of `@Locked` for the whole
+ * application. Call `app.enableShutdownHooks()`, so that locks are released when the process receives a signal to stop.
+ *
+ * @publicApi
+ */
+@Module({})
+export class RedisLockModule
+  extends ConfigurableModuleClass
+  implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
+{
+  /** The injection token of the lock service. */
+  private readonly token: unknown;
+  private hasStarted = false;
+  private hooksTimer: Timer | undefined;
+
+  constructor(
+    @Inject(LOCK_RUNTIME) private readonly runtime: LockRuntime,
+    @Inject(PROVIDED_SERVICE) private readonly provided: unknown,
+    @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
+    @Inject(HttpAdapterHost) private readonly adapterHost: HttpAdapterHost,
+    @Inject(MODULE_EXTRAS) extras: ModuleExtras,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(ApplicationConfig) application: ApplicationConfig,
+  ) {
+    super();
+    claimName(modules, extras);
+    this.token = getLockServiceToken(extras.name);
+    ErrorResponses.of(application).add(runtime.http, runtime.service);
+  }
+
+  /**
+   * Configures the module. Without options, it uses `redis://127.0.0.1:6379`. If Redis is down, the application still
+   * starts, with one warning.
+   *
+   * @throws {LockConfigError} immediately, if the options are not an object, or if `name` or `isGlobal` is not allowed.
+   * When the application starts, if another option is not allowed or the store does not support it, if another module
+   * of the application has the same name, or if `checks` is `error` and a check has a finding.
+   */
+  static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras = {}): DynamicModule {
+    return super.forRoot(copyModuleOptions('RedisLockModule.forRoot()', options));
+  }
+
+  /**
+   * Configures the module with options from other providers.
+   *
+   * @throws {LockConfigError} immediately, if `options` is not allowed. At application start, as `forRoot()` does.
+   */
+  static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
+    return super.forRootAsync(checkAsyncOptions(options));
+  }
+
+  /** @internal */
+  async onModuleInit(): Promise<void> {
+    const { runtime, checkTarget } = this;
+    // A test has replaced the service, so no call uses this module's connections.
+    if (!this.isUsed) return runtime.warn(REPLACED);
+    checkProviders(this.discovery, checkTarget);
+    onLateInstance(runtime.service, (instance) => this.onLateInstance(instance));
+    runtime.connect();
+    await runtime.preflight();
+  }
+
+  /** @internal */
+  onApplicationBootstrap(): void {
+    if (!this.isUsed) return;
+    this.hasStarted = true;
+    for (const instance of singletonsOf(this.discovery)) this.startLeadersOf(instance);
+    const { modules, adapterHost, runtime } = this;
+    const { leaseAfterKillMs: ttlMs, service } = runtime;
+    const { clock } = service.engine;
+    if (ttlMs > 0)
+      this.hooksTimer = warnWithoutHooks({ modules, adapterHost, clock, ttlMs, warn: (line) => runtime.warn(line) });
+  }
+
+  /** @internal */
+  // The first hook of a shutdown, so that other candidates can lead before this application has ended its work.
+  onModuleDestroy(): void {
+    this.hooksTimer?.cancel();
+    this.runtime.beginShutdown();
+  }
+
+  /** @internal */
+  // Before Nest closes its servers, so that messages and jobs that have their locks can still reply.
+  beforeApplicationShutdown(): Promise<void> {
+    return this.runtime.settle();
+  }
+
+  /** @internal */
+  onApplicationShutdown(): Promise<void> {
+    return this.runtime.retire();
+  }
+
+  /** Called with an instance of a lazily loaded module. Throws what the checks throw, so that the module is refused. */
+  private onLateInstance(instance: object): void {
+    checkLateInstance(instance, this.checkTarget);
+    if (this.hasStarted) this.startLeadersOf(instance);
+  }
+
+  private startLeadersOf(instance: object): void {
+    startLeaders(instance, this.runtime.service, this.token);
+  }
+
+  /** Whether the service that this module provides is its own. */
+  private get isUsed(): boolean {
+    return isSameService(this.runtime.service, this.provided);
+  }
+
+  private get checkTarget(): CheckTarget {
+    const { runtime, token } = this;
+    return { service: runtime.service, token, level: runtime.checkLevel, warn: (line) => runtime.warn(line) };
+  }
+}
+
+const REPLACED =
+  'LockService was replaced by another one. So this module checks no @Locked method, starts no @WhileLeader method ' +
+  'and opens no connection.';

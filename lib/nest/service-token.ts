@@ -1,0 +1,31 @@
+import { Inject, type InjectionToken } from '@nestjs/common';
+import { checkValue } from '../core/checks/check-options.js';
+import { LockService } from '../lock.service.js';
+import { instanceName } from '../options/instance-name.js';
+import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
+
+/**
+ * Returns the injection token of a module instance's {@link LockService}, to inject or to override it.
+ *
+ * @param name the `name` of the module instance. Without it, the token is the class.
+ * @throws {LockConfigError} if the name is not a string, or is empty.
+ *
+ * @publicApi
+ */
+export function getLockServiceToken(
+  name: string = DEFAULT_INSTANCE,
+): InjectionToken<LockService> & (string | typeof LockService) {
+  checkValue('getLockServiceToken()', 'name', name, instanceName);
+  return name === DEFAULT_INSTANCE ? LockService : `nestjs-redis-lock:LockService:${name}`;
+}
+
+/**
+ * Injects the {@link LockService} of a module instance.
+ *
+ * @param name the `name` of the module instance.
+ *
+ * @publicApi
+ */
+export function InjectLockService(name: string = DEFAULT_INSTANCE): PropertyDecorator & ParameterDecorator {
+  return Inject(getLockServiceToken(name));
+}

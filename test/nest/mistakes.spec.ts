@@ -1,0 +1,300 @@
+// What people write by mistake, and the errors that say so.
+import { Controller, Get, Injectable, Param, Query } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { LockConfigError, Locked, LockKeyError, LockParam, LockScope, resource, WhileLeader } from 'nestjs-redis-lock';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { closeApps, startApp } from './support/app.js';
+
+// oxlint-disable-next-line no-explicit-any -- code without types can call a decorator in any way
+type Untyped = any;
+
+afterEach(closeApps);
+
+describe('a decorator without parentheses', () => {
+  it.each([
+    ['@Locked', Locked, "write @Locked('goods:<id>')"],
+    ['@LockScope', LockScope, 'write @LockScope()'],
+    ['@WhileLeader', WhileLeader, "write @WhileLeader('report')"],
+  ])('%s is refused when the class is loaded', (name, decorator: Untyped, advice) => {
+    const load = (): unknown => {
+      class Shop {
+        @decorator
+        async buy(): Promise<void> {}
+      }
+      return Shop;
+    };
+    expect(load).toThrow(new LockConfigError(`Shop.buy: ${name} is written without parentheses; ${advice}.`));
+  });
+
+  it('is refused on a static method and as a standard decorator', () => {
+    const decorator = Locked as Untyped;
+    class Shop {
+      readonly goods = [];
+    }
+    expect(() => decorator(Shop, 'buy', {})).toThrow('Shop.buy: @Locked is written without parentheses');
+    expect(() => decorator(() => undefined, { kind: 'method', name: 'buy' })).toThrow(
+      'buy: @Locked is written without parentheses',
+    );
+  });
+});
+
+describe('a method that returns no promise', () => {
+  class Shop {
+    sold = 0;
+
+    // @ts-expect-error -- a method under a lock returns a promise or an Observable
+    @Locked('goods:<id>')
+    left(id: number): number {
+      return id;
+    }
+
+    // @ts-expect-error -- a method under a lock returns a promise or an Observable
+    @Locked('goods:<id>', { waitMs: 0 })
+    sell(id: number): void {
+      void id;
+      this.sold += 1;
+    }
+  }
+
+  it('rejects, and its lock is released', async () => {
+    const locks = createTestLocks();
+    const shop = withLocks(new Shop(), locks);
+    await expect(shop.left(1) as unknown).rejects.toThrow(
+      'Shop.left is @Locked and returned a value of type number, not a promise. Its callers get a promise',
+    );
+    expect(await locks.inspect('goods:1')).toBeNull();
+  });
+
+  it('does not end the process if its caller does not await it', async () => {
+    const unhandled: unknown[] = [];
+    const listener = (reason: unknown): void => void unhandled.push(reason);
+    process.on('unhandledRejection', listener);
+    const shop = withLocks(new Shop(), createTestLocks());
+    shop.sell(1);
+    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off('unhandledRejection', listener);
+    expect({ unhandled, sold: shop.sold }).toEqual({ unhandled: [], sold: 1 });
+  });
+
+  it('may be a handler, because Nest awaits its result', async () => {
+    @Controller('goods')
+    class Goods {
+      @Get(':id')
+      // @ts-expect-error -- a method under a lock returns a promise or an Observable
+      @Locked('goods:<id>')
+      show(@Param('id') id: string): string {
+        return `goods ${id}`;
+      }
+    }
+    const app = await startApp({ controllers: [Goods] });
+    expect((await app.call('/goods/7')).text).toBe('goods 7');
+  });
+});
+
+describe('what looks like a placeholder', () => {
+  const load = (template: string) => (): unknown => {
+    class Shop {
+      @Locked(template)
+      async buy(id: number, cart: number): Promise<number> {
+        return id + cart;
+      }
+    }
+    return Shop;
+  };
+
+  it.each([
+    ['goods:{id}', '{id}', '<id>'],
+    ['goods::id', ':id', '<id>'],
+    ['goods/:id', ':id', '<id>'],
+    ['goods:#{id}', '#{id}', '<id>'],
+    ['goods:{id.name}', '{id.name}', '<id.name>'],
+    ['goods:{id}:<cart>', '{id}', '<id>'],
+  ])('%s is refused when the class is loaded', (template, found, advice) => {
+    expect(load(template)).toThrow(LockKeyError);
+    expect(load(template)).toThrow(
+      `Shop.buy: '${found}' in '${template}' is fixed text, so all calls would share one lock; write ${advice}.`,
+    );
+  });
+
+  it.each(['{cart}:<cart>', '{id}:<0>', 'shop:id', 'shop:cart:<cart>', 'goods:{all}', 'a::b', '{id<id>}'])(
+    '%s is a template',
+    (template) => {
+      expect(load(template)).not.toThrow();
+    },
+  );
+
+  it('is also refused for the name that a decorator gives to a parameter', () => {
+    const loadNamed = (): unknown => {
+      class Shop {
+        @Locked('goods:{sku}')
+        async buy(@LockParam('sku') id: number): Promise<number> {
+          return id;
+        }
+      }
+      return Shop;
+    };
+    expect(loadNamed).toThrow('write <sku>');
+  });
+});
+
+describe('a value that was forgotten', () => {
+  const locks = createTestLocks();
+
+  it.each([
+    'goods:<id>',
+    'goods:undefined',
+    'goods:null',
+    'goods:NaN',
+    'goods:[object Object]',
+    'null:goods',
+    '{null}:1',
+  ])('%s is refused by the service', async (name) => {
+    for (const call of [
+      () => locks.acquire(name),
+      () => locks.tryAcquire(name),
+      () => locks.using(name, async () => undefined),
+      () => locks.acquire([name, 'goods:1']),
+      () => locks.inspect(name),
+      async () => locks.lead(name),
+      async () => locks.assertHeld(name),
+    ]) {
+      await expect(call()).rejects.toThrow(LockKeyError);
+      await expect(call()).rejects.toThrow('resource`goods:${id}`');
+    }
+  });
+
+  it.each(['goods:null', 'undefined:<id>', 'goods:NaN:<id>'])('%s is refused as a template', (template) => {
+    const load = (): unknown => {
+      class Shop {
+        @Locked(template)
+        async buy(id: number): Promise<number> {
+          return id;
+        }
+      }
+      return Shop;
+    };
+    expect(load).toThrow(LockKeyError);
+  });
+
+  it.each(['nullable:1', 'goods:nullify', 'goods:1:undefined-behaviour', 'NaN1', 'user-null'])(
+    '%s is a resource',
+    async (name) => {
+      await expect(locks.using(name, async () => 'done')).resolves.toBe('done');
+    },
+  );
+
+  it('differs from a person called Null, whose name is encoded', async () => {
+    class People {
+      @Locked('person:<0>')
+      async greet(_name: string): Promise<string | undefined> {
+        return locks.current()?.resource;
+      }
+    }
+    const people = withLocks(new People(), locks);
+    for (const name of ['null', 'undefined', 'NaN', '[object Object]']) {
+      expect(await people.greet(name)).toBe(resource`person:${name}`);
+      expect(resource`person:${name}`).not.toBe(`person:${name}`);
+    }
+    expect(resource`person:${'Null'}`).toBe('person:Null');
+  });
+});
+
+describe('a parameter with a default value', () => {
+  const problem = 'names a parameter with a default value, which @Locked does not see';
+
+  it('is refused when the class is loaded', () => {
+    const byName = (): unknown => {
+      class Parts {
+        @Locked('part:<id>:<region>')
+        async find(id: number, region = 'eu'): Promise<string> {
+          return `${id} ${region}`;
+        }
+      }
+      return Parts;
+    };
+    const byDecorator = (): unknown => {
+      class Pages {
+        @Locked('page:<page>')
+        async show(@Query('page') number = '1'): Promise<string> {
+          return number;
+        }
+      }
+      return Pages;
+    };
+    const byIndex = (): unknown => {
+      class Pages {
+        @Locked('page:<0>')
+        async show(page = '1'): Promise<string> {
+          return page;
+        }
+      }
+      return Pages;
+    };
+    const ofProperty = (): unknown => {
+      class Pages {
+        @Locked('page:<0.page>')
+        async show({ page = '1' }: { page?: string }): Promise<string> {
+          return page;
+        }
+      }
+      return Pages;
+    };
+    const ofObject = (): unknown => {
+      class Pages {
+        @Locked('page:<query.page>')
+        async show(query: { page?: string } = {}): Promise<string> {
+          return query.page ?? '1';
+        }
+      }
+      return Pages;
+    };
+    for (const load of [byName, byDecorator, byIndex, ofProperty, ofObject]) {
+      expect(load).toThrow(LockKeyError);
+      expect(load).toThrow(problem);
+    }
+  });
+
+  it('may stand beside the parameters of the template, and in a key function', async () => {
+    const locks = createTestLocks();
+    class Parts {
+      @Locked('part:<id>')
+      async find(id: number, region = 'eu'): Promise<string> {
+        return `${id} ${region}`;
+      }
+
+      @Locked((id: number, region = 'eu') => resource`part:${id}:${region}`)
+      async count(_id: number, _region = 'eu'): Promise<string | undefined> {
+        return locks.current()?.resource;
+      }
+    }
+    const parts = withLocks(new Parts(), locks);
+    expect(await parts.find(1)).toBe('1 eu');
+    expect(await parts.count(1)).toBe('part:1:eu');
+  });
+});
+
+describe('an object in place of its id', () => {
+  class ObjectId {
+    readonly id = Buffer.from('65f0', 'hex');
+
+    toString(): string {
+      return this.id.toString('hex');
+    }
+  }
+
+  it.each([
+    ['an ObjectId', new ObjectId(), '(id) => resource`user:${String(id)}`'],
+    ['a Date', new Date(0), '(id) => resource`user:${String(id)}`'],
+    ['a plain object', { id: 1 }, '<user.id>'],
+  ])('is refused with advice for %s', async (_what, value, advice) => {
+    @Injectable()
+    class Users {
+      @Locked('user:<id>')
+      async rename(id: unknown): Promise<unknown> {
+        return id;
+      }
+    }
+    await expect(withLocks(new Users(), createTestLocks()).rename(value)).rejects.toThrow(advice);
+  });
+});
