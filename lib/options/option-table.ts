@@ -135,7 +135,6 @@ export const OPTIONS = {
   permits: option(ONE, wholeNumber(1, 1_000_000)),
   // Any string, because it may come from a client. Events show a part of it.
   label: option(ONE, allow('a string', isString)),
-  // Its default depends on the other decorators of the method.
 
   redis: option(MODULE, allow(REDIS, isRedis), 'redis://127.0.0.1:6379'),
   store: option(MODULE, allow(STORE, isFunction)),

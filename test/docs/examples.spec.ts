@@ -58,7 +58,7 @@ describe('the page on guarantees', () => {
     await withLocks(new InvoiceService()).send({ id: '1' });
     const sent = ['https://mail.example/send', { method: 'POST', signal: expect.any(AbortSignal) }];
     expect(fetched.mock.calls).toEqual([sent]);
-    await expect(new InvoiceService().send({ id: '1' })).rejects.toThrow('not made by Nest');
+    await expect(new InvoiceService().send({ id: '1' })).rejects.toThrow('has no lock service');
   });
 
   it('has a method that goes on without its lock', async () => {
