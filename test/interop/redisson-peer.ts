@@ -36,7 +36,7 @@ async function increment(counter: string): Promise<void> {
 const commands: Record<string, (name: string, ...rest: string[]) => Promise<number | void>> = {
   lock: async (name) => void held.set(name, await plain.service.acquire(name)),
   lockFor: async (name, leaseMs) => {
-    held.set(name, await plain.service.acquire(name, { maxHoldMs: Number(leaseMs) }));
+    held.set(name, await plain.service.acquire(name, { ttlMs: Number(leaseMs), maxHoldMs: Number(leaseMs) }));
   },
   lockKept: async (name, minHoldMs) => {
     held.set(name, await plain.service.acquire(name, { minHoldMs: Number(minHoldMs) }));
