@@ -1,5 +1,7 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ClusterContention } from '../../support/cluster-contention.js';
+import { ReplicaSet } from '../../support/redis/replica-set.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
 const UP = { isUp: true, latencyMs: expect.any(Number), error: undefined };
 const down = (error: unknown) => ({ isUp: false, latencyMs: undefined, error });
@@ -31,5 +33,33 @@ describe('a ping of a cluster', () => {
       await here.end();
       await here.close();
     }
+  });
+});
+
+describe('a ping through Sentinel', () => {
+  let set: ReplicaSet;
+  const running = new RedisLocks();
+
+  beforeAll(async () => {
+    set = await ReplicaSet.start({ replicas: 1, sentinels: 3 });
+  });
+  afterAll(async () => {
+    await running.close();
+    await set.close();
+  });
+
+  it('names the present master', async () => {
+    const locks = running.start({ redis: set.address });
+    const serverNow = async (): Promise<string> => (await locks.ping()).servers[0].server;
+    await eventually('it is up', async () => (await locks.ping()).isUp);
+    const master = await set.master();
+    expect(await serverNow()).toBe(`127.0.0.1:${master.port}`);
+    await master.kill();
+    await eventually('the outage is seen', async () => !(await locks.ping()).isUp);
+    await eventually('another master is up', async () => (await locks.ping()).isUp);
+    const next = await set.master();
+    expect(next).not.toBe(master);
+    // The client may reconnect once more, and the group has no server meanwhile.
+    await eventually('it is named', async () => (await serverNow()) === `127.0.0.1:${next.port}`);
   });
 });

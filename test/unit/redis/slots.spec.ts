@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { hashTag } from '../../../lib/core/keys/resource-key.js';
 import { slotOfTag } from '../../../lib/redis/cluster/hash-slot.js';
 import { FenceKeys } from '../../../lib/redis/fence-keys.js';
+import { Command } from 'ioredis';
 
 const slotOf = (key: string): number => slotOfTag(hashTag(key));
 
@@ -32,5 +33,28 @@ describe('FenceKeys', () => {
     const [one, other] = [new FenceKeys('lock_'), new FenceKeys('lock_')];
     const names = keys.map((key) => one.of(key));
     expect(keys.toReversed().map((key) => other.of(key))).toEqual(names.toReversed());
+  });
+});
+
+describe('the slot of a key', () => {
+  it.each([
+    'goods',
+    '{lock_goods}:300',
+    'app:{lock_goods}:300|queue',
+    'a{}b',
+    '{}',
+    'a{b',
+    'a}b{c',
+    'a}b{c}d',
+    '{a}{b}',
+    '{{a}}',
+    'Straße:{Ωmega}:🔒',
+    'goods:{300€ and 🔒}',
+  ])('%s is the one that ioredis computes', (key) => {
+    expect(slotOf(key)).toBe(new Command('get', [key]).getSlot());
+  });
+
+  it('is that of the specification', () => {
+    expect(slotOf('123456789')).toBe(0x31c3);
   });
 });
