@@ -46,7 +46,7 @@ const SAME: {
   replicas: true,
 };
 
-const FILES = ['options/lock.options', 'options/redis-lock.options', 'redis-lock.module-definition'];
+const FILES = ['options/lock.options', 'options/redis-lock.options', 'nest/module-definition'];
 
 /** Returns the option, the tag and the value of each `@default`, `@minimum` and `@maximum` in the interfaces. */
 function documented(): [option: string, tag: string, value: string][] {
