@@ -32,12 +32,16 @@ const FORMATS = [
   { folder: 'cjs', type: 'commonjs', format: 'cjs' },
 ];
 
+/** Types in declarations that no entry point exports, because no user names them. */
+const UNNAMED = ['Clock', 'ClusterClient', 'ConfigurableModuleClass', 'ResolvedOptions', 'ServerClient', 'Timer'];
+
 /** The warnings of rollup that do not fail the build. */
-const isHarmless = ({ code, message }) =>
+function isHarmless({ code, message }) {
   // The helpers that tsc writes for decorators begin with `this && this.__decorate`.
-  code === 'THIS_IS_UNDEFINED' ||
-  // `RedisLockModule` extends a class that is not exported, as Nest's own modules do.
-  (code === 'PLUGIN_WARNING' && /type exports with no public re-export: ConfigurableModuleClass\./.test(message));
+  if (code === 'THIS_IS_UNDEFINED') return true;
+  const [, names = ''] = /type exports with no public re-export: ([\w, ]+)\./.exec(message) ?? [];
+  return code === 'PLUGIN_WARNING' && names.split(', ').every((name) => UNNAMED.includes(name));
+}
 
 const prettierOptions = await prettier.resolveConfig(fileURLToPath(import.meta.url));
 const packages = Object.keys({ ...dependencies, ...peerDependencies });

@@ -1,341 +1,358 @@
-// npm run mutation: changes the library in many small ways, and runs the tests that reach each change.
+// npm run mutation: changes the library in small ways, one at a time, and runs the tests of `npm test` that reach each
+// change. See README.md.
 import { execFileSync, spawn } from 'node:child_process';
-import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { cpus, setPriority } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { format, resolveConfig } from 'prettier';
-import { isEquivalent } from './equivalent.js';
-import { resultsOf, type Verdict } from './results.js';
-import { type Sampled, Tree } from './tree.js';
+import { runInNewContext } from 'node:vm';
+import ts from 'typescript';
+import { markdownTable } from '../../test/support/markdown-table.js';
 
-const HELP = `npm run mutation -- [options]
-  --count <n>        size of the sample, 500 by default
-  --seed <n>         of the sample, 30 by default
-  --minutes <n>      stops after so many minutes, 60 by default
-  --workers <n>      how many processes of jest run at once, 4 by default: a mutant often waits. Each takes 1 GB
-  --only <text>      mutants of files whose path contains this, and prints each of them
-  --survivors        runs those again that survived
-  --fresh            forgets what ran before
-  --keep             keeps the copy of the repository
-A run that was stopped continues where it was. Each run without --only writes RESULTS.md.`;
-
-/** The last commit before servers had a clock that the tests own. */
-const BEFORE = '6612c19';
-const BATCH = 20;
-/** The tests of the first part of a mutant take so long, those of the next parts each time longer. */
-const FIRST_PART_MS = 1_500;
-const LONGER = 4;
-/** The tests of a mutant take no longer than this. Otherwise the cheapest of them run. */
-const MOST_MS = 60_000;
-/** Loading a file takes about as long. */
-const LOAD_MS = 100;
-
-const say = (line: string): void => void process.stderr.write(`${line}\n`);
 const { values: options } = parseArgs({
   options: {
-    count: { type: 'string', default: '500' },
-    seed: { type: 'string', default: '30' },
-    minutes: { type: 'string', default: '60' },
-    workers: { type: 'string', default: '4' },
-    only: { type: 'string' },
-    survivors: { type: 'boolean', default: false },
-    fresh: { type: 'boolean', default: false },
-    keep: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
+    paths: { type: 'string', default: 'lib/core,lib/stores/token,lib/locked,lib/decorators' },
+    seed: { type: 'string', default: '1' },
+    most: { type: 'string', default: '60' },
+    minutes: { type: 'string', default: '15' },
+    workers: { type: 'string', default: '2' },
   },
 });
-if (options.help) {
-  say(HELP);
-  process.exit();
-}
 
-/** What a spec file does without a mutant. */
+/** A change of one piece of a source. */
+interface Change {
+  readonly start: number;
+  readonly end: number;
+  readonly replacement: string;
+}
+interface Mutant extends Change {
+  readonly file: string;
+  readonly line: number;
+  readonly original: string;
+  /** Decides whether the mutant is in the sample of a seed. */
+  readonly rank: string;
+}
+interface Sampled extends Mutant {
+  readonly id: number;
+}
+/** What a spec file does without a mutant: the mutants that its tests reach, and those that it reaches when it loads. */
 interface FileNotes {
-  /** The mutants that it reaches while modules are loaded. */
-  readonly load: readonly number[];
-  /** What each test reaches, and how long it takes. */
-  readonly tests: readonly { readonly ms: number; readonly reached: readonly number[] }[];
-  /** How long its tests and hooks take together. */
-  readonly ms?: number;
-  /** Whether it connects to a server of another process. */
-  readonly sockets?: boolean;
-  /** A test that fails in the copy, because it checks the sources for example. The file is not used. */
+  readonly ms: number;
+  readonly reached: readonly number[];
+  readonly loaded: readonly number[];
+  /** A test that fails in the copy. The file is not used. */
   readonly red?: string;
 }
-type Notes = Readonly<Record<string, FileNotes>>;
-/** The tests of a spec file that run: all, or those with these numbers. */
-interface Chosen {
-  readonly name: string;
-  readonly tests?: readonly number[];
-}
-interface Run {
-  readonly id: number;
-  readonly key?: string;
-  readonly files: readonly Chosen[];
-  /** Runs what was red without the mutant, and reports the verdict. */
-  readonly isControl?: boolean;
-}
-type Line = Partial<Verdict> & {
-  readonly id?: number;
-  readonly notes?: Notes;
-  /** What is red without the mutant. */
-  readonly control?: { readonly by: string; readonly test: string };
-};
 
-setPriority(10);
+/** The tests of a mutant take no longer together. Otherwise the cheapest of them run. */
+const MOST_MS = 60_000;
+/** The first tests of a mutant take so long together. The others run if these notice nothing. */
+const FIRST_MS = 4_000;
+/** Jest starts and loads the tests in this time, even on a busy machine. */
+const START_MS = 60_000;
+const SCRIPTS = 'lib/stores/token/scripts';
+
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const cache = join(root, '.cache/mutation');
-const tree = new Tree(root, join(cache, 'tree'));
-const [recorded, progress] = [join(cache, 'notes.json'), join(cache, 'verdicts.jsonl')];
-const begin = performance.now();
-const minutes = (): number => (performance.now() - begin) / 60_000;
-if (options.fresh) rmSync(cache, { recursive: true, force: true });
-mkdirSync(cache, { recursive: true });
-process.on('SIGINT', () => process.exit(130));
-if (!options.keep) process.on('exit', () => tree.remove());
-
-const digest = tree.copy();
-const { sample, folders } = tree.sample(Number(options.count), Number(options.seed));
-tree.instrument(sample);
-say(`${sample.length} mutants of ${folders.reduce((sum, { all }) => sum + all, 0)}`);
-
-const plan = createRequire(import.meta.url)(join(tree.folder, 'test/suites/plan.cjs')) as {
-  suitesOf: { quick: { groups: Record<string, readonly string[]>; alone: readonly string[] } };
-};
-const { groups, alone } = plan.suitesOf.quick;
-const suites = Object.values(groups).flat();
-const notes = await record();
-const files = [...suites, ...alone].filter((file) => notes[file] !== undefined && notes[file].red === undefined);
-/** Files some of whose tests fail without the others, and files that fail behind a mutant even so. */
-const [whole, unused] = [new Set<string>(), new Set<string>()];
-const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' });
-const renamed = git('diff', '--find-renames', '--diff-filter=R', '--name-status', BEFORE, '--', 'test').split('\n');
-const existedBefore = new Set([
-  ...git('ls-tree', '-r', '--name-only', BEFORE).split('\n'),
-  ...renamed.map((line) => line.split('\t')[2]),
-]);
-const before = new Set(files.filter((file) => existedBefore.has(file) && notes[file].sockets !== true));
-const verdicts = new Map<string, Verdict>();
-for (const line of linesOf(progress)) verdicts.set((line as Verdict).key, line as Verdict);
-
-const { only } = options;
-const isDue = ({ key, file }: Sampled): boolean => {
-  if (only !== undefined && !file.includes(only)) return false;
-  const verdict = verdicts.get(key);
-  return verdict === undefined || (options.survivors && verdict.verdict === 'survived');
-};
-await runAll(sample.filter(isDue));
-if (only === undefined) await write();
-
-/** Runs all files without a mutant, and notes what they reach. */
-async function record(): Promise<Notes> {
-  const known = existsSync(recorded) ? (JSON.parse(readFileSync(recorded, 'utf8')) as Recorded) : undefined;
-  const key = `${digest} ${options.count} ${options.seed}`;
-  if (known?.key === key) return known.notes;
-  say(`running ${suites.length + alone.length} files without a mutant`);
-  const parts = [suites, ...alone.map((file) => [file])];
-  const lines = await jest(
-    parts.map((part) => ({ id: 0, files: part.map((name) => ({ name })) })),
-    { record: true, ms: {} },
-  );
-  const all = Object.assign({}, ...lines.map((line) => line.notes ?? {})) as Notes;
-  for (const [file, { red }] of Object.entries(all)) if (red !== undefined) say(`  not used: ${file}: ${red}`);
-  writeFileSync(recorded, JSON.stringify({ key, notes: all } satisfies Recorded));
-  say(`recorded after ${minutes().toFixed(1)} min`);
-  return all;
-}
-interface Recorded {
-  readonly key: string;
-  readonly notes: Notes;
+const tree = join(root, '.cache/mutation');
+const say = (line: string): void => void process.stderr.write(`${line}\n`);
+const read = (file: string): string => readFileSync(join(tree, file), 'utf8');
+function write(file: string, text: string): void {
+  mkdirSync(dirname(join(tree, file)), { recursive: true });
+  writeFileSync(join(tree, file), text);
 }
 
-async function runAll(due: readonly Sampled[]): Promise<void> {
-  const kills = new Map<string, number>();
-  const count = (by: string | undefined): void => void (by !== undefined && kills.set(by, (kills.get(by) ?? 0) + 1));
-  for (const { by } of verdicts.values()) count(by);
-  const ms = Object.fromEntries(files.map((file) => [file, timesOf(notes[file])]));
-  const left = new Set(due);
-  const work = async (worker: number): Promise<void> => {
-    while (left.size > 0 && minutes() < Number(options.minutes)) {
-      const batch = [...left].slice(0, BATCH);
-      for (const mutant of batch) left.delete(mutant);
-      const planned = batch.map((mutant) => ({ mutant, ...plannedFor(mutant.id, kills) }));
-      const runs = planned.flatMap(({ mutant: { id, key }, parts }) => [
-        ...parts.map((part) => ({ id, key, files: part })),
-        { id, key, files: [], isControl: true },
-      ]);
-      const lines = await jest(runs, { record: false, ms }, worker);
-      for (const { mutant, isPartly } of planned) {
-        const { verdict, by, test, control } = lines.find(({ id }) => id === mutant.id) ?? {};
-        if (control !== undefined) {
-          say(`  runs again, as ${control.by} fails by itself: ${control.test}`);
-          (whole.has(control.by) ? unused : whole).add(control.by);
-        }
-        if (verdict === undefined || control !== undefined) left.add(mutant);
-        else {
-          count(by);
-          const isBefore = by !== undefined && before.has(by);
-          keep({ key: mutant.key, verdict, by, test, before: isBefore, ...(isPartly && { isPartly }) });
-        }
+// Mutants of TypeScript. Types, texts of errors, and what only logs or throws have none.
+
+const BINARY: Readonly<Record<string, readonly string[]>> = {
+  '<': ['<=', '>='],
+  '<=': ['<', '>'],
+  '>': ['>=', '<='],
+  '>=': ['>', '<'],
+  '===': ['!=='],
+  '!==': ['==='],
+  '+': ['-'],
+  '-': ['+'],
+  '*': ['/'],
+  '/': ['*'],
+  '+=': ['-='],
+  '-=': ['+='],
+};
+const TELLS = /(?:^new \w*Error|\b(?:log|warn|error|debug|verbose))$/;
+
+function changesInCode(text: string): readonly Change[] {
+  const source = ts.createSourceFile('file.ts', text, ts.ScriptTarget.ES2022, true);
+  const changes: Change[] = [];
+  const replace = (node: ts.Node, ...replacements: readonly string[]): void => {
+    const [start, end] = [node.getStart(), node.getEnd()];
+    changes.push(...replacements.map((replacement) => ({ start, end, replacement })));
+  };
+  const isText = (node: ts.Expression): boolean =>
+    ts.isBinaryExpression(node)
+      ? isText(node.left) || isText(node.right)
+      : ts.isStringLiteral(node) || ts.isTemplateLiteral(node);
+  const change = (node: ts.Node): void => {
+    if (ts.isExpressionStatement(node) && !/^(?:super\(|['"])/.test(node.getText())) replace(node, '');
+    else if (ts.isNumericLiteral(node) && !('name' in node.parent && node.parent.name === node))
+      replace(node, `(${node.text} + 1)`, `(${node.text} - 1)`);
+    else if (node.kind === ts.SyntaxKind.TrueKeyword) replace(node, 'false');
+    else if (node.kind === ts.SyntaxKind.FalseKeyword) replace(node, 'true');
+    else if (ts.isBinaryExpression(node)) {
+      const [operator, left, right] = [node.operatorToken, node.left, node.right].map((part) => part.getText());
+      if (['&&', '||', '??'].includes(operator)) replace(node, left, right);
+      else if (!(operator.startsWith('+') && isText(node)))
+        replace(node, ...(BINARY[operator] ?? []).map((other) => `${left} ${other} ${right}`));
+    } else if (ts.isPrefixUnaryExpression(node) && node.operator === ts.SyntaxKind.ExclamationToken)
+      replace(node, node.operand.getText());
+    else if (ts.isCallExpression(node) && /^Math\.(?:max|min)$/.test(node.expression.getText()))
+      replace(node, ...node.arguments.map((argument) => argument.getText()));
+    else if (ts.isIfStatement(node)) replace(node.expression, 'true', 'false');
+    else if (ts.isConditionalExpression(node)) replace(node.condition, 'true', 'false');
+  };
+  const visit = (node: ts.Node): void => {
+    if (ts.isTypeNode(node) || ts.isThrowStatement(node) || ts.isImportDeclaration(node)) return;
+    if (ts.isInterfaceDeclaration(node) || ts.isTypeAliasDeclaration(node)) return;
+    const called = ts.isExpressionStatement(node) ? node.expression : node;
+    if (ts.isCallExpression(called) && TELLS.test(called.expression.getText())) return;
+    if (ts.isNewExpression(node) && TELLS.test(`new ${node.expression.getText()}`)) return;
+    change(node);
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return changes;
+}
+
+// Mutants of Lua.
+
+const LUA = /--[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\b(?:and|or|not|\d+)\b|[=~<>]=|[<>]/g;
+const IN_LUA: Readonly<Record<string, readonly string[]>> = {
+  ...BINARY,
+  '==': ['~='],
+  '~=': ['=='],
+  and: ['or'],
+  or: ['and'],
+  not: [''],
+};
+
+function changesInLua(text: string): readonly Change[] {
+  // The header is a comment of many lines.
+  const from = text.startsWith('--[[') ? text.indexOf(']]') + 2 : 0;
+  const tokens = [...text.matchAll(LUA)].flatMap(({ 0: token, index }) => {
+    const others = /^\d+$/.test(token) ? [`(${token} + 1)`, `(${token} - 1)`] : (IN_LUA[token] ?? []);
+    return others.map((replacement) => ({ start: index, end: index + token.length, replacement }));
+  });
+  const conditions = [...text.matchAll(/\b(?:if|elseif) (.*) then$/gm)].flatMap(({ 0: line, 1: condition, index }) => {
+    const start = index + line.indexOf(condition);
+    return ['true', 'false'].map((replacement) => ({ start, end: start + condition.length, replacement }));
+  });
+  return [...tokens, ...conditions].filter(({ start }) => start >= from);
+}
+
+// The copy of the repository.
+
+function copyTree(): void {
+  rmSync(tree, { recursive: true, force: true });
+  const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' });
+  for (const file of listed.trim().split('\n')) {
+    if (file === 'node_modules' || !existsSync(join(root, file))) continue;
+    mkdirSync(dirname(join(tree, file)), { recursive: true });
+    cpSync(join(root, file), join(tree, file));
+  }
+  symlinkSync(join(root, 'node_modules'), join(tree, 'node_modules'));
+}
+
+function allMutants(): readonly Mutant[] {
+  const paths = options.paths.split(',').filter((path) => existsSync(join(tree, path)));
+  const files = paths.flatMap((path) => {
+    const names = readdirSync(join(tree, path), { recursive: true, encoding: 'utf8' }).toSorted();
+    return names.map((name) => `${path}/${name}`).filter((name) => /(?<!\/scripts)\.ts$|\.lua$/.test(name));
+  });
+  return files.flatMap((file) => {
+    const text = read(file);
+    const changes = file.endsWith('.lua') ? changesInLua(text) : changesInCode(text);
+    return changes.map((change, i) => {
+      const original = text.slice(change.start, change.end);
+      const line = text.slice(0, change.start).split('\n').length;
+      const name = `${options.seed} ${file} ${original} ${change.replacement} ${i}`;
+      return { ...change, file, line, original, rank: createHash('sha256').update(name).digest('hex') };
+    });
+  });
+}
+
+/** Returns the text of each Lua script, by its name. Throws if the embedder refuses a script. */
+function embed(): Readonly<Record<string, string>> {
+  execFileSync(process.execPath, ['tools/embed-lua.mjs', SCRIPTS], { cwd: tree, stdio: 'pipe' });
+  const compilerOptions = { module: ts.ModuleKind.CommonJS };
+  const module = { exports: {} as { scripts: Record<string, { lua: string }> } };
+  runInNewContext(ts.transpileModule(read(`${SCRIPTS}.ts`), { compilerOptions }).outputText, module);
+  return Object.fromEntries(Object.entries(module.exports.scripts).map(([name, { lua }]) => [name, lua]));
+}
+
+/** Draws the sample and writes the library with a switch at each mutant, so that Jest compiles it once. */
+function instrument(): readonly Sampled[] {
+  const ranked = allMutants().toSorted((a, b) => (a.rank < b.rank ? -1 : 1));
+  say(`${ranked.length} mutants, of which ${options.most} run at most`);
+  const sources = new Map(ranked.map(({ file }) => [file, read(file)]));
+  const scripts = existsSync(join(tree, SCRIPTS)) ? embed() : {};
+  const variants: Record<string, Record<string, string>> = {};
+  const sample: Sampled[] = [];
+  for (const mutant of ranked) {
+    if (sample.length >= Number(options.most)) break;
+    const id = sample.length + 1;
+    if (mutant.file.endsWith('.lua')) {
+      const source = sources.get(mutant.file) as string;
+      write(mutant.file, source.slice(0, mutant.start) + mutant.replacement + source.slice(mutant.end));
+      try {
+        variants[id] = Object.fromEntries(Object.entries(embed()).filter(([name, lua]) => scripts[name] !== lua));
+      } catch {
+        // The embedder refuses it, so it could not be committed.
       }
-      tell(due.length - left.size, due.length);
+      write(mutant.file, source);
+      if (Object.keys(variants[id] ?? {}).length === 0) continue;
     }
+    sample.push({ ...mutant, id });
+  }
+  for (const [file, source] of sources) {
+    const own = sample.filter((mutant) => mutant.file === file);
+    if (file.endsWith('.ts') && own.length > 0) write(file, withSwitches(source, own));
+  }
+  if (Object.keys(scripts).length > 0) {
+    embed();
+    const text = SWITCH.replace('VARIANTS', () => JSON.stringify(variants));
+    write(`${SCRIPTS}.ts`, `${read(`${SCRIPTS}.ts`)}\n${text}`);
+  }
+  return sample;
+}
+
+/** Returns a source in which the mutant whose number is active replaces the original. */
+function withSwitches(text: string, own: readonly Sampled[]): string {
+  const render = (start: number, end: number, inside: readonly Sampled[]): string => {
+    const [first, ...others] = inside.toSorted((a, b) => a.start - b.start || b.end - a.end);
+    if (first === undefined) return text.slice(start, end);
+    const within = others.filter((other) => other.end <= first.end);
+    const after = others.filter((other) => other.start >= first.end);
+    const original = render(first.start, first.end, within);
+    const isActive = `globalThis.isMutant(${first.id})`;
+    const replaced =
+      first.replacement === ''
+        ? `{ if (!${isActive}) { ${original} } }`
+        : `(${isActive} ? (${first.replacement}) : (${original}))`;
+    return text.slice(start, first.start) + replaced + render(first.end, end, after);
+  };
+  return render(0, text.length, own);
+}
+
+const SWITCH = `const variants: Record<string, Record<string, string>> = VARIANTS;
+for (const [name, script] of Object.entries(scripts)) {
+  const { lua } = script;
+  const own = Object.keys(variants).filter((id) => name in variants[id]);
+  const get = () => own.reduce((text, id) => (globalThis.isMutant(Number(id)) ? variants[id][name] : text), lua);
+  Object.defineProperty(script, 'lua', { get });
+}
+`;
+
+interface Line {
+  readonly notes?: Readonly<Record<string, FileNotes>>;
+  readonly by?: string;
+  readonly test?: string;
+}
+
+/** Runs spec files in one process of Jest, with a mutant or without one (0). Returns what it said, or `timeout`. */
+async function runFiles(files: readonly string[], mutant: number, worker: number, limitMs: number): Promise<Line> {
+  const out = join(tree, `mutation/${worker}.jsonl`);
+  rmSync(out, { force: true });
+  write(`mutation/${worker}.run.ts`, `require('../test/suites/run-suite.ts').runFiles(globalThis.mutantFiles);\n`);
+  const args = ['--runInBand', '--forceExit', '--env=./labs/mutation/environment.cjs', '--roots=mutation'];
+  const env = { ...process.env, MUTANT: String(mutant), MUTATION_OUT: out, MUTATION_FILES: JSON.stringify(files) };
+  const child = spawn(process.execPath, ['node_modules/jest/bin/jest.js', ...args, `--testMatch=**/${worker}.run.ts`], {
+    cwd: tree,
+    env,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    timeout: limitMs,
+    killSignal: 'SIGKILL',
+  });
+  let errors = '';
+  child.stderr.on('data', (data: Buffer) => (errors = (errors + data.toString()).slice(-2_000)));
+  const signal = await new Promise<string | null>((resolve) => child.on('close', (_, by) => resolve(by)));
+  if (signal === 'SIGKILL') return { by: 'no test', test: 'a test does not end' };
+  const [line = ''] = existsSync(out) ? readFileSync(out, 'utf8').split('\n') : [];
+  if (line === '') throw new Error(`jest reported nothing:\n${errors}`);
+  return JSON.parse(line) as Line;
+}
+
+/** Runs a task for each item, as many at a time as there are workers. */
+async function eachOf<T>(items: readonly T[], task: (item: T, worker: number) => Promise<void>): Promise<void> {
+  const left = [...items];
+  const work = async (worker: number): Promise<void> => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await task(item, worker);
   };
   await Promise.all(Array.from({ length: Number(options.workers) }, (_, worker) => work(worker)));
 }
 
-function keep(verdict: Verdict): void {
-  verdicts.set(verdict.key, verdict);
-  appendFileSync(progress, `${JSON.stringify(verdict)}\n`);
-  const mutant = sample.find(({ key }) => key === verdict.key);
-  if (mutant === undefined || (only === undefined && verdict.verdict !== 'survived')) return;
-  const { file, line, original, replacement } = mutant;
-  say(`  ${verdict.verdict}: ${file}:${line} ${oneLine(original)} → ${oneLine(replacement)} ${verdict.by ?? ''}`);
-}
+copyTree();
+const sample = instrument();
+const { suitesOf } = createRequire(import.meta.url)(join(tree, 'test/suites/plan.cjs')) as {
+  suitesOf: { quick: { groups: Record<string, readonly string[]> } };
+};
+const notes: Record<string, FileNotes> = {};
+await eachOf(Object.values(suitesOf.quick.groups), async (files, worker) => {
+  Object.assign(notes, (await runFiles(files, 0, worker, 3_600_000)).notes);
+});
+for (const [file, { red }] of Object.entries(notes)) if (red !== undefined) say(`not used: ${file}: ${red}`);
+const usable = Object.entries(notes).filter(([, { red }]) => red === undefined);
 
-function oneLine(text: string): string {
-  return text.replaceAll(/\s+/g, ' ').slice(0, 60) || '(removed)';
-}
-
-function tell(done: number, of: number): void {
-  const survived = [...verdicts.values()].filter(({ verdict }) => verdict === 'survived').length;
-  say(`${minutes().toFixed(1)} min: ${done} of ${of}, ${survived} of ${verdicts.size} survived so far`);
-}
-
-/** The tests of a file that run for a mutant. */
-interface Costly extends Chosen {
-  readonly ms: number;
-}
-
-/** How long the tests of a file take, and its hooks together. */
-interface Times {
-  readonly tests: readonly number[];
-  readonly hooks: number;
-}
-
-function timesOf({ tests, ms = 0 }: FileNotes): Times {
-  const times = tests.map((test) => test.ms);
-  return { tests: times, hooks: Math.max(0, ms - times.reduce((sum, each) => sum + each, 0)) };
-}
-
-/** Returns the tests that reach a mutant. What is evaluated while modules are loaded may matter to all. */
-function chosenFor(id: number): readonly Costly[] {
-  const isLoaded = Object.values(notes).some(({ load }) => load.includes(id));
-  return files.flatMap((name) => {
-    const { tests, ms = 0 } = notes[name];
-    const reaching = [...tests.keys()].filter((number) => tests[number].reached.includes(id));
-    if (unused.has(name) || tests.length === 0 || (!isLoaded && reaching.length === 0)) return [];
-    if (isLoaded || whole.has(name)) return [{ name, ms: ms + LOAD_MS }];
-    const times = timesOf(notes[name]);
-    return [
-      { name, tests: reaching, ms: reaching.reduce((sum, number) => sum + times.tests[number], times.hooks + LOAD_MS) },
-    ];
-  });
-}
-
-/** Returns the spec files that reach another mutant of the same source file in a test. */
-function filesNear(id: number): ReadonlySet<string> {
-  const source = sample.find((mutant) => mutant.id === id)?.file;
-  const ids = sample.filter(({ file }) => file === source).map((mutant) => mutant.id);
-  const reaches = (name: string): boolean =>
-    notes[name].tests.some(({ reached }) => ids.some((each) => reached.includes(each)));
-  return new Set(files.filter((name) => reaches(name)));
-}
-
-/**
- * Puts the tests of a mutant into their order. Files that existed before come first, then those that reach the same
- * source file, and each time those that cost least for what they have found. Files that run alone are a part of their
- * own. The first parts are small, because a part loads all of its files before the first test runs.
- */
-function plannedFor(id: number, kills: ReadonlyMap<string, number>): Planned {
-  const cost = ({ name, ms }: Costly): number => ms / (1 + (kills.get(name) ?? 0));
-  const isBefore = ({ name }: Costly): number => Number(before.has(name));
-  const near = filesNear(id);
-  const isNear = ({ name }: Costly): number => Number(near.has(name));
-  const chosen = chosenFor(id).toSorted(
-    (a, b) => isBefore(b) - isBefore(a) || isNear(b) - isNear(a) || cost(a) - cost(b),
-  );
-  const parts: Costly[][] = [];
-  let [longest, total] = [0, 0];
-  for (const [i, file] of chosen.entries()) {
-    total += file.ms;
-    if (i > 0 && total > MOST_MS) return { parts, isPartly: true };
-    const last = parts.at(-1) ?? [];
-    const isNewKind = last.length === 0 || isBefore(file) !== isBefore(last[0]);
-    const isFull = last.reduce((sum, { ms }) => sum + ms, 0) >= longest;
-    if (!isNewKind && !isFull && !alone.includes(file.name) && !alone.includes(last[0].name)) last.push(file);
-    else {
-      longest = isNewKind ? FIRST_PART_MS : longest * LONGER;
-      parts.push([file]);
-    }
+const verdicts = new Map<Sampled, Line>();
+const begin = performance.now();
+await eachOf(sample, async (mutant, worker) => {
+  if (performance.now() - begin > Number(options.minutes) * 60_000) return;
+  const isLoaded = usable.some(([, { loaded }]) => loaded.includes(mutant.id));
+  // What is evaluated when modules load may matter to all tests.
+  const chosen = usable.filter(([, { reached }]) => isLoaded || reached.includes(mutant.id));
+  const parts: [string[], string[]] = [[], []];
+  let ms = 0;
+  for (const [file, note] of chosen.toSorted(([, one], [, other]) => one.ms - other.ms)) {
+    ms += note.ms;
+    if (ms <= MOST_MS) parts[ms <= FIRST_MS ? 0 : 1].push(file);
   }
-  return { parts, isPartly: false };
-}
-interface Planned {
-  readonly parts: readonly (readonly Chosen[])[];
-  readonly isPartly: boolean;
-}
-
-/** Runs parts by one process of jest, and returns what they reported. */
-async function jest(
-  runs: readonly Run[],
-  more: { readonly record: boolean; readonly ms: Readonly<Record<string, Times>> },
-  worker = 0,
-): Promise<readonly Line[]> {
-  const folder = `mutation/${worker}`;
-  rmSync(join(tree.folder, folder), { recursive: true, force: true });
-  const named = Object.fromEntries(runs.map((run, i) => [String(i).padStart(4, '0'), run]));
-  const [planned, results] = ['plan.json', 'results.jsonl'].map((name) => join(tree.folder, folder, name));
-  for (const name of Object.keys(named)) {
-    const text = `require('../../test/suites/run-suite.ts').runFiles(globalThis.mutantFiles);\n`;
-    tree.write(`${folder}/${name}.ts`, text);
+  let verdict: Line = {};
+  for (const part of parts) {
+    if (verdict.by === undefined && part.length > 0)
+      verdict = await runFiles(part, mutant.id, worker, START_MS + 3 * MOST_MS);
   }
-  writeFileSync(planned, JSON.stringify({ results, runs: named, ...more }));
-  const child = spawn(
-    process.execPath,
-    ['node_modules/jest/bin/jest.js', '--config', 'labs/mutation/jest.config.cjs', '--runInBand'],
-    {
-      cwd: tree.folder,
-      env: { ...process.env, MUTATION_PLAN: planned },
-      stdio: ['ignore', 'ignore', 'pipe'],
-      timeout: more.record ? undefined : Math.ceil(Math.max(1, Number(options.minutes) - minutes()) * 60_000),
-      killSignal: 'SIGKILL',
-    },
+  verdicts.set(mutant, verdict);
+  say(
+    `${verdicts.size}: ${describe(mutant)}: ${verdict.by === undefined ? 'SURVIVED' : `${verdict.by}: ${verdict.test}`}`,
   );
-  let errors = '';
-  child.stderr.on('data', (data: Buffer) => (errors = (errors + data.toString()).slice(-4_000)));
-  await new Promise((resolve) => child.on('close', resolve));
-  const lines = linesOf(results);
-  if (lines.length === 0 && minutes() < Number(options.minutes)) throw new Error(`jest reported nothing:\n${errors}`);
-  return lines;
+});
+rmSync(tree, { recursive: true, force: true });
+
+function describe({ file, line, original, replacement }: Sampled): string {
+  const code = (text: string): string => `\`\` ${text.replaceAll(/\s+/g, ' ').slice(0, 80)} \`\``;
+  return `${file}:${line}: ${code(original)} ${replacement === '' ? 'removed' : `becomes ${code(replacement)}`}`;
 }
 
-function linesOf(file: string): readonly Line[] {
-  if (!existsSync(file)) return [];
-  const lines = readFileSync(file, 'utf8').split('\n').filter(Boolean);
-  return lines.map((line) => JSON.parse(line) as Line);
-}
+const isKilled = (mutant: Sampled): boolean => verdicts.get(mutant)?.by !== undefined;
+const ran = [...verdicts.keys()];
+const folders = [...new Set(ran.map(({ file }) => dirname(file)))].toSorted();
+const rowOf = (name: string, of: readonly Sampled[]): readonly string[] => {
+  const killed = of.filter(isKilled).length;
+  return [name, String(of.length), String(killed), `${((100 * killed) / of.length).toFixed(1)} %`];
+};
+const rows = folders.map((folder) =>
+  rowOf(
+    folder,
+    ran.filter(({ file }) => dirname(file) === folder),
+  ),
+);
+const survivors = ran.filter((mutant) => !isKilled(mutant)).map((mutant) => `- ${describe(mutant)}`);
+process.stdout.write(`# Which changes of the library the tests notice
 
-async function write(): Promise<void> {
-  const file = join(root, 'labs/mutation/RESULTS.md');
-  const commit = git('log', '-1', '--format=%h', '--', 'lib').trim();
-  const text = resultsOf({
-    date: new Date().toISOString().slice(0, 10),
-    versions: `lib/ of commit ${commit}, Node ${process.version}`,
-    processor: cpus()[0].model,
-    seed: Number(options.seed),
-    sample,
-    folders,
-    verdicts,
-    files: {
-      after: files.length - unused.size,
-      before: before.size,
-      unused: suites.length + alone.length - files.length + unused.size,
-    },
-    isEquivalent,
-  });
-  writeFileSync(file, await format(text, { ...(await resolveConfig(file)), parser: 'markdown' }));
-}
+Seed ${options.seed}, Node ${process.version}, ${new Date().toISOString().slice(0, 10)}.
+
+${markdownTable(['folder', 'ran', 'killed', 'score'], [...rows, rowOf('all', ran)])}
+
+## Survivors
+
+${survivors.toSorted().join('\n')}
+`);

@@ -10,13 +10,24 @@ import { LockConfigError, messageOf } from '../core/errors.js';
 import { checkResource, helperKey } from '../core/keys/resource-key.js';
 import { scripts } from './scripts.js';
 import type { ScriptClient } from '../redis/client-port.js';
-import type { IoredisClient } from '../redis/redis-client.js';
 import { isOne } from '../redis/decode.js';
 import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
 
-/** The client commands that a fence uses, of ioredis 5 and 6 or from `fromNodeRedis`. */
-export type FenceClient = Pick<IoredisClient, 'eval' | 'evalsha'> | ScriptClient;
+/** The part of a client that a fence uses: a client of ioredis 5 or 6, or what `fromNodeRedis` returned. */
+export type FenceClient =
+  | {
+      eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;
+      evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
+    }
+  | {
+      run(
+        command: 'eval' | 'evalsha',
+        script: string,
+        keys: readonly string[],
+        args: readonly string[],
+      ): Promise<unknown>;
+    };
 
 /** The options of a {@link RedisFence}. */
 export interface RedisFenceOptions {

@@ -38,7 +38,7 @@ it('the quick start has a test that needs no Redis', async () => {
 
 it('the page on configuration sets options in every place', async () => {
   const { PriceService } = load('docs/configuration.md', 'PriceService');
-  const locks = createTestLocks();
+  const locks = createTestLocks({ clock: new ManualClock() });
   const prices = withLocks(new PriceService(locks), locks);
   const both = await Promise.all([prices.update(1), prices.update(1)]);
   expect(both).toEqual(['price 1 is updated', 'price 1 is being updated: LOCK_TIMEOUT']);

@@ -1,17 +1,17 @@
-// Installs the packed tarball in fresh projects, as users would: NestJS 10, 11 and 12, CommonJS and ES modules,
-// ioredis 5 and 6, TypeScript 5 and 6, jest 29 and 30.
+// Installs the packed tarball in fresh projects, as users would: Nest 10 with the lowest version of each peer, Nest 11 and
+// Nest 12, each as CommonJS and as ES modules.
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { run } from './command.js';
-import { Consumer, packTarball } from './consumer.js';
+import { Consumer, type Format, FORMATS, packTarball } from './consumer.js';
 import { declaredNames, filesOf, importsOf, loadedBy, namesIn, type Surfaces } from './installed.js';
 import { fileNameOf, modules as entryModules } from '../../tools/entry-points.cjs';
 import { testRedisUrl } from '../support/shared-redis.js';
 
 const root = join(__dirname, '../..');
-const basics = ['goods.ts', 'entries.ts', 'checks.ts', 'neighbours.ts', 'types.ts'];
+const formats = Object.keys(FORMATS) as Format[];
 
 let folder: string;
 let tarball: Promise<string>;
@@ -22,13 +22,8 @@ beforeAll(async () => {
   testRedisUrl();
   folder = await mkdtemp(join(tmpdir(), 'nestjs-redis-lock-'));
   tarball = packTarball(root, folder);
-  const add = (name: string, ...sources: string[]) =>
-    consumers.set(name, new Consumer(name, [...basics, ...sources], folder, tarball));
   // Installed one after the other, while those before are at work.
-  add('nest12-esm', 'main.ts', 'compile.cjs');
-  add('nest11-cjs', 'main.ts', 'compile.cjs', 'copies.mjs');
-  add('nest11-jest', 'consumer.test.ts', 'behaviour.test.ts');
-  add('nest10-jest', 'consumer.test.ts', 'behaviour.test.ts');
+  for (const name of ['nest12', 'nest11', 'nest10']) consumers.set(name, new Consumer(name, folder, tarball));
   await tarball;
 });
 
@@ -44,7 +39,8 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
     .map((name) => [name === 'index' ? '.' : `./${name}`, name])
     .toSorted(([a], [b]) => (a < b ? -1 : 1)),
 );
-const FORMATS = ['esm', 'cjs'];
+/** Options whose optional properties Nest, ioredis or a store declares. */
+const FOREIGN = ['RedisLockModuleAsyncOptions', 'RedisClusterOptions', 'HandoffOptions'];
 /** Of the unpacked tarball. */
 const MOST_BYTES = 2_450_000;
 const MOST_FILES = 130;
@@ -69,7 +65,7 @@ describe('the tarball', () => {
   });
 
   it('holds what is built, and no sources, source maps or tests', async () => {
-    const installed = await consumer('nest12-esm').installed();
+    const installed = await consumer('nest12').installed();
     const files = await filesOf(installed);
     const expected =
       /^(CHANGELOG\.md|LICENSE|README\.md|package\.json|dist\/cli\/[\w-]+\.js|dist\/(esm|cjs)\/.*(\.js|\.d\.ts|package\.json))$/;
@@ -78,7 +74,7 @@ describe('the tarball', () => {
   });
 
   it(`has ${MOST_BYTES} bytes and ${MOST_FILES} files at most`, async () => {
-    const files = await filesOf(await consumer('nest12-esm').installed());
+    const files = await filesOf(await consumer('nest12').installed());
     const bytes = files.reduce((sum, { size }) => sum + size, 0);
     process.stdout.write(`  ${bytes} bytes in ${files.length} files\n`);
     expect(files.length).toBeLessThanOrEqual(MOST_FILES);
@@ -87,7 +83,7 @@ describe('the tarball', () => {
   });
 
   it('has the committed entry points', async () => {
-    const installed = await consumer('nest12-esm').installed();
+    const installed = await consumer('nest12').installed();
     const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as Record<string, object>;
     const paths = Object.keys(manifest.exports ?? {}).filter((path) => path !== './package.json');
     expect(paths.toSorted()).toEqual(Object.keys(ENTRIES));
@@ -95,16 +91,16 @@ describe('the tarball', () => {
   });
 
   it('declares the committed names to TypeScript', async () => {
-    const dist = join(await consumer('nest12-esm').installed(), 'dist');
+    const dist = join(await consumer('nest12').installed(), 'dist');
     const expected = Object.entries(await committed());
-    const files = FORMATS.flatMap((format) => expected.map(([entry]) => join(dist, format, `${ENTRIES[entry]}.d.ts`)));
-    const twice = FORMATS.flatMap(() => expected);
+    const files = formats.flatMap((format) => expected.map(([entry]) => join(dist, format, `${ENTRIES[entry]}.d.ts`)));
+    const twice = formats.flatMap(() => expected);
     const found = declaredNames(files).map((names, i) => [twice[i][0], names]);
     expect(found).toEqual(twice);
   });
 
   it('declares no Lua script', async () => {
-    const installed = await consumer('nest12-esm').installed();
+    const installed = await consumer('nest12').installed();
     const files = await filesOf(installed);
     const withScripts: string[] = [];
     for (const { path } of files) {
@@ -115,7 +111,7 @@ describe('the tarball', () => {
   });
 
   it('imports only what it declares', async () => {
-    const installed = await consumer('nest12-esm').installed();
+    const installed = await consumer('nest12').installed();
     const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as Record<string, object>;
     // The types of node-redis clients name only their methods. The peer only names the versions.
     const { redis: _, ...peers } = manifest.peerDependencies as Record<string, string>;
@@ -128,9 +124,9 @@ describe('the tarball', () => {
   });
 });
 
-describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (format) => {
+describe.each(formats)('an entry point of dist/%s loads only what it needs', (format) => {
   const loaded = async (entry: string) =>
-    loadedBy(join(await consumer('nest12-esm').installed(), 'dist', format), `${ENTRIES[entry]}.js`);
+    loadedBy(join(await consumer('nest12').installed(), 'dist', format), `${ENTRIES[entry]}.js`);
   const STORES = { './quorum': 'QuorumStore', './redisson': 'RedissonStore', './timestamp': 'TimestampStore' };
 
   it.each(Object.entries(STORES))('%s has its store, which the root does not load', async (entry, store) => {
@@ -176,20 +172,18 @@ describe.each(FORMATS)('an entry point of dist/%s loads only what it needs', (fo
 });
 
 describe('the command line', () => {
-  const COMMAND = 'node_modules/.bin/nestjs-redis-lock';
+  const COMMAND = '../node_modules/.bin/nestjs-redis-lock';
 
-  it.each(['nest12-esm', 'nest11-cjs'])('runs in %s', async (name) => {
-    const project = consumer(name);
+  it('runs', async () => {
+    const project = consumer('nest11');
     const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string };
-    expect(await project.node('nestjs-redis-lock --version', [COMMAND, '--version'])).toBe(`${version}\n`);
-    const prefix = `cli_${name}_`;
-    const args = ['list', '--url', testRedisUrl(), '--prefix', prefix];
-    const output = await project.node('nestjs-redis-lock list', [COMMAND, ...args]);
-    expect(output).toBe(`No lock is held or awaited under --prefix "${prefix}" and --hash-tag family.\n`);
+    expect(await project.node('cjs', COMMAND, '--version')).toBe(`${version}\n`);
+    const output = await project.node('cjs', COMMAND, 'list', '--url', testRedisUrl(), '--prefix', 'cli_');
+    expect(output).toContain('No lock is held or awaited');
   });
 
   it('loads no Nest, and names ioredis if it is missing', async () => {
-    const installed = await consumer('nest12-esm').installed();
+    const installed = await consumer('nest12').installed();
     const modules = join(folder, 'alone', 'node_modules');
     await cp(installed, join(modules, 'nestjs-redis-lock'), { recursive: true });
     const bin = 'nestjs-redis-lock/dist/cli/bin.js';
@@ -202,7 +196,7 @@ describe('the command line', () => {
   });
 
   it('begins with the line that makes it executable', async () => {
-    const installed = await consumer('nest12-esm').installed();
+    const installed = await consumer('nest12').installed();
     const files = (await filesOf(installed)).filter(({ path }) => path.startsWith('dist/cli/'));
     process.stdout.write(`  ${files.reduce((sum, { size }) => sum + size, 0)} bytes of the command line\n`);
     expect(files.map(({ path }) => path)).toContain('dist/cli/bin.js');
@@ -210,23 +204,10 @@ describe('the command line', () => {
   });
 });
 
-describe.each([
-  ['nest12-esm', ['preserve', 'node16'], 'nodenext'],
-  ['nest11-cjs', ['preserve'], 'node16'],
-])('a project without jest: %s', (name, modules, emitted) => {
-  it.each(modules)('compiles with --module %s, the declarations of the package checked', async (module) => {
-    // Resolves modules as bundlers do.
-    const resolution = module === 'preserve' ? 'bundler' : module;
-    const args = ['src/compile.cjs', '--module', module, '--moduleResolution', resolution];
-    expect(await consumer(name).node(`compile.cjs --module ${module}`, args)).toBe('');
-  });
-
-  it(`compiles with --module ${emitted}, libraries checked`, async () => {
-    expect(await consumer(name).tsc('--module', emitted)).toBe('');
-  });
-
-  it('locks, has one copy of every class, and ends by itself', async () => {
-    const output = await consumer(name).node('node out/main.js', ['out/main.js']);
+describe.each(['nest10', 'nest11', 'nest12'])('an application on %s', (name) => {
+  it.each(formats)('compiles, locks, has one copy of every class, and ends by itself: %s', async (format) => {
+    expect(await consumer(name).compile(format)).toBe('');
+    const output = await consumer(name).node(format, 'out/main.js');
     expect(output).toMatch(/^all checks passed$/m);
     const names = JSON.parse(/^exports (.*)$/m.exec(output)?.[1] ?? '{}') as Record<string, string[]>;
     const sorted = Object.entries(names).map(([entry, all]) => [entry, all.toSorted()]);
@@ -234,41 +215,29 @@ describe.each([
   });
 });
 
-describe.each(['nest11-jest', 'nest10-jest'])('a project with jest: %s', (name) => {
-  it('compiles, libraries checked', async () => {
-    expect(await consumer(name).tsc('--noEmit')).toBe('');
+describe('TypeScript', () => {
+  it.each<[name: string, format: Format, options: string]>([
+    ['nest11', 'cjs', '--module commonjs --moduleResolution node10'],
+    ['nest11', 'esm', '--module node16'],
+    ['nest12', 'esm', '--module preserve --moduleResolution bundler'],
+    ['nest12', 'esm', '--exactOptionalPropertyTypes'],
+  ])('compiles %s, %s, with %s', async (name, format, options) => {
+    expect(await consumer(name).compile(format, '--noEmit', ...options.split(' '))).toBe('');
   });
 
-  it('passes its tests, ends by itself, and leaves no open handle', async () => {
-    await consumer(name).write('public-api.json', JSON.stringify(await committedValues()));
-    const args = ['node_modules/jest/bin/jest.js', '--ci', '--runInBand', '--verbose', '--detectOpenHandles'];
-    const output = await consumer(name).node('jest', args);
-    expect(output).not.toContain('open handle');
-    expect(output).toMatch(/^Test Suites: 2 passed, 2 total$/m);
-    expect(output).toMatch(/^Tests: +(\d+) passed, \1 total$/m);
-  });
-});
-
-describe('a key function that does not fit its method', () => {
-  it('does not compile', async () => {
-    const project = consumer('nest12-esm');
-    await project.write(
-      'src/misfit.ts',
-      `import { Locked } from 'nestjs-redis-lock';
-       export class Orders { @Locked((id: number) => \`order:\${id}\`) cancel(id: string): string { return id; } }`,
+  it('allows undefined for the options of all entry points', async () => {
+    const source = await readFile(join(__dirname, 'shared/options.ts'), 'utf8');
+    const names = Object.values(await committed()).flatMap((all) =>
+      all.flatMap((each) => /^type (\w+(?:Options|Extras))$/.exec(each)?.[1] ?? []),
     );
-    const args = ['node_modules/typescript/bin/tsc', '--noEmit', '--skipLibCheck'];
-    const refusal = await project.refused('tsc', args);
-    expect(refusal).toContain('the parameters of the key function are not those of the method');
-    expect(refusal.match(/error TS/g)).toHaveLength(1);
+    expect(names.length).toBeGreaterThan(10);
+    expect(names.filter((each) => !FOREIGN.includes(each) && !source.includes(`: ${each}`))).toEqual([]);
   });
 });
 
 it('the ES module and the CommonJS module work side by side in one process', async () => {
-  await cp(join(folder, 'nest11-cjs/src/copies.mjs'), join(folder, 'nest11-cjs/copies.mjs'));
   // Node would load the ES module for `require`, too, as of 20.19.
   const flag = '--experimental-require-module';
   const flags = process.allowedNodeEnvironmentFlags.has(flag) ? ['--no-experimental-require-module'] : [];
-  const output = await consumer('nest11-cjs').node('node copies.mjs', [...flags, 'copies.mjs']);
-  expect(output).toContain('both formats work');
+  expect(await consumer('nest11').node('esm', ...flags, 'formats.mjs')).toContain('both formats work');
 });

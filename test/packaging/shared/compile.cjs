@@ -1,6 +1,5 @@
-// Run in a consumer, with options of the compiler: `node src/compile.cjs --module node16`. Compiles the consumer and
-// writes nothing. Checks its sources and the declarations of the package. `tsc` checks the declarations of all packages
-// once, which takes longer.
+// Run in a consumer, with options of the compiler: `node ../compile.cjs --module node16`. Compiles the consumer, and
+// checks its sources and the declarations of the package. `tsc` would check the declarations of all packages.
 const ts = require('typescript');
 
 /** A program without them would prove nothing. */
@@ -12,7 +11,7 @@ const fail = ({ messageText }) => {
 const { options: given } = ts.parseCommandLine(process.argv.slice(2));
 const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: fail };
 const { fileNames, options, errors } = ts.getParsedCommandLineOfConfigFile('tsconfig.json', given, host);
-const program = ts.createProgram(fileNames, { ...options, noEmit: true, skipLibCheck: false });
+const program = ts.createProgram(fileNames, { ...options, skipLibCheck: false });
 
 const files = program.getSourceFiles();
 const declarations = files.filter(({ fileName }) => fileName.includes('/node_modules/nestjs-redis-lock/'));
@@ -27,6 +26,7 @@ const found = [
     ...program.getSemanticDiagnostics(file),
   ]),
 ];
+program.emit();
 const formatting = { getCanonicalFileName: (name) => name, getCurrentDirectory: () => '.', getNewLine: () => '\n' };
 process.stdout.write(ts.formatDiagnostics(found, formatting));
 process.exitCode = found.length > 0 ? 1 : 0;

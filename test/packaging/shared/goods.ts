@@ -9,6 +9,7 @@ import {
   ParseIntPipe,
   Post,
 } from '@nestjs/common';
+import { MessagePattern, Payload } from '@nestjs/microservices';
 import { Locked, LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -28,9 +29,6 @@ export class GoodsService {
 
 @Controller('goods')
 export class GoodsController {
-  /** What `fail` throws. A check sets it. */
-  static failure: unknown;
-
   constructor(
     private readonly goods: GoodsService,
     private readonly locks: LockService,
@@ -49,10 +47,11 @@ export class GoodsController {
     return { sold: await this.goods.take(id) };
   }
 
-  @Post(':id/fail')
-  @Locked((id: number) => `goods:${id}`)
-  fail(@Param('id', ParseIntPipe) _id: number): never {
-    throw GoodsController.failure;
+  @MessagePattern('buy')
+  @Locked('goods:<order.id>', { waitMs: 0 })
+  async onMessage(@Payload() order: { readonly id: number }) {
+    await this.goods.take(order.id);
+    return this.locks.current(`goods:${order.id}`)?.resource;
   }
 }
 

@@ -1,4 +1,4 @@
-// Run by node: `node out/main.js`, in a consumer without jest. It ends by itself, or its test fails.
+// Run by node in a consumer: `node out/main.js`. It ends by itself, or its test fails.
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -11,13 +11,10 @@ import {
   checkStores,
   checkTesting,
   checkTransactional,
-  type Library,
-} from './checks.js';
+} from './smoke.js';
 import { allNames, entries, namesOf } from './entries.js';
-import { checkFilters, checkInstrument } from './neighbours.js';
 
 const requireHere = createRequire(join(process.cwd(), 'main.js'));
-const requireSecond = createRequire(join(process.cwd(), 'second', 'main.js'));
 
 /** `import` and `require` have to load the same classes: `app.get(LockService)` finds nothing otherwise. */
 async function checkOneCopy(): Promise<void> {
@@ -33,10 +30,10 @@ async function checkOneCopy(): Promise<void> {
   }
 }
 
-/** As of Node 20.19 and 22.12, `require` loads the ES module of the package, too. Bun loads CommonJS. */
+/** As of Node 20.19 and 22.12, `require` loads the ES module of the package, too. */
 function requiresModules(): boolean {
   const { require_module: supported } = process.features as { require_module?: boolean };
-  return supported === true && process.versions.bun === undefined;
+  return supported === true;
 }
 
 async function main(): Promise<void> {
@@ -48,9 +45,7 @@ async function main(): Promise<void> {
   await checkNodeRedis();
   await checkTransactional();
   await checkBoard();
-  await checkInstrument();
-  await checkFilters();
-  await checkApp(requireSecond('nestjs-redis-lock') as Library);
+  await checkApp();
   process.stdout.write(`exports ${JSON.stringify(allNames())}\nall checks passed\n`);
 }
 

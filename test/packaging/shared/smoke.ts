@@ -1,10 +1,13 @@
-// What every consumer checks, by `node:assert`: run by node itself (main.ts) and by jest (consumer.test.ts).
+// What works in every consumer, by `node:assert`.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
 import { ModuleRef, NestFactory } from '@nestjs/core';
 import { type INestApplication, Module } from '@nestjs/common';
+import { ClientProxyFactory, Transport } from '@nestjs/microservices';
 import { HealthIndicatorService } from '@nestjs/terminus';
 import { Redis } from 'ioredis';
 import { ClsModule } from 'nestjs-cls';
@@ -29,11 +32,9 @@ import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { withLockScope } from 'nestjs-redis-lock/transactional';
 import { createClient } from 'redis';
+import { lastValueFrom } from 'rxjs';
 import { entries } from './entries.js';
-import { AppModule, GoodsController, GoodsService } from './goods.js';
-
-/** The part of the package's exports that a second copy is asked for. */
-export type Library = typeof import('nestjs-redis-lock');
+import { AppModule, GoodsService } from './goods.js';
 
 export function redisUrl(): string {
   const url = process.env.TEST_REDIS_URL;
@@ -42,7 +43,7 @@ export function redisUrl(): string {
 }
 
 /** Locks over HTTP, with a client that the application has already, and with one that the module opens. */
-export async function checkApp(secondCopy?: Library): Promise<void> {
+export async function checkApp(): Promise<void> {
   const prefix = `consumer_${randomBytes(6).toString('hex')}_`;
   const client = new Redis(redisUrl());
   try {
@@ -50,7 +51,7 @@ export async function checkApp(secondCopy?: Library): Promise<void> {
       await checkExclusion(app, 7);
       await checkBusy(app);
       await checkHealth(app);
-      if (secondCopy !== undefined) await checkSecondCopy(app, secondCopy);
+      await checkMessage(app);
     });
     assert.equal(client.status, 'ready', 'the module has closed a client that is not its own');
     assert.equal(await client.ping(), 'PONG');
@@ -131,15 +132,32 @@ export async function checkBoard(): Promise<void> {
   }
 }
 
-/** Another copy of the package, as two versions in one tree would be: its errors are still what they are. */
-async function checkSecondCopy(app: INestApplication, copy: Library): Promise<void> {
-  assert.notEqual(copy.LockTimeoutError, LockTimeoutError, 'this is not a second copy');
-  const foreign = new copy.LockTimeoutError('busy', { resource: 'goods:1', remainingMs: 3_000 });
-  checkErrorClasses(foreign);
-  GoodsController.failure = foreign;
-  const response = await fetch(`${await app.getUrl()}/goods/1/fail`, { method: 'POST' });
-  assert.equal(response.status, 423);
-  assert.equal(response.headers.get('retry-after'), '1');
+/** A message handler replies under its lock, and refuses while others hold it. */
+async function checkMessage(app: INestApplication): Promise<void> {
+  const port = await freePort();
+  app.connectMicroservice(
+    { transport: Transport.TCP, options: { host: '127.0.0.1', port } },
+    { inheritAppConfig: true },
+  );
+  await app.startAllMicroservices();
+  const proxy = ClientProxyFactory.create({ transport: Transport.TCP, options: { host: '127.0.0.1', port } });
+  const send = () => lastValueFrom(proxy.send<unknown>('buy', { id: 11 }));
+  try {
+    assert.equal(await send(), 'goods:11');
+    const refused = await app.get(LockService).using('goods:11', () => send().catch((error: unknown) => error));
+    assert.equal((refused as { code: string }).code, 'LOCK_TIMEOUT');
+  } finally {
+    await proxy.close();
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
 }
 
 function checkErrorClasses(error: unknown): void {
@@ -254,7 +272,7 @@ export function checkNames(): void {
 /** `nestjs-redis-lock/testing` uses the classes of `nestjs-redis-lock`, and needs no Redis. */
 export async function checkTesting(): Promise<void> {
   const clock = new ManualClock();
-  const locks = createTestLocks({ clock, maxHoldMs: 1_000, waitMs: 200 });
+  const locks = createTestLocks({ clock, ttlMs: 1_000, maxHoldMs: 1_000, waitMs: 200 });
   assert(locks instanceof LockService, 'testing has another copy of LockService');
   const lock = await locks.acquire('goods:1');
   const refused = locks.acquire('goods:1').catch((error: unknown) => error);

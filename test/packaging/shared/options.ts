@@ -1,0 +1,79 @@
+// Compiled with `exactOptionalPropertyTypes`, where an option that is `undefined` must be declared so.
+import {
+  type AssertHeldOptions,
+  type HttpOptions,
+  type ForceReleaseOptions,
+  type LeadOptions,
+  type ListOptions,
+  Locked,
+  type LockedOptions,
+  type LockOptions,
+  type LockScopeOptions,
+  RedisLockModule,
+  type RedisLockModuleExtras,
+  type RedisLockModuleOptions,
+  type ReplicaOptions,
+  type WhileLeaderOptions,
+} from 'nestjs-redis-lock';
+import type { FencedScript, RedisFenceOptions, SqlFenceOptions } from 'nestjs-redis-lock/fence';
+import type { RedisLockBoardOptions } from 'nestjs-redis-lock/board';
+import type { RedisLockInstrumentationConfig } from 'nestjs-redis-lock/opentelemetry';
+import type { NodeRedisClient } from 'nestjs-redis-lock/node-redis';
+import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
+import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
+import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
+import type { HealthOptions } from 'nestjs-redis-lock/terminus';
+import type { OccupyOptions, TestBenchOptions, TestingOptions } from 'nestjs-redis-lock/testing';
+import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
+import type { LockScopeAdapterOptions } from 'nestjs-redis-lock/transactional';
+
+/** All optional properties of a type, each of them undefined. */
+type AllUndefined<T> = { [K in keyof T as object extends Pick<T, K> ? K : never]: undefined };
+
+/** Every type of options that the package exports. */
+interface Options {
+  assertHeld: AssertHeldOptions;
+  http: HttpOptions;
+  lock: LockOptions;
+  lockScope: LockScopeOptions;
+  locked: LockedOptions<[id: number]>;
+  module: RedisLockModuleOptions;
+  extras: RedisLockModuleExtras;
+  replicas: ReplicaOptions;
+  forceRelease: ForceReleaseOptions;
+  lead: LeadOptions;
+  list: ListOptions;
+  whileLeader: WhileLeaderOptions;
+  board: RedisLockBoardOptions;
+  fencedScript: FencedScript;
+  redisFence: RedisFenceOptions;
+  sqlFence: SqlFenceOptions;
+  health: HealthOptions;
+  nodeRedisClient: NodeRedisClient;
+  opentelemetry: RedisLockInstrumentationConfig;
+  prometheus: LockMetricsOptions;
+  quorum: QuorumOptions;
+  redisson: RedissonStoreOptions;
+  occupy: OccupyOptions;
+  testBench: TestBenchOptions;
+  testing: TestingOptions;
+  timestamp: TimestampOptions;
+  transactional: LockScopeAdapterOptions;
+}
+
+/** The names of the options that refuse an optional property that is undefined. */
+type Refusing = {
+  [K in keyof Options]: AllUndefined<Options[K]> extends Partial<Options[K]> ? never : K;
+}[keyof Options];
+
+/** Compiles if none refuses it. */
+export const isRefused: [Refusing] extends [never] ? false : Refusing = false;
+
+export const module = RedisLockModule.forRoot({ redis: process.env['REDIS_URL'], name: undefined, ttlMs: undefined });
+
+export class GoodsService {
+  @Locked('goods:<id>', { waitMs: undefined, name: undefined, onBusy: undefined, onUnavailable: undefined })
+  async buy(id: number): Promise<number> {
+    return id;
+  }
+}
