@@ -31,13 +31,10 @@ interface Mutant extends Change {
   readonly file: string;
   readonly line: number;
   readonly original: string;
-  /** Decides whether the mutant is in the sample of a seed. */
-  readonly rank: string;
-}
-interface Sampled extends Mutant {
+  /** The place in the order of the seed. */
   readonly id: number;
 }
-/** What a spec file does without a mutant: the mutants that its tests reach, and those that it reaches when it loads. */
+/** What a spec file does without a mutant: the mutants that its tests reach, and those that loading it reaches. */
 interface FileNotes {
   readonly ms: number;
   readonly reached: readonly number[];
@@ -50,8 +47,8 @@ interface FileNotes {
 const MOST_MS = 60_000;
 /** The first tests of a mutant take so long together. The others run if these notice nothing. */
 const FIRST_MS = 4_000;
-/** Jest starts and loads the tests in this time, even on a busy machine. */
-const START_MS = 60_000;
+/** A mutant whose tests take longer does not end. */
+const LIMIT_MS = 240_000;
 const SCRIPTS = 'lib/stores/token/scripts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -76,8 +73,6 @@ const BINARY: Readonly<Record<string, readonly string[]>> = {
   '-': ['+'],
   '*': ['/'],
   '/': ['*'],
-  '+=': ['-='],
-  '-=': ['+='],
 };
 const TELLS = /(?:^new \w*Error|\b(?:log|warn|error|debug|verbose))$/;
 
@@ -88,10 +83,6 @@ function changesInCode(text: string): readonly Change[] {
     const [start, end] = [node.getStart(), node.getEnd()];
     changes.push(...replacements.map((replacement) => ({ start, end, replacement })));
   };
-  const isText = (node: ts.Expression): boolean =>
-    ts.isBinaryExpression(node)
-      ? isText(node.left) || isText(node.right)
-      : ts.isStringLiteral(node) || ts.isTemplateLiteral(node);
   const change = (node: ts.Node): void => {
     if (ts.isExpressionStatement(node) && !/^(?:super\(|['"])/.test(node.getText())) replace(node, '');
     else if (ts.isNumericLiteral(node) && !('name' in node.parent && node.parent.name === node))
@@ -101,7 +92,7 @@ function changesInCode(text: string): readonly Change[] {
     else if (ts.isBinaryExpression(node)) {
       const [operator, left, right] = [node.operatorToken, node.left, node.right].map((part) => part.getText());
       if (['&&', '||', '??'].includes(operator)) replace(node, left, right);
-      else if (!(operator.startsWith('+') && isText(node)))
+      else if (!(operator.startsWith('+') && /['"`]/.test(node.getText())))
         replace(node, ...(BINARY[operator] ?? []).map((other) => `${left} ${other} ${right}`));
     } else if (ts.isPrefixUnaryExpression(node) && node.operator === ts.SyntaxKind.ExclamationToken)
       replace(node, node.operand.getText());
@@ -122,8 +113,6 @@ function changesInCode(text: string): readonly Change[] {
   visit(source);
   return changes;
 }
-
-// Mutants of Lua.
 
 const LUA = /--[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\b(?:and|or|not|\d+)\b|[=~<>]=|[<>]/g;
 const IN_LUA: Readonly<Record<string, readonly string[]>> = {
@@ -162,22 +151,24 @@ function copyTree(): void {
   symlinkSync(join(root, 'node_modules'), join(tree, 'node_modules'));
 }
 
+/** Returns all mutants, in the order of the seed. */
 function allMutants(): readonly Mutant[] {
   const paths = options.paths.split(',').filter((path) => existsSync(join(tree, path)));
   const files = paths.flatMap((path) => {
     const names = readdirSync(join(tree, path), { recursive: true, encoding: 'utf8' }).toSorted();
     return names.map((name) => `${path}/${name}`).filter((name) => /(?<!\/scripts)\.ts$|\.lua$/.test(name));
   });
-  return files.flatMap((file) => {
+  const all = files.flatMap((file) => {
     const text = read(file);
     const changes = file.endsWith('.lua') ? changesInLua(text) : changesInCode(text);
     return changes.map((change, i) => {
       const original = text.slice(change.start, change.end);
-      const line = text.slice(0, change.start).split('\n').length;
       const name = `${options.seed} ${file} ${original} ${change.replacement} ${i}`;
-      return { ...change, file, line, original, rank: createHash('sha256').update(name).digest('hex') };
+      const rank = createHash('sha256').update(name).digest('hex');
+      return { ...change, file, original, rank, line: text.slice(0, change.start).split('\n').length };
     });
   });
+  return all.toSorted((a, b) => (a.rank < b.rank ? -1 : 1)).map((mutant, id) => ({ ...mutant, id: id + 1 }));
 }
 
 /** Returns the text of each Lua script, by its name. Throws if the embedder refuses a script. */
@@ -190,16 +181,16 @@ function embed(): Readonly<Record<string, string>> {
 }
 
 /** Draws the sample and writes the library with a switch at each mutant, so that Jest compiles it once. */
-function instrument(): readonly Sampled[] {
-  const ranked = allMutants().toSorted((a, b) => (a.rank < b.rank ? -1 : 1));
-  say(`${ranked.length} mutants, of which ${options.most} run at most`);
-  const sources = new Map(ranked.map(({ file }) => [file, read(file)]));
+function instrument(): readonly Mutant[] {
+  const all = allMutants();
+  say(`${all.length} mutants. At most ${options.most} run`);
+  const sources = new Map(all.map(({ file }) => [file, read(file)]));
   const scripts = existsSync(join(tree, SCRIPTS)) ? embed() : {};
   const variants: Record<string, Record<string, string>> = {};
-  const sample: Sampled[] = [];
-  for (const mutant of ranked) {
+  const sample: Mutant[] = [];
+  for (const mutant of all) {
     if (sample.length >= Number(options.most)) break;
-    const id = sample.length + 1;
+    const { id } = mutant;
     if (mutant.file.endsWith('.lua')) {
       const source = sources.get(mutant.file) as string;
       write(mutant.file, source.slice(0, mutant.start) + mutant.replacement + source.slice(mutant.end));
@@ -211,7 +202,7 @@ function instrument(): readonly Sampled[] {
       write(mutant.file, source);
       if (Object.keys(variants[id] ?? {}).length === 0) continue;
     }
-    sample.push({ ...mutant, id });
+    sample.push(mutant);
   }
   for (const [file, source] of sources) {
     const own = sample.filter((mutant) => mutant.file === file);
@@ -226,8 +217,8 @@ function instrument(): readonly Sampled[] {
 }
 
 /** Returns a source in which the mutant whose number is active replaces the original. */
-function withSwitches(text: string, own: readonly Sampled[]): string {
-  const render = (start: number, end: number, inside: readonly Sampled[]): string => {
+function withSwitches(text: string, own: readonly Mutant[]): string {
+  const render = (start: number, end: number, inside: readonly Mutant[]): string => {
     const [first, ...others] = inside.toSorted((a, b) => a.start - b.start || b.end - a.end);
     if (first === undefined) return text.slice(start, end);
     const within = others.filter((other) => other.end <= first.end);
@@ -302,7 +293,7 @@ await eachOf(Object.values(suitesOf.quick.groups), async (files, worker) => {
 for (const [file, { red }] of Object.entries(notes)) if (red !== undefined) say(`not used: ${file}: ${red}`);
 const usable = Object.entries(notes).filter(([, { red }]) => red === undefined);
 
-const verdicts = new Map<Sampled, Line>();
+const verdicts = new Map<Mutant, Line>();
 const begin = performance.now();
 await eachOf(sample, async (mutant, worker) => {
   if (performance.now() - begin > Number(options.minutes) * 60_000) return;
@@ -317,8 +308,7 @@ await eachOf(sample, async (mutant, worker) => {
   }
   let verdict: Line = {};
   for (const part of parts) {
-    if (verdict.by === undefined && part.length > 0)
-      verdict = await runFiles(part, mutant.id, worker, START_MS + 3 * MOST_MS);
+    if (verdict.by === undefined && part.length > 0) verdict = await runFiles(part, mutant.id, worker, LIMIT_MS);
   }
   verdicts.set(mutant, verdict);
   say(
@@ -327,15 +317,15 @@ await eachOf(sample, async (mutant, worker) => {
 });
 rmSync(tree, { recursive: true, force: true });
 
-function describe({ file, line, original, replacement }: Sampled): string {
+function describe({ file, line, original, replacement }: Mutant): string {
   const code = (text: string): string => `\`\` ${text.replaceAll(/\s+/g, ' ').slice(0, 80)} \`\``;
   return `${file}:${line}: ${code(original)} ${replacement === '' ? 'removed' : `becomes ${code(replacement)}`}`;
 }
 
-const isKilled = (mutant: Sampled): boolean => verdicts.get(mutant)?.by !== undefined;
+const isKilled = (mutant: Mutant): boolean => verdicts.get(mutant)?.by !== undefined;
 const ran = [...verdicts.keys()];
 const folders = [...new Set(ran.map(({ file }) => dirname(file)))].toSorted();
-const rowOf = (name: string, of: readonly Sampled[]): readonly string[] => {
+const rowOf = (name: string, of: readonly Mutant[]): readonly string[] => {
   const killed = of.filter(isKilled).length;
   return [name, String(of.length), String(killed), `${((100 * killed) / of.length).toFixed(1)} %`];
 };

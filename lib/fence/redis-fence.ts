@@ -14,7 +14,7 @@ import { isOne } from '../redis/decode.js';
 import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
 
-/** The part of a client that a fence uses: a client of ioredis 5 or 6, or what `fromNodeRedis` returned. */
+/** The part of a client that a fence uses: an ioredis client, or what `fromNodeRedis` returned. */
 export type FenceClient =
   | {
       eval(script: string, keyCount: number, ...args: string[]): Promise<unknown>;

@@ -1,5 +1,5 @@
-// Installs the packed tarball in fresh projects, as users would: Nest 10 with the lowest version of each peer, Nest 11 and
-// Nest 12, each as CommonJS and as ES modules.
+// Installs the packed tarball in fresh projects, as users would: Nest 10 with the lowest version of each peer, Nest 11
+// and Nest 12, each as CommonJS and as ES modules.
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

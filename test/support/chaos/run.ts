@@ -26,7 +26,7 @@ export interface RunOrder {
   readonly times: number;
   /** Switches the fault's defence off. */
   readonly control: boolean;
-  /** The file that the history is written to, in the format of `labs/judge`. Default: it is not written. */
+  /** The file that the history is written to, in the format of `labs/chaos/judge`. Default: it is not written. */
   readonly historyFile?: string | undefined;
 }
 

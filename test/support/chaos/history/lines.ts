@@ -2,7 +2,7 @@ import type { LockMode } from '../../../../lib/core/store/lock-mode.js';
 import type { Event, History, OpEvent } from './events.js';
 import { THE_RESOURCE } from './holds.js';
 
-/** One operation of a history, which is a line of JSON. `labs/judge/README.md` describes the format. */
+/** One operation of a history, which is a line of JSON. `labs/chaos/judge/README.md` describes the format. */
 export interface Line {
   readonly op: 'acquire' | 'end' | 'read' | 'update';
   /** The visit that it belongs to. */

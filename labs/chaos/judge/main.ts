@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
-import { fileNameOf, run, type RunOrder } from '../../test/support/chaos/run.js';
-import { planOf } from '../chaos/plan.js';
+import { fileNameOf, run, type RunOrder } from '../../../test/support/chaos/run.js';
+import { planOf } from '../plan.js';
 import { buildJudge } from './porcupine.js';
 import { complaintOf, type Notes, rejectedOf, resultsOf, type Row } from './results.js';
 

@@ -1,7 +1,7 @@
-import { FENCED, UNFENCED } from '../../test/support/chaos/history/lines.js';
-import { markdownTable } from '../../test/support/markdown-table.js';
-import type { Breach } from '../../test/support/chaos/history/promises.js';
-import { promisesOf, type RunOrder } from '../../test/support/chaos/run.js';
+import { FENCED, UNFENCED } from '../../../test/support/chaos/history/lines.js';
+import { markdownTable } from '../../../test/support/markdown-table.js';
+import type { Breach } from '../../../test/support/chaos/history/promises.js';
+import { promisesOf, type RunOrder } from '../../../test/support/chaos/run.js';
 import type { Verdict } from './porcupine.js';
 
 /** What is kept of a run beside its history. */
@@ -70,7 +70,7 @@ export function complaintOf(row: Row): string | undefined {
   return unexplained ? `${order.fault.name}, without ${order.fault.ablation}: not caught` : undefined;
 }
 
-/** Returns the text of `labs/judge/RESULTS.md`. */
+/** Returns the text of `labs/chaos/judge/RESULTS.md`. */
 export function resultsOf(rows: readonly Row[], head: string): string {
   const runs = rows.filter(({ order }) => !order.control);
   const controls = rows.filter(({ order }) => order.control);

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { cacheFolder } from '../../test/support/cache-folder.js';
+import { cacheFolder } from '../../../test/support/cache-folder.js';
 
 /** A line that the program of this folder prints: what Porcupine says about one key of a history under one model. */
 export interface Verdict {
