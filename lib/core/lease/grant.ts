@@ -111,11 +111,6 @@ export class Grant {
     return this.reason;
   }
 
-  /** How many holds of callers have not ended. The holds of lock scopes do not count. */
-  get useCount(): number {
-    return this.holds.filter(({ isKept }) => !isKept).length;
-  }
-
   /** When to renew: two thirds of `ttlMs` before the deadline, or now if the lease is short. Infinity: never. */
   get renewAt(): number {
     if (this.deadline >= this.maxHoldUntil) return Infinity;

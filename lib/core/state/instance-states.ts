@@ -20,7 +20,7 @@ export interface InstanceState extends LocalCalls {
 
 type Report = (state: InstanceState) => void;
 
-// All copies of this package in the process share the channel. An application may load the package twice.
+// A channel, because the entry points of both module formats share it.
 const states: Channel<unknown, unknown> = channel('nestjs-redis-lock:states');
 
 /** Returns the states of all module instances of the process that have started and not ended. */
