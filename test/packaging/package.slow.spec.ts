@@ -1,4 +1,4 @@
-// Installs the packed tarball in fresh projects, as users would: Nest 10 with the lowest version of each peer, Nest 11
+// Installs the packed tarball in fresh projects, as users would: Nest 10 with the lowest versions of its peers, Nest 11
 // and Nest 12, each as CommonJS and as ES modules.
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -42,8 +42,8 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 /** Options whose optional properties Nest, ioredis or a store declares. */
 const FOREIGN = ['RedisLockModuleAsyncOptions', 'RedisClusterOptions', 'HandoffOptions'];
 /** Of the unpacked tarball. */
-const MOST_BYTES = 2_450_000;
-const MOST_FILES = 130;
+const MOST_BYTES = 1_900_000;
+const MOST_FILES = 115;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
