@@ -19,7 +19,7 @@ const GROUPS = [
       'performance',
     ],
   ],
-  ['Production', [['production', 'Checklist'], 'hosting', 'permissions', 'upgrading']],
+  ['Production', ['production', 'permissions']],
   ['Watching', ['observability', 'live-state', 'cli']],
   ['Help', ['troubleshooting', ['moving', 'Moving from other libraries']]],
 ];

@@ -32,7 +32,7 @@ export function otherWireOf(text: string): OtherWire | undefined {
 /** Returns the warning for an instance that meets another wire version. */
 export function otherWireWarning(version: number): string {
   const both = `An instance with wire version ${version} uses these locks, and this one has version ${WIRE_VERSION}`;
-  return `${both}: they exclude each other, and wait without a common queue. See docs/upgrading.md`;
+  return `${both}: they exclude each other, and wait without a common queue. See docs/production.md#versions`;
 }
 
 /** Returns the error for a release by force of what another wire version holds. */

@@ -46,7 +46,7 @@ it('the page on configuration sets options in every place', async () => {
 });
 
 it('the page on bundles has parameters whose names no minifier takes away', async () => {
-  const { StockService } = load('docs/recipes/index.md', 'StockService');
+  const { StockService } = load('docs/production.md', 'StockService');
   const stock = withLocks(new StockService());
   expect([await stock.sell(1), await stock.count(1)]).toEqual(['goods 1 are sold', 'goods 1 are counted']);
 });

@@ -40,10 +40,10 @@ async function counted(): Promise<number> {
   return count;
 }
 
-describe('the page on hosting', () => {
+describe('the page on production', () => {
   it('has a module for a function', async () => {
     process.env['REDIS_URL'] = testRedisUrl();
-    const { inAFunction } = load('docs/hosting.md', 'inAFunction');
+    const { inAFunction } = load('docs/production.md', 'inAFunction');
     const module = await Test.createTestingModule({ imports: [inAFunction] }).compile();
     await module.init();
     const lock = await module.get(LockService).acquire(`${running.prefix}:1`);

@@ -216,7 +216,7 @@ it('the page on the board has a guard', async () => {
 
 describe('the recipes', () => {
   it('provide a connection to Redis and a pool, and close both', async () => {
-    const { DataModule } = load('docs/recipes/index.md', 'DataModule');
+    const { DataModule } = load('docs/recipes/data.md', 'DataModule');
     const module = await Test.createTestingModule({ imports: [DataModule] }).compile();
     const [redis, pool] = [module.get(Redis), module.get(Pool)];
     expect(await redis.ping()).toBe('PONG');

@@ -152,7 +152,7 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   if (wireVersions !== undefined) {
     const { holder: theirs, own } = wireVersions;
     const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${theirs}`;
-    const message = `${used}, and this instance has wire version ${own}: ${waited}. See docs/upgrading.md.`;
+    const message = `${used}, and this instance has wire version ${own}: ${waited}. See docs/production.md#versions.`;
     return new LockTimeoutError(message, { ...details, isOwn, heldBy: identity });
   }
   const message =
