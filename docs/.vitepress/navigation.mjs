@@ -19,8 +19,7 @@ const GROUPS = [
       'performance',
     ],
   ],
-  ['Production', ['production', 'permissions']],
-  ['Watching', ['observability', 'live-state', 'cli']],
+  ['Production', ['production', 'observability', 'live-state', 'cli']],
   ['Help', ['troubleshooting', ['moving', 'Moving from other libraries']]],
 ];
 

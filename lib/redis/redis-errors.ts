@@ -24,7 +24,10 @@ const REFUSING_EVERYTHING = new Set<string | undefined>([
 /** What to change, for replies that do not say so themselves. */
 const ADVICE: readonly (readonly [reply: RegExp, advice: string])[] = [
   [/\bREADONLY\b/, 'this server is a read-only replica: connect to the master'],
-  [new RegExp(`\\bNOPERM\\b|${SCRIPT_PERMISSION.source}`), 'docs/permissions.md lists what the Redis user needs'],
+  [
+    new RegExp(`\\bNOPERM\\b|${SCRIPT_PERMISSION.source}`),
+    'docs/topologies.md#permissions lists what the Redis user needs',
+  ],
   [/unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i, 'handoffs in a cluster need Redis 7'],
 ];
 

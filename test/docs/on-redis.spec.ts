@@ -401,7 +401,7 @@ describe('the user of a tenant', () => {
     server = await startRedis({ local: true });
     admin = new Redis(server.url);
     const [, commands = ''] =
-      /```sh\nredis-cli (ACL SETUSER shop [^`]+)```/.exec(page('docs/permissions.md').text) ?? [];
+      /```sh\nredis-cli (ACL SETUSER shop [^`]+)```/.exec(page('docs/topologies.md').text) ?? [];
     const plain = commands.replaceAll(/['\\]/g, '').trim();
     const [, ...words] = plain.replace('shop', 'acme').replaceAll('lock_', 'acme:lock_').split(/\s+/);
     await admin.call('ACL', words);

@@ -29,13 +29,13 @@ function pagesBelow(folder: string): readonly string[] {
 /** The pages that users read. */
 export const pages: readonly Page[] = ['README.md', ...pagesBelow(join(root, 'docs'))].map(page);
 
-/** Returns the text below a second-level heading, up to the next heading of any level. */
+/** Returns the text below a heading of the second or third level, up to the next heading of any level. */
 export function sectionOf(path: string, heading: string): string {
   const { text } = page(path);
-  const start = text.indexOf(`\n## ${heading}\n`);
-  if (start < 0) throw new Error(`${path} has no section ${heading}.`);
-  const [section] = text.slice(start + `\n## ${heading}\n`.length).split(/\n#{2,} /);
-  return section;
+  const sections = text.split(/\n#{2,3} /).slice(1);
+  const section = sections.find((each) => each.startsWith(`${heading}\n`));
+  if (section === undefined) throw new Error(`${path} has no section ${heading}.`);
+  return section.slice(heading.length + 1);
 }
 
 /** Returns the commands that a text lists in code marks, in lower case. */

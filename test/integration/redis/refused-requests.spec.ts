@@ -60,7 +60,7 @@ const FAULTS: Record<string, Fault> = {
   NOPERM: {
     begin: (admin) => admin.acl('SETUSER', 'default', 'resetkeys', '~other'),
     end: (admin) => admin.acl('SETUSER', 'default', '~*'),
-    reason: /docs\/permissions\.md lists what the Redis user needs/,
+    reason: /docs\/topologies\.md#permissions lists what the Redis user needs/,
   },
 };
 
@@ -102,7 +102,8 @@ describe('a command that is refused', () => {
     const locks = start();
     await without('del');
     for (let i = 0; i < 3; i++) await clock.until(locks.using('goods:300', () => undefined));
-    const line = /^Redis refuses requests to release locks, first for \S+:300: .*docs\/permissions\.md lists what/;
+    const line =
+      /^Redis refuses requests to release locks, first for \S+:300: .*docs\/topologies\.md#permissions lists what/;
     expect(running.warnings).toEqual([expect.stringMatching(line)]);
     await withAll();
     await clock.advanceUntil('it was released', async () => (await locks.inspect('goods:300')) === null);
@@ -130,7 +131,7 @@ describe('a command that is refused', () => {
     await clock.advanceUntil('it is lost', () => lock.signal.aborted, 1_000);
     expect(running.warnings).toEqual([
       expect.stringMatching(
-        /^Redis refuses requests to extend locks, first for \S+:300: .*docs\/permissions\.md lists what/,
+        /^Redis refuses requests to extend locks, first for \S+:300: .*docs\/topologies\.md#permissions lists what/,
       ),
       expect.stringContaining('was lost'),
     ]);

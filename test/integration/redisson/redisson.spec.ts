@@ -508,7 +508,7 @@ describe('a user with an ACL', () => {
   it('gets an error that names the documentation if a permission is missing', async () => {
     await guest('&redisson_lock__channel:*', '+@all', '-time');
     await expect(clock.until(instance({ redis: asGuest(), waitMs: 500 }).acquire(NAME))).rejects.toThrow(
-      /docs\/permissions\.md/,
+      /docs\/topologies\.md#permissions/,
     );
   });
 });

@@ -375,7 +375,7 @@ describe('a subscription in a cluster', () => {
     await lock.release();
     await (await granted).release();
     expect(here.warnings).toEqual([
-      expect.stringMatching(/handoffs cannot be received: .*docs\/permissions\.md lists what/),
+      expect.stringMatching(/handoffs cannot be received: .*docs\/topologies\.md#permissions lists what/),
     ]);
   });
 });

@@ -398,7 +398,7 @@ describe('faults during a request for several locks', () => {
   });
 
   it('an ACL with the documented commands is enough for waiting and sharing', async () => {
-    const [lists] = sectionOf('docs/permissions.md', '`token()`').split('ioredis');
+    const [lists] = sectionOf('docs/topologies.md', '`token()`').split('ioredis');
     const commands = commandsIn(lists).map((command) => `+${command}`);
     await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', ...commands);
     const { store, clock } = here.instance({ redis: here.server.url.replace('redis://', 'redis://guest:any@') }).engine;

@@ -35,8 +35,8 @@ const subscriberIds = async (): Promise<readonly string[]> => {
   return [...clients.matchAll(/^id=(\d+) /gm)].map(([, id]) => id).toSorted();
 };
 
-describe('the commands that the page on permissions lists', () => {
-  const section = sectionOf('docs/permissions.md', '`token()`');
+describe('the commands that the page on topologies lists', () => {
+  const section = sectionOf('docs/topologies.md', '`token()`');
   const listed = commandsIn(section);
   const channels = /`(&[^`]+)`/.exec(section)?.[1] ?? '';
 
@@ -139,7 +139,7 @@ describe('a user without a command of the queue', () => {
         await strangers.release();
         await (await here.clock.until(granted)).release();
       }
-      const line = expect.stringMatching(/handoffs cannot be received: .*docs\/permissions\.md lists what/);
+      const line = expect.stringMatching(/handoffs cannot be received: .*docs\/topologies\.md#permissions lists what/);
       expect(warnings).toEqual([line]);
       expect(said).toEqual([undefined]);
       expect(await here.leftovers()).toEqual([]);

@@ -11,7 +11,7 @@ import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { load } from './blocks.js';
 
-const MEMBER = join(__dirname, '../support/hosting-member.mjs');
+const MEMBER = join(__dirname, '../support/counting-member.mjs');
 const MEMBERS = 3;
 const ROUNDS = 50;
 
@@ -41,7 +41,7 @@ async function counted(): Promise<number> {
 }
 
 describe('the page on production', () => {
-  it('has a module for a function', async () => {
+  it('has a module for a function that freezes', async () => {
     process.env['REDIS_URL'] = testRedisUrl();
     const { inAFunction } = load('docs/production.md', 'inAFunction');
     const module = await Test.createTestingModule({ imports: [inAFunction] }).compile();
