@@ -55,24 +55,6 @@ async function keep(viewer: Viewer, name: string): Promise<void> {
   await viewer.page.screenshot({ path: join(SEEN, `${name}.png`) });
 }
 
-/** Returns how bright the page of a picture is, from 0 to 255, as the browser shows it. */
-async function brightnessOf(viewer: Viewer, selector: string): Promise<number> {
-  await viewer.until(`document.querySelector('${selector}').complete`);
-  const element = await viewer.page.$(selector);
-  const png = await element?.screenshot({ encoding: 'base64' });
-  return viewer.read<number>(`(async () => {
-    const image = new Image();
-    image.src = 'data:image/png;base64,${png}';
-    await image.decode();
-    const canvas = document.createElement('canvas');
-    [canvas.width, canvas.height] = [image.width, image.height];
-    const context = canvas.getContext('2d');
-    context.drawImage(image, 0, 0);
-    const { data } = context.getImageData(canvas.width / 2, 6, 1, 1);
-    return (data[0] + data[1] + data[2]) / 3;
-  })()`);
-}
-
 describe('the site in a browser', () => {
   it('has no broken link, picture or anchor', () => {
     expect(output).toMatch(/^0 broken of \d{3,} links on \d{2,} pages$/m);
@@ -92,20 +74,6 @@ describe('the site in a browser', () => {
     }),
   );
 
-  it.each([
-    ['a laptop', { width: 1280, height: 800 }, 350],
-    ['a phone', PHONE, 200],
-  ])('shows code on the first screen of %s', (name, viewport, least) =>
-    onBrowser(async () => {
-      const viewer = await view('/');
-      await viewer.page.setViewport(viewport);
-      await keep(viewer, `front on ${name}`);
-      const top = await viewer.read<number>(`document.querySelector('.vp-doc pre').getBoundingClientRect().top`);
-      expect(viewport.height - top).toBeGreaterThan(least);
-      expect(await viewer.read('document.documentElement.scrollWidth')).toBe(viewport.width);
-    })(),
-  );
-
   it(
     'finds a page by its words',
     onBrowser(async () => {
@@ -121,78 +89,6 @@ describe('the site in a browser', () => {
       await viewer.until(`!document.querySelector('.VPLocalSearchBox') && document.querySelector('.vp-doc h1')`);
       expect(viewer.problems).toEqual([]);
     }),
-  );
-
-  it(
-    'finds an exported name in the API reference',
-    onBrowser(async () => {
-      const viewer = await view('/api/');
-      expect(await viewer.texts('.vp-doc a')).toContain('nestjs-redis-lock/quorum');
-      await viewer.page.click('.VPNavBarSearch button');
-      await viewer.until(`document.querySelector('.VPLocalSearchBox input')`);
-      await viewer.page.type('.VPLocalSearchBox input', 'forceRelease');
-      await viewer.until(`[...document.querySelectorAll('.VPLocalSearchBox .result')]
-        .some(({ href }) => href.includes('/api/'))`);
-      await keep(viewer, 'api');
-      expect(viewer.problems).toEqual([]);
-    }),
-  );
-
-  it.each([
-    ['light', 240, 256],
-    ['dark', 0, 60],
-  ])('has pictures that follow the system: %s', (scheme, least, most) =>
-    onBrowser(async () => {
-      const viewer = await view('/fencing.html');
-      await viewer.page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
-      await viewer.page.reload();
-      await viewer.until(`document.documentElement.classList.contains('dark') === ${scheme === 'dark'}`);
-      const brightness = await brightnessOf(viewer, '.vp-doc img[src*="pause-and-fence"]');
-      await keep(viewer, `fencing-${scheme}`);
-      expect(brightness).toBeGreaterThan(least);
-      expect(brightness).toBeLessThan(most);
-      expect(viewer.problems).toEqual([]);
-    })(),
-  );
-
-  it(
-    'has pictures that follow the switch of the page',
-    onBrowser(async () => {
-      const viewer = await view('/fencing.html');
-      // The switch is in a menu if the window is narrower.
-      await viewer.page.setViewport({ width: 1440, height: 900 });
-      await viewer.page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }]);
-      await viewer.page.click('.VPNavBarAppearance button');
-      await viewer.until(`document.documentElement.classList.contains('dark')`);
-      expect(await brightnessOf(viewer, '.vp-doc img[src*="pause-and-fence"]')).toBeLessThan(60);
-    }),
-  );
-
-  it(
-    'keeps a space where a line ends between two elements',
-    onBrowser(async () => {
-      const viewer = await view('/errors.html');
-      expect((await viewer.texts('.vp-doc li')).join()).toContain('RPC and WebSocket: { "status"');
-    }),
-  );
-
-  it(
-    'keeps braces at the end of a cell',
-    onBrowser(async () => {
-      const viewer = await view('/repository/chaos-results.html');
-      expect(await viewer.texts('.vp-doc td')).toContain('Sentinel failover, replicas: { min: 1 }');
-    }),
-  );
-
-  it.each(['guarantees', 'fencing', 'topologies', 'transactions', 'performance', 'live-state'])(
-    'shows pictures on a phone in a size that can be read: %s',
-    (page) =>
-      onBrowser(async () => {
-        const viewer = await view(`/${page}.html`);
-        await viewer.page.setViewport(PHONE);
-        expect(await viewer.read(`document.querySelector('.vp-doc img').width`)).toBeGreaterThan(700);
-        expect(await viewer.read('document.documentElement.scrollWidth')).toBe(PHONE.width);
-      })(),
   );
 
   it(

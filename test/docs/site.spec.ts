@@ -46,28 +46,6 @@ describe('the site', () => {
   it.each(inDocs)('begins with a paragraph, not with a section: $path', ({ text }) => {
     expect(openingOf(text)).toMatch(/\.$/);
   });
-
-  it('has the costs of a lock first on the page of performance, and last how they are made', () => {
-    const { text } = page('docs/performance.md');
-    const [first, ...others] = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
-    expect(first).toBe('What a lock costs');
-    expect(others.at(-1)).toBe('How the figures are made');
-    // The first screen has figures: right behind the heading comes their table.
-    const [, opening = ''] = /^# .+\n\n[^#]+\n## .+\n\n<!-- costs:start -->\n\n(\|[^]*?)\n\n/.exec(text) ?? [];
-    expect(opening).toMatch(/\| acquire and release a free lock +\| +\d+ µs \|/);
-  });
-
-  it('says the same as the README of what a lock cannot promise', () => {
-    const section = (path: string) => {
-      const [, rest = ''] = page(path).text.split('\n## What a Redis lock cannot promise\n');
-      const [text] = rest.split('\n## ');
-      return text
-        .replaceAll(/\]\([^)]*\)/g, ']')
-        .replaceAll(/\s+/g, ' ')
-        .trim();
-    };
-    expect(section('docs/guarantees.md')).toBe(section('README.md'));
-  });
 });
 
 const pictures = readdirSync(IMAGES)
@@ -86,15 +64,6 @@ describe('the pictures', () => {
       /<style>([^]*?)@media \(prefers-color-scheme: dark\) \{([^]*)\}\s*<\/style>/.exec(svg) ?? [];
     expect(coloured(light)).toContain('.page');
     expect(coloured(dark)).toEqual(coloured(light));
-  });
-
-  it.each(pictures)('has a title and a description, and loads nothing: $name', ({ svg }) => {
-    expect(svg).toMatch(
-      /^<svg [^>]*role="img" aria-labelledby="title desc">\n<title id="title">[^<]+<\/title>\n<desc id="desc">[^<]+</,
-    );
-    expect(svg.replaceAll('http://www.w3.org/2000/svg', '')).not.toMatch(
-      /https?:|<script|<image|<foreignObject|@import/,
-    );
   });
 
   it.each(pictures)('is on a page, with a text in its place: $name', ({ name }) => {
