@@ -1,7 +1,7 @@
 import { isNativeError } from 'node:util/types';
 import { Logger } from '@nestjs/common';
 import { type Clock, SystemClock } from './core/time/clock.js';
-import { LockConfigError } from './core/errors.js';
+import { LockConfigError, LockUnavailableError } from './core/errors.js';
 import { offerState } from './core/state/instance-states.js';
 import type { lockChannels } from './core/events/diagnostics.js';
 import { safely, type Warn } from './core/events/warnings.js';
@@ -14,6 +14,7 @@ import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { Preflight } from './redis/preflight.js';
+import { placeOf } from './redis/server-address.js';
 import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 import { checkAt, REQUEST_TIMEOUT_MS } from './options/option-table.js';
 import { lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
@@ -28,6 +29,8 @@ interface RuntimeParts {
   readonly opened: OpenedStore;
   readonly checks: Preflight | undefined;
   readonly warn: Warn;
+  /** Logs a line at the level `log`. Never throws. */
+  readonly info: Warn;
 }
 
 /** What tests replace in a module instance. */
@@ -66,10 +69,12 @@ export class LockRuntime {
     checkStore(store, options);
     const logger = new Logger(instance === DEFAULT_INSTANCE ? 'RedisLockModule' : `RedisLockModule:${instance}`);
     const warn = safely((line) => logger.warn(line));
+    const info = safely((line) => logger.log(line));
     const engine = new LockEngine({
       store,
       clock,
       instance,
+      place: opened.place,
       channels,
       identity: options.identity,
       requestTimeoutMs,
@@ -78,13 +83,13 @@ export class LockRuntime {
       written: writtenBy(opened),
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
       warn,
-      info: (message) => logger.log(message),
+      info,
       onCallbackError: (message, error) => logger.error(message, isNativeError(error) ? error.stack : undefined),
     });
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys);
     const checks = preflightOf(opened, options, { clock, requestTimeoutMs }, logger);
-    return new LockRuntime({ instance, options, service, engine, opened, checks, warn });
+    return new LockRuntime({ instance, options, service, engine, opened, checks, warn, info });
   }
 
   /** The name of the module instance. */
@@ -111,9 +116,10 @@ export class LockRuntime {
     return this.parts.options.http ?? {};
   }
 
-  /** Starts to connect but does not wait, because an application starts without Redis. */
+  /** Starts to connect but does not wait, because an application starts without Redis. Logs where the locks are. */
   connect(): void {
-    const { instance, engine, opened, checks } = this.parts;
+    const { instance, engine, opened, checks, info } = this.parts;
+    info(this.describePlace());
     this.stopOffering ??= offerState(() => ({ instance, ...engine.calls(), servers: engine.servers() }));
     opened.connect();
     checks?.start();
@@ -122,15 +128,38 @@ export class LockRuntime {
   /**
    * Waits for the preflight if findings are errors. Closes everything if there is a finding.
    *
-   * @throws LockConfigError with the findings.
+   * @throws LockConfigError with the findings. LockUnavailableError if Redis cannot be reached.
    */
   async preflight(): Promise<void> {
+    const { checks } = this.parts;
+    if (checks === undefined || this.checkLevel !== 'error') return;
     try {
-      await this.parts.checks?.atStart();
+      await checks.atStart();
+      await this.demandRedis();
     } catch (error) {
       await this.close();
       throw error;
     }
+  }
+
+  /** @throws LockUnavailableError if locks cannot be acquired now. */
+  private async demandRedis(): Promise<void> {
+    const { store, place } = this.parts.opened;
+    const { isUp, servers, degraded } = await store.ping();
+    if (isUp) return;
+    const down = servers.filter((server) => !server.isUp);
+    const reasons = down.length === 1 ? [down[0].error] : down.map(({ server, error }) => `${server}: ${error}`);
+    const why = [...reasons, degraded].filter((reason) => reason !== undefined).join('; ');
+    throw new LockUnavailableError(`Redis cannot be reached at ${place}, and checks is 'error': ${why}.`);
+  }
+
+  private describePlace(): string {
+    const { opened, options } = this.parts;
+    const { place, endpoints } = opened;
+    if (place === undefined) return 'Locks are in the memory of this process.';
+    if (options.key !== undefined) return `Locks are in ${place}.`;
+    const prefix = `${endpoints[0].client.keyPrefix}${options.prefix}`;
+    return `Locks are in ${place}, ${prefix === '' ? 'keys have no prefix' : `keys begin with ${prefix}`}.`;
   }
 
   /** How long a lock stays closed after the process was killed, in milliseconds. 0 for locks in memory. */
@@ -189,6 +218,8 @@ interface OpenedStore {
   readonly store: LockStore;
   /** The clients that the store uses. */
   readonly endpoints: readonly OpenedRedis[];
+  /** Where they connect to, without passwords. Undefined if there are none. */
+  readonly place: string | undefined;
   connect(): void;
   close(): Promise<void>;
 }
@@ -228,7 +259,8 @@ function openStore(
       await Promise.all(opened.map((endpoint) => endpoint.close()));
     }
   };
-  return { store: created, endpoints: opened, connect, close };
+  const place = opened.length === 0 ? undefined : opened.map(({ client }) => placeOf(client)).join(', ');
+  return { store: created, endpoints: opened, place, connect, close };
 }
 
 /** Returns a function that waits until requests are written, if a client does not write them in the same tick. */

@@ -114,10 +114,9 @@ async function connect({ redis, asCluster, shown }: RedisTarget): Promise<Opened
     if (asCluster === undefined || !(await isNodeOfCluster(opened))) return opened;
   } catch (error) {
     await opened.close();
-    throw new CliError(
-      EXIT.unavailable,
-      `Redis cannot be used at ${shown}: ${reasonOf(neverConnected(toError(error)))}`,
-    );
+    const { client } = opened;
+    const reason = neverConnected(toError(error), !isCluster(client) && Boolean(client.target.tls));
+    throw new CliError(EXIT.unavailable, `Redis cannot be used at ${shown}: ${reasonOf(reason)}`);
   }
   await opened.close();
   return connect({ redis: asCluster, asCluster: undefined, shown });

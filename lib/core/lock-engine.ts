@@ -1,4 +1,4 @@
-import { describeUnsupportedForce } from './acquire/acquire-errors.js';
+import { describeUnsupportedForce, withPlace } from './acquire/acquire-errors.js';
 import type { AcquireOptions } from './acquire/acquire-options.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { Admission } from './acquire/admission.js';
@@ -7,7 +7,8 @@ import { Turns } from './acquire/turns.js';
 import { keepOutside, runOutside } from './context/async-context.js';
 import { describeCall, nextCall, type Target } from './events/call.js';
 import { type lockChannels, LockEvents } from './events/diagnostics.js';
-import { LockConfigError, LockUnavailableError } from './errors.js';
+import { LockConfigError, LockUnavailableError, messageOf } from './errors.js';
+import { secondsOf } from './format-value.js';
 import { assertHeldAround } from './hold/assert-held.js';
 import { heldAround } from './hold/held-locks.js';
 import type { Lock } from './hold/lock.js';
@@ -38,6 +39,8 @@ export interface EngineOptions extends LeaseOptions {
   readonly passing: PassingLimits;
   /** The module instance's name, for events. */
   readonly instance: string;
+  /** Where the store is, in log lines and errors. Default: not known. */
+  readonly place?: string | undefined;
   /** The name of the instance in Redis. Default: none. */
   readonly identity?: string | undefined;
   /** Where events are published. Default: `lockChannels`. */
@@ -108,6 +111,7 @@ export class LockEngine {
       (key) => store.serverOf?.(key),
       (server, isUp, error) => events.store(server, isUp, error),
       () => this.rejectLater(),
+      options.place,
     ));
     // The next holder's callers may pass the lock on as far as ours do, because instances of one application have the
     // same options.
@@ -121,7 +125,8 @@ export class LockEngine {
       refuse: () => this.lines.refuseOutsiders(),
     }));
     const onEnded = (): void => lifecycle.onEnded();
-    const leases = new LeaseManager(store, clock, events, { ...options, warn, onEnded });
+    const onReleasing = (grant: Grant, released: Promise<boolean>): void => this.onReleasing(grant, released);
+    const leases = new LeaseManager(store, clock, events, { ...options, warn, onEnded, onReleasing });
     this.leases = leases;
     const watchdog = (this.watchdog = leases.watchdog);
     let attempts = 0;
@@ -339,6 +344,16 @@ export class LockEngine {
     this.stopListening();
   }
 
+  /** Warns if the lock of a hold stays behind, because the application has closed the connection before its end. */
+  private onReleasing({ resource, deadline, ttlMs }: Grant, released: Promise<boolean>): void {
+    if (!this.isShuttingDown || this.clock.now() >= deadline) return;
+    released.catch((error: unknown) => {
+      const stays = secondsOf(ttlMs + this.options.lockDelayMs);
+      const why = messageOf(error).replace(/\.$/, '');
+      this.warn(`${resource} may stay locked for ${stays}, because its release failed during the shutdown: ${why}.`);
+    });
+  }
+
   private loseAtShutdown(grant: Grant): void {
     this.leases.lose(grant, 'the application is shutting down', closedError(grant.resource));
   }
@@ -346,7 +361,8 @@ export class LockEngine {
   /** @param request what got no reply, to begin the error's message with. */
   private inTime<T>(reply: Promise<T>, { resource, key }: Target, request: string): Promise<T> {
     return this.clock.inTime(reply, () => {
-      const message = `${request} got no reply within ${this.options.requestTimeoutMs} ms.`;
+      const late = `${request} got no reply within ${this.options.requestTimeoutMs} ms.`;
+      const message = withPlace(late, this.health.placeOf(key));
       throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
     });
   }

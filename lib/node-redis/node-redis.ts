@@ -36,7 +36,9 @@ export interface NodeRedisOptions {
     readonly host?: string | undefined;
     readonly port?: number | undefined;
     readonly path?: string | undefined;
+    readonly tls?: boolean | undefined;
   };
+  readonly database?: number | undefined;
   /** Since version 6. */
   readonly keyPrefix?: string | undefined;
 }

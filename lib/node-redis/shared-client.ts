@@ -20,8 +20,8 @@ export class SharedClient extends NodeRedisServer implements ServerClient {
 
   constructor(private readonly client: NodeRedisClient) {
     super();
-    const { socket, keyPrefix = '' } = optionsOf(client);
-    this.target = { host: 'localhost', port: 6379, ...socket };
+    const { socket, database, keyPrefix = '' } = optionsOf(client);
+    this.target = { host: 'localhost', port: 6379, db: database, ...socket };
     this.keyPrefix = keyPrefix;
     client.on('connect', () => this.onConnect());
     client.on('ready', () => this.onReady());

@@ -54,6 +54,10 @@ export class SharedCluster implements ClusterClient {
     cluster.on('disconnect', () => this.close());
   }
 
+  get givenNodes(): readonly string[] {
+    return (optionsOfCluster(this.cluster).rootNodes ?? []).map(rootAddress);
+  }
+
   get status(): string {
     if (this.slots.length > 0) return 'ready';
     return this.cluster.isOpen ? 'connect' : 'wait';

@@ -1,7 +1,20 @@
 import { LockConfigError } from '../core/errors.js';
 
 /** Options of other clients that say where a server is. ioredis ignores them and connects to 127.0.0.1:6379. */
-const FOREIGN_OPTIONS = ['url', 'uri', 'socket', 'connection', 'config'];
+const FOREIGN_OPTIONS = [
+  'url',
+  'uri',
+  'socket',
+  'connection',
+  'config',
+  'options',
+  'hostname',
+  'address',
+  'addr',
+  'rootNodes',
+  'startupNodes',
+  'sentinelRootNodes',
+];
 
 const ALLOWED_URL = 'a URL like redis://user:password@host:6379, with special characters percent-encoded';
 
@@ -21,19 +34,19 @@ export function maskPassword(text: string): string {
 export function checkAddress(address: unknown, place = 'redis'): void {
   if (typeof address === 'string' && !/^\d+$/.test(address)) return checkUrl(address, place);
   const options: Readonly<Record<string, unknown>> = typeof address === 'object' ? { ...address } : { port: address };
+  if (options.path === '') throw new LockConfigError(`${place}: path is ""; expected the path of a socket.`);
   if (typeof options.path === 'string') return;
   // Options that were read from a client contain null.
   const { host = null, port = null } = options;
-  const foreign = FOREIGN_OPTIONS.find(
-    (option) => host === null && port === null && (options[option] ?? null) !== null,
-  );
+  const foreign = FOREIGN_OPTIONS.find((option) => host === null && (options[option] ?? null) !== null);
   if (foreign !== undefined) {
-    const allowed = 'host and port, or a redis:// URL in place of the object';
+    const allowed =
+      'host and port, { sentinels, name }, { nodes } for a cluster, or a redis:// URL in place of the object';
     throw new LockConfigError(`${place}: ioredis has no option ${foreign}; expected ${allowed}.`);
   }
   if (address === null) throw new LockConfigError(`${place} is null; expected an object with host and port.`);
-  if (host !== null && typeof host !== 'string')
-    throw new LockConfigError(`${place}: host is ${format(host)}; expected a string.`);
+  if (host !== null && (typeof host !== 'string' || host === ''))
+    throw new LockConfigError(`${place}: host is ${format(host)}; expected the name or the address of a server.`);
   // ioredis also takes a number in a string.
   const isNumeric = typeof port === 'number' ? Number.isInteger(port) : typeof port === 'string' && /^\d+$/.test(port);
   if (port === null || (isNumeric && Number(port) >= 0 && Number(port) <= 65_535)) return;
@@ -46,9 +59,44 @@ export function checkAddresses(addresses: readonly unknown[], place: string): vo
 }
 
 function checkUrl(url: string, place: string): void {
+  const query = new URLSearchParams(url.split('?').slice(1).join('?'));
+  checkNumber(query.get('db'), place);
   // ioredis treats a string that begins with a slash as the path of a socket.
-  if (url.startsWith('/') || URL.canParse(url.includes('://') ? url : `redis://${url}`)) return;
-  throw new LockConfigError(`${place} is "${maskPassword(url)}"; expected ${ALLOWED_URL}.`);
+  if (url.startsWith('/')) return;
+  const parsed = url === '' ? undefined : parse(url.includes('://') ? url : `redis://${url}`);
+  if (parsed === undefined) throw new LockConfigError(`${place} is "${maskPassword(url)}"; expected ${ALLOWED_URL}.`);
+  const path = parsed.pathname.replace(/^\/|\/$/g, '');
+  if (/^rediss?:\/\//i.test(url) && path !== '') checkNumber(path, place);
+}
+
+/** Returns the parts of a URL. Undefined if ioredis could not use it. */
+function parse(url: string): URL | undefined {
+  try {
+    const parsed = new URL(url);
+    // ioredis decodes them. A % that begins no character fails there, with the password in the error.
+    decodeURIComponent(parsed.username + parsed.password);
+    return parsed;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Checks the number of the database. ioredis would use database 0 in place of what it cannot read.
+ *
+ * @throws LockConfigError if it is not a whole number from 0 up, or if it is called as in other clients.
+ */
+export function checkDatabase(options: object): void {
+  const { db, database }: { readonly db?: unknown; readonly database?: unknown } = options;
+  if ((db ?? null) === null && (database ?? null) !== null)
+    throw new LockConfigError('redis: ioredis has no option database; expected db.');
+  checkNumber(db, 'redis');
+}
+
+function checkNumber(db: unknown, place: string): void {
+  const isNumber = typeof db === 'number' ? Number.isSafeInteger(db) && db >= 0 : /^\d+$/.test(String(db));
+  if ((db ?? null) === null || isNumber) return;
+  throw new LockConfigError(`${place}: the database is ${format(db)}; expected a whole number from 0 up.`);
 }
 
 function format(value: unknown): string {

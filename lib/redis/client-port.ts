@@ -74,6 +74,10 @@ export interface ServerTarget {
   readonly sentinels?: readonly ServerTarget[] | null | undefined;
   /** The name of the master at its Sentinels. */
   readonly name?: string | null | undefined;
+  /** The number of the database. Default: 0. */
+  readonly db?: number | undefined;
+  /** What makes the connection use TLS. */
+  readonly tls?: unknown;
 }
 
 /** The part of a socket that is used. */
@@ -105,6 +109,8 @@ export interface ClusterClient extends ScriptClient {
   readonly isCluster: true;
   readonly status: string;
   readonly keyPrefix: string;
+  /** The nodes that were given, without passwords. */
+  readonly givenNodes: readonly string[];
   /** For each slot `host:port` of its master, then of its replicas. */
   readonly slots: readonly (readonly string[] | undefined)[];
   /** Maps the address that a node announces to the one at which it is reached. */

@@ -6,6 +6,9 @@ export const REPORT_EVERY_MS = 250;
 
 const RECONNECTING = 'the connection was closed, and the client reconnects';
 
+/** What `connecting` means for a connection with TLS that the server has accepted. */
+export const NO_HANDSHAKE = 'the server does not reply to the TLS handshake';
+
 /** What each state of an ioredis client means. */
 const STATES: Readonly<Record<string, string>> = {
   wait: 'not connected yet',

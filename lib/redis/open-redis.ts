@@ -1,7 +1,7 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { hasMethods } from '../core/checks/check-options.js';
 import { type Clock, withTimeout } from '../core/time/clock.js';
-import { checkAddress, checkAddresses } from './check-address.js';
+import { checkAddress, checkAddresses, checkDatabase } from './check-address.js';
 import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
 import { IoredisCluster } from './ioredis/ioredis-cluster.js';
 import { IoredisServer, onErrors } from './ioredis/ioredis-server.js';
@@ -46,6 +46,7 @@ function makeClient(redis: string | RedisOptions | RedisClusterOptions, clock: C
     checkAddress(redis);
     return new Redis(redis, defaultsFor({}, clock));
   }
+  checkDatabase(redis);
   if (!('nodes' in redis)) {
     if (redis.sentinels) checkAddresses(redis.sentinels, 'sentinels');
     else checkAddress(redis);

@@ -1,8 +1,8 @@
 import { messageOf } from '../core/errors.js';
 import { downServer, type ServerPing } from '../core/store/store-ping.js';
 import { type Clock, withTimeout } from '../core/time/clock.js';
-import { describeState } from './connection-state.js';
 import type { ServerClient } from './client-port.js';
+import type { RedisConnection } from './redis-connection.js';
 
 /** The states of a client in which a request would wait for a connection that has failed. */
 const WITHOUT_CONNECTION: readonly string[] = ['close', 'reconnecting', 'end'];
@@ -27,13 +27,14 @@ export class Pinger {
 
   constructor(private readonly options: PingerOptions) {}
 
-  /** Returns whether the client's server replies, within `timeoutMs`. Does not reject. */
-  async ping(client: ServerClient, server: string): Promise<ServerPing> {
+  /** Returns whether the connection's server replies, within `timeoutMs`. Does not reject. */
+  async ping(connection: RedisConnection, server: string): Promise<ServerPing> {
     const { clock, timeoutMs } = this.options;
+    const { client } = connection;
     try {
-      if (WITHOUT_CONNECTION.includes(client.status)) throw new Error(describeState(client.status, true));
+      if (WITHOUT_CONNECTION.includes(client.status)) throw connection.whyNotReady();
       const latencyMs = await withTimeout(clock, timeoutMs, this.latencyOf(client), () => {
-        throw new Error(`no reply within ${timeoutMs} ms`);
+        throw connection.ready ? new Error(`no reply within ${timeoutMs} ms`) : connection.whyNotReady();
       });
       return { server, isUp: true, latencyMs, error: undefined };
     } catch (error) {

@@ -78,7 +78,7 @@ export class Preflight {
   }
 
   /**
-   * Waits until each client was looked at, at most `requestTimeoutMs`. Does not wait if findings are not errors.
+   * Waits until each client was looked at, at most `requestTimeoutMs`. Called if findings are errors.
    *
    * @throws LockConfigError with the findings until then. Later findings are reported.
    */

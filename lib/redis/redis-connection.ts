@@ -1,8 +1,8 @@
 import { afterPromiseJobs, type Clock, withTimeout, type Timer } from '../core/time/clock.js';
 import type { ServerConnection, StoreListener } from '../core/store/lock-store.js';
 import { inOnePacket, type ServerClient } from './client-port.js';
-import { describeState, REPORT_EVERY_MS } from './connection-state.js';
-import { isConnectTimeout, neverConnected, toError, withoutArguments } from './redis-errors.js';
+import { describeState, NO_HANDSHAKE, REPORT_EVERY_MS } from './connection-state.js';
+import { hasClosed, isConnectTimeout, neverConnected, toError, withoutArguments } from './redis-errors.js';
 import type { ScriptConnection } from './redis-script.js';
 import { ServerTime } from './server-time.js';
 
@@ -103,6 +103,17 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     if (this.ready) this.learnTime().catch(() => undefined);
   }
 
+  /** Returns why the connection takes no requests: the last error since it was ready, or what its state means. */
+  whyNotReady(): Error {
+    const { lastError } = this;
+    const { status } = this.client;
+    // A server that is loading its data has accepted the connection after earlier errors. One that closes each
+    // connection before it is ready does so again.
+    const isOver = status === 'connect' && (this.hadConnection || !hasClosed(lastError));
+    if (lastError !== undefined && !isOver) return this.explain(lastError);
+    return this.explain(new Error(this.isInHandshake ? NO_HANDSHAKE : describeState(status, this.losses > 0)));
+  }
+
   /** Sends in one packet the commands that the current code makes, so that the server reads them together. */
   cork(): void {
     const { socket } = this.client;
@@ -184,7 +195,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   private onError(error: Error): void {
     this.lastError = error;
     // A client also gives up an attempt to connect if this process was busy. The timer reports a lasting outage.
-    if (!isConnectTimeout(error)) this.reportUnreachable(error);
+    if (!isConnectTimeout(error)) this.listener?.onUnreachable(this.explain(error));
   }
 
   private onClose(): void {
@@ -218,23 +229,31 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
       const isLate = this.clock.now() - dueAt > LATE_MS;
       const leftMs = isLate ? restMs : restMs - stepMs;
       if (leftMs > 0) return this.startOutageTimer(leftMs);
-      this.reportUnreachable(this.whyNotReady());
+      this.listener?.onUnreachable(this.whyNotReady());
       // A server that has refused TIME has replied. Each request learns why.
       if (!this.ready || this.learning !== undefined) this.startOutageTimer(REPORT_EVERY_MS);
     };
     this.outageTimer = this.clock.schedule(stepMs, look, true);
   }
 
-  private whyNotReady(): Error {
-    const { status } = this.client;
-    // A server that is loading its data has accepted the connection after earlier errors.
-    if (status !== 'connect' && this.lastError !== undefined) return this.lastError;
-    return new Error(describeState(status, this.losses > 0));
+  /** Returns the error, and what it may mean if there was no connection yet. */
+  private explain(error: Error): Error {
+    const reason = withoutArguments(error);
+    return this.hadConnection ? reason : neverConnected(reason, this.usesTls);
   }
 
-  private reportUnreachable(error: Error): void {
-    const reason = withoutArguments(error);
-    const hadConnection = this.wasReady || this.losses > 0;
-    this.listener?.onUnreachable(hadConnection ? reason : neverConnected(reason));
+  /** Whether the server has accepted a connection, and waits for the end of its TLS handshake. */
+  private get isInHandshake(): boolean {
+    const { status, socket } = this.client;
+    // A client that hides its socket does not show whether the server has accepted it.
+    return this.usesTls && status === 'connecting' && (socket === undefined || socket.remoteAddress !== undefined);
+  }
+
+  private get hadConnection(): boolean {
+    return this.wasReady || this.losses > 0;
+  }
+
+  private get usesTls(): boolean {
+    return Boolean(this.client.target.tls);
   }
 }

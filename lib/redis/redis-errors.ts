@@ -60,13 +60,25 @@ export function reasonOf(error: unknown): string {
 /** How errors of a connection say that the server has closed it. */
 const CLOSED = /ECONNRESET|EPIPE|socket hang up|closed the connection|connection was closed|Socket closed/;
 
+/** Returns whether an error of a connection says that the server has closed it. */
+export function hasClosed(error: Error | undefined): boolean {
+  return error !== undefined && CLOSED.test(error.message);
+}
+
+/** How errors of a connection with TLS say that the server does not use TLS. */
+const NO_TLS =
+  /TLS handshake|secure TLS connection|wrong version number|packet length too long|ETIMEDOUT|timeout|not ready/i;
+
 /**
- * Returns the error of a connection that was never ready. If the server has closed it, the error asks about TLS: a
- * server that expects TLS closes a connection without it.
+ * Returns the error of a connection that was never ready. The error asks about TLS if the server has closed the
+ * connection, which a server with TLS does to one without it, or if a connection with TLS got no handshake.
  */
-export function neverConnected(error: Error): Error {
+export function neverConnected(error: Error, usesTls: boolean): Error {
   const { message } = error;
-  return CLOSED.test(message) ? new Error(`${message}: does the server expect TLS (rediss://)?`) : error;
+  const isAboutTls = hasClosed(error) || (usesTls && NO_TLS.test(message));
+  if (!isAboutTls) return error;
+  const expected = usesTls ? 'no TLS (redis://)' : 'TLS (rediss://)';
+  return new Error(`${message}: does the server expect ${expected}?`);
 }
 
 /** Returns the error of the client or the server from which `unavailableBecause` has made this error. */

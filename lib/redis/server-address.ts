@@ -1,4 +1,4 @@
-import type { ServerClient } from './client-port.js';
+import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
 
 /** Returns the address of a client's server, which Sentinel or a proxy may have chosen. */
 export function addressOf({ socket, target }: ServerClient): string {
@@ -17,6 +17,20 @@ export function serverNameOf(client: ServerClient): string {
   return socket?.remoteAddress === undefined ? (target.name ?? 'mymaster') : addressOf(client);
 }
 
-function formatAddress(host = 'localhost', port = 6379): string {
+/** Returns where the locks of a client are, as its options say, without a password. */
+export function placeOf(client: ServerClient | ClusterClient): string {
+  if (isCluster(client)) return `the cluster of ${client.givenNodes.join(', ')}`;
+  const { path, host, port, sentinels, name, db, tls } = client.target;
+  if (!path && !sentinels) {
+    const server = `${tls ? 'rediss' : 'redis'}://${formatAddress(host, port)}`;
+    return db ? `${server}/${db}` : server;
+  }
+  const addresses = sentinels?.map((sentinel) => formatAddress(sentinel.host, sentinel.port));
+  const server = addresses ? `${name ?? 'mymaster'} of the Sentinels ${addresses.join(', ')}` : String(path);
+  return db ? `${server}, database ${db}` : server;
+}
+
+/** Returns the address of a host and a port. */
+export function formatAddress(host = 'localhost', port = 6379): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -50,7 +50,7 @@ export class SingleNode implements Topology, RedisNode {
 
   async ping(): Promise<TopologyPing> {
     const { client } = this.connection;
-    const server = await this.pinger.ping(client, serverNameOf(client));
+    const server = await this.pinger.ping(this.connection, serverNameOf(client));
     return { isUp: server.isUp, servers: [server], missing: undefined };
   }
 

@@ -187,7 +187,8 @@ describe('an unavailable Redis', () => {
     });
     const responses = [await app.call('/grab/1'), await app.call('/grab/1')];
     expect(responses.map(({ status }) => status)).toEqual([503, 503]);
-    expect(app.logged.filter((line) => line.startsWith('warn'))).toHaveLength(1);
+    // An application of an earlier test may still log.
+    expect(app.logged.filter((line) => line.startsWith('warn') && line.includes(proxy.url))).toHaveLength(1);
     await proxy.acceptConnections();
     await eventually('Redis is back', async () => (await app.call('/grab/2')).text === '2');
   });

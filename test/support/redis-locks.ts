@@ -23,7 +23,8 @@ export class RedisLocks {
   /** @param clock of the instances, which the server follows. Default: the system's clock. */
   constructor(private readonly clock?: ServerManualClock) {
     Logger.overrideLogger({
-      log: (message: string) => this.infos.push(message),
+      // Each start logs one line, which says where the locks are.
+      log: (message: string) => message.startsWith('Locks are in ') || this.infos.push(message),
       error: (message: string) => this.errors.push(message),
       warn: (message: string) => this.warnings.push(message),
     });

@@ -99,30 +99,38 @@ export interface RejectedCall {
   readonly waitMs: number;
   readonly enteredAt: number;
   readonly now: number;
+  /** Where the key's server is. Undefined if that is not known. */
+  readonly place: string | undefined;
   /** Default: unknown. */
   readonly line?: WaitingLine;
 }
 
 /** Returns the error for a caller that gets no lock. The store's last reply decides between busy and unavailable. */
 export function acquireError(lastReply: LastReply, call: RejectedCall): LockError {
-  const { resource, now, enteredAt } = call;
+  const { resource, now, enteredAt, place } = call;
   const elapsedMs = now - enteredAt;
   if (lastReply.kind === 'permits-mismatch') return permitsMismatch(lastReply.permits, call);
-  if (lastReply.kind === 'none') return unavailable(resource, 'the store has sent no reply yet', { elapsedMs });
+  if (lastReply.kind === 'none')
+    return errorOfCall(unavailable(resource, 'the store has sent no reply yet'), resource, elapsedMs, place);
   if (lastReply.kind === 'failed' || lastReply.kind === 'undelivered')
-    return errorOfCall(lastReply.error, resource, elapsedMs);
+    return errorOfCall(lastReply.error, resource, elapsedMs, place);
   const { notYet } = lastReply;
   const waitsForOthers = call.waitMs > 0;
   const isQueueFull = call.line?.maxWaiting !== undefined;
   if (notYet === undefined || waitsForOthers || isQueueFull) return timeout(lastReply, call, elapsedMs);
-  return errorOfCall(notYet.error, resource, elapsedMs);
+  return errorOfCall(notYet.error, resource, elapsedMs, place);
 }
 
 /** Returns the error of a request, for one of the callers that share the request. */
-function errorOfCall(error: LockUnavailableError, resource: string, elapsedMs: number): LockUnavailableError {
+function errorOfCall(
+  error: LockUnavailableError,
+  resource: string,
+  elapsedMs: number,
+  place: string | undefined,
+): LockUnavailableError {
   const { message, permanent, refusal, cause } = error;
   const Kind = error instanceof LockReplicationError ? LockReplicationError : LockUnavailableError;
-  return new Kind(message, { resource, elapsedMs, permanent, refusal, cause });
+  return new Kind(withPlace(message, place), { resource, elapsedMs, permanent, refusal, cause });
 }
 
 function permitsMismatch(permits: number, { resource, mode }: RejectedCall): LockConfigError {
@@ -191,11 +199,16 @@ export function unavailable(
 /** Returns the error for a caller whose request is not sent, or is given up, because of a known outage. */
 export function outageError(
   resource: string,
-  { lastsMs, why, error }: Outage,
+  { lastsMs, why, error, place }: Outage,
   elapsedMs: number,
 ): LockUnavailableError {
   const message = `${resource} could not be locked: Redis has been unreachable for ${secondsOf(lastsMs)} (${why}).`;
-  return new LockUnavailableError(message, { resource, elapsedMs, cause: error });
+  return new LockUnavailableError(withPlace(message, place), { resource, elapsedMs, cause: error });
+}
+
+/** Returns the message of an error, followed by where Redis is. */
+export function withPlace(message: string, place: string | undefined): string {
+  return place === undefined || message.includes(place) ? message : `${message} Redis is at ${place}.`;
 }
 
 /**

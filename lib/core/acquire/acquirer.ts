@@ -163,8 +163,9 @@ export class Acquirer {
       if (!('reply' in outcome)) return locks.forEach((lock, i) => onGranted({ lock, isNew: true }, group[i]));
       const { reply, target } = outcome;
       const now = this.leases.now();
+      const place = this.lines.placeOf(target.key);
       if (isFinal(reply) && isOver(reply, options, startedAt, now))
-        throw acquireError(reply, { ...target, mode, waitMs, enteredAt: startedAt, now });
+        throw acquireError(reply, { ...target, mode, waitMs, enteredAt: startedAt, now, place });
     }
     for (const target of group) {
       this.checkCall(target, call);

@@ -108,7 +108,7 @@ export class Line implements LoopUser, OwnershipUser {
     // Many callers may be refused in the same millisecond for the same reason, which must not block the event loop.
     if (isSame && lastFull.waiting === waiting && now - lastFull.at < 1)
       return Promise.reject(withoutStack(() => copyOf(lastFull.error)));
-    const call = { resource, key, mode, waitMs, enteredAt: now, now };
+    const call = { resource, key, mode, waitMs, enteredAt: now, now, place: this.deps.health.placeOf(key) };
     const line = { waitingHere: waiting, maxWaiting };
     const error = withoutStack(() => acquireError(this.whyFull(resource), { ...call, line }));
     if (error instanceof LockTimeoutError) this.lastFull = { resource, maxWaiting, waiting, at: now, error };
@@ -451,9 +451,11 @@ export class Line implements LoopUser, OwnershipUser {
 
   private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
     const { key, mode } = this;
+    const { clock, health } = this.deps;
     // The waiter itself leaves, so it does not count.
     const line = { waitingHere: this.queue.length - 1 };
-    return acquireError(this.whyNot, { resource, key, mode, waitMs, enteredAt, now: this.deps.clock.now(), line });
+    const call = { resource, key, mode, waitMs, enteredAt, now: clock.now(), place: health.placeOf(key), line };
+    return acquireError(this.whyNot, call);
   }
 
   /** Why a waiter does not have the lock now: the store's last reply, or the holders of this instance. */

@@ -21,6 +21,11 @@ export class Lines implements LinesListener, OwnershipUser {
 
   constructor(private readonly deps: AcquireDeps) {}
 
+  /** Returns where the key's server is. Undefined if that is not known. */
+  placeOf(key: string): string | undefined {
+    return this.deps.health.placeOf(key);
+  }
+
   /** How many entries are kept, 0 if nothing is in use. @internal */
   get size(): number {
     const modes = [...this.byMode.keys()].filter((mode) => mode !== 'exclusive');

@@ -19,6 +19,8 @@ export interface LeaseOptions {
   warn(message: string): void;
   /** Called when a hold has ended. */
   onEnded?(): void;
+  /** Called with each release of a grant. */
+  onReleasing?(grant: Grant, released: Promise<boolean>): void;
 }
 
 /** Extends, ends and loses the grants of one module instance, and publishes what happens to them. */
@@ -60,7 +62,9 @@ export class LeaseManager {
     grant.end();
     this.forget(grant);
     this.events.released(grant, this.clock);
-    return grant.ownership.end(grant);
+    const released = grant.ownership.end(grant);
+    this.options.onReleasing?.(grant, released);
+    return released;
   }
 
   /**
@@ -115,7 +119,9 @@ export class LeaseManager {
     if (error === undefined) return;
     this.forget(grant);
     // The key may still be locked, although no caller holds it. The releaser repeats a release that fails.
-    grant.ownership.end(grant, this.closedUntil(grant, now)).catch(() => undefined);
+    const released = grant.ownership.end(grant, this.closedUntil(grant, now));
+    released.catch(() => undefined);
+    this.options.onReleasing?.(grant, released);
     this.options.warn(error.message);
     this.events.lost(grant, this.clock);
   }

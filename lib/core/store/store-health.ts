@@ -49,6 +49,8 @@ export interface Outage {
   readonly lastsMs: number;
   readonly why: string;
   readonly error: Error | undefined;
+  /** Where the server is. Undefined if that is not known. */
+  readonly place: string | undefined;
 }
 
 /** Called when a server, or without `server` the whole store, falls silent or replies again. */
@@ -78,6 +80,7 @@ export class StoreHealth {
    * @param now reads the local clock, in milliseconds.
    * @param onChanged called when a server, or without `server` the whole store, falls silent or replies again.
    * @param onSilent called whenever a server is seen to be silent, the first time included.
+   * @param place names the whole store in log lines and errors. Default: it has no name.
    */
   constructor(
     private readonly log: StoreLog,
@@ -85,6 +88,7 @@ export class StoreHealth {
     private readonly serverOf: (key: string) => string | undefined = () => undefined,
     private readonly onChanged: OnServerChanged = () => undefined,
     private readonly onSilent: () => void = () => undefined,
+    private readonly place?: string,
   ) {
     this.refusals = new Refusals(log.warn, now);
   }
@@ -93,6 +97,16 @@ export class StoreHealth {
   outageOf(key: string): Error | undefined {
     if (this.silences.size === 0) return undefined;
     return this.silences.get(this.serverOf(key))?.error ?? this.silences.get(undefined)?.error;
+  }
+
+  /** Returns where the key's server is. Undefined if that is not known. */
+  placeOf(key: string): string | undefined {
+    try {
+      return this.serverOf(key) ?? this.place;
+    } catch {
+      // A store that does not know its server must not hide the error that names it.
+      return this.place;
+    }
   }
 
   /** Whether a server is silent, as far as is known. */
@@ -111,7 +125,7 @@ export class StoreHealth {
     const now = this.now();
     const { since, lastAt, unbrokenSince, retriedAt, why, error } = silence;
     if (now - Math.max(lastAt, retriedAt) >= TRUSTED_MS) return undefined;
-    return { seenForMs: lastAt - unbrokenSince, lastsMs: now - since, why, error };
+    return { seenForMs: lastAt - unbrokenSince, lastsMs: now - since, why, error, place: this.placeOf(key) };
   }
 
   /** Records that a request is sent although the key's server is silent, to find out whether it still is. */
@@ -160,8 +174,8 @@ export class StoreHealth {
       if (silence === undefined) continue;
       this.silences.delete(silent);
       this.onChanged(silent, true);
-      const after = `Redis can be reached again after ${secondsOf(this.now() - silence.since)}`;
-      this.log.info(silent === undefined ? `${after}.` : `${after}: ${silent}`);
+      const lasted = secondsOf(this.now() - silence.since);
+      this.log.info(`Redis can be reached again${this.at(silent)} after ${lasted}.`);
     }
     // Servers that are gone never reply.
     this.forgetSilences();
@@ -213,10 +227,15 @@ export class StoreHealth {
     this.forgetSilences();
     if (known === undefined) {
       this.onChanged(server, false, error);
-      const what = server === undefined ? why : `${server}: ${why}`;
-      this.log.warn(`Redis cannot be reached, locks are unavailable until it replies: ${what}`);
+      const unavailable = 'locks are unavailable until it replies';
+      this.log.warn(`Redis cannot be reached${this.at(server)}, ${unavailable}: ${why}`);
     }
     this.onSilent();
+  }
+
+  private at(server: string | undefined): string {
+    const place = server ?? this.place;
+    return place === undefined ? '' : ` at ${place}`;
   }
 
   /** Forgets servers that were not tried for a while, because they may be gone. Never forgets the store as a whole. */

@@ -1,6 +1,7 @@
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { downServer, type ServerPing } from '../../core/store/store-ping.js';
 import type { StoreListener } from '../../core/store/lock-store.js';
+import { messageOf } from '../../core/errors.js';
 import type { ClusterClient } from '../client-port.js';
 import type { ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
@@ -85,13 +86,14 @@ export class ClusterTopology implements Topology {
   async ping(): Promise<TopologyPing> {
     const masters = [...this.slotMap.masterNodes()];
     const ping = async (address: string, node: ClusterNode | undefined): Promise<ServerPing> =>
-      node === undefined ? downServer(address, 'no connection') : this.pinger.ping(node.client, address);
+      node === undefined ? downServer(address, 'no connection') : this.pinger.ping(node.connection, address);
     const servers = await Promise.all(masters.map(([address, node]) => ping(address, node)));
-    const { orphans } = this.slotMap;
+    const { orphans, lastError } = this.slotMap;
+    const reason = lastError === undefined ? '' : ` (${messageOf(lastError)})`;
     const isUp = orphans === 0 && servers.every((server) => server.isUp);
     // By now, another master may have the slots of the one that is down.
     if (!isUp) this.slotMap.refresh();
-    return { isUp, servers, missing: orphans === 0 ? undefined : `slots without a known master: ${orphans}` };
+    return { isUp, servers, missing: orphans === 0 ? undefined : `slots without a known master: ${orphans}${reason}` };
   }
 
   connections(): readonly RedisConnection[] {

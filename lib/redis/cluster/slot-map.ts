@@ -37,6 +37,8 @@ export class SlotMap implements NodeListener {
   readonly pending = new PendingRequests();
   /** @internal Public for tests. */
   mayRefreshAt = -Infinity;
+  /** Why the slot table could not be read. Undefined after it was read. */
+  lastError: Error | undefined;
   private listener: ConnectionListener | undefined;
   channels: ChannelListener | undefined;
   private outageTimer: Timer | undefined;
@@ -58,7 +60,10 @@ export class SlotMap implements NodeListener {
     this.channels = channels;
     const stopWatching = cluster.watch({
       refresh: () => this.onRefresh(),
-      error: (error) => listener.onUnreachable(error),
+      error: (error) => {
+        this.lastError = error;
+        listener.onUnreachable(error);
+      },
     });
     if (cluster.status !== 'wait') this.startOutageTimer();
     return () => {
@@ -199,6 +204,7 @@ export class SlotMap implements NodeListener {
   }
 
   private onRefresh(): void {
+    this.lastError = undefined;
     this.movedTo.clear();
     this.channels?.onSlotsChanged();
     this.reportNewMasters();
@@ -236,7 +242,7 @@ export class SlotMap implements NodeListener {
       this.outageTimer = undefined;
       const { status } = this.cluster;
       if (status === 'ready') return;
-      this.listener?.onUnreachable(new Error(describeClusterState(status)));
+      this.listener?.onUnreachable(this.lastError ?? new Error(describeClusterState(status)));
       this.startOutageTimer(REPORT_EVERY_MS);
     };
     this.outageTimer ??= this.clock.schedule(delayMs, report, true);

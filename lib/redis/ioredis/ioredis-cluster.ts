@@ -1,8 +1,9 @@
-import type { Cluster, Redis, RedisOptions } from 'ioredis';
+import type { Cluster, ClusterNode, Redis, RedisOptions } from 'ioredis';
 import { LockConfigError } from '../../core/errors.js';
 import type { ClusterClient, ClusterListener, NatMap } from '../client-port.js';
 import { hostAndPort } from '../redirection.js';
 import { clusterFailure } from '../redis-errors.js';
+import { formatAddress } from '../server-address.js';
 import { IoredisServer, watchClient } from './ioredis-server.js';
 
 /** The options of a Cluster that count here. */
@@ -41,6 +42,12 @@ export class IoredisCluster implements ClusterClient {
 
   get status(): string {
     return this.cluster.status;
+  }
+
+  get givenNodes(): readonly string[] {
+    // A private field of ioredis 5 and 6.
+    const given: unknown = Reflect.get(this.cluster, 'startupNodes');
+    return Array.isArray(given) ? given.map(nodeAddress) : [];
   }
 
   get slots(): ClusterClient['slots'] {
@@ -82,4 +89,13 @@ export class IoredisCluster implements ClusterClient {
     if (server === undefined) this.nodes.set(client, (server = new IoredisServer(client, this.addedPrefix, NODE_COPY)));
     return server;
   }
+}
+
+/** Returns the address of a node in the options of a Cluster: a URL, a port, or an object with host and port. */
+function nodeAddress(node: ClusterNode): string {
+  if (typeof node === 'object') return formatAddress(node.host, node.port);
+  const text = String(node);
+  if (/^\d+$/.test(text)) return formatAddress('127.0.0.1', Number(text));
+  const { hostname, port } = new URL(text.includes('://') ? text : `redis://${text}`);
+  return formatAddress(hostname.replace(/^\[|\]$/g, ''), Number(port) || 6379);
 }

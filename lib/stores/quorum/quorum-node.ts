@@ -3,7 +3,6 @@ import { dropOldest } from '../../core/drop-oldest.js';
 import { LockUnavailableError } from '../../core/errors.js';
 import type { ExtendRequest, LockOwnership } from '../../core/store/lock-store.js';
 import type { StoreOperation } from '../../core/store/refusals.js';
-import { describeState } from '../../redis/connection-state.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
 import type { ServerClient } from '../../redis/client-port.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
@@ -69,7 +68,7 @@ export interface NodeListener {
 export class QuorumNode {
   /** Why the node cannot be reached. Undefined while it can, as far as is known. */
   outage: Error | undefined;
-  private readonly connection: RedisConnection;
+  readonly connection: RedisConnection;
   private readonly inFlight: InFlight;
   private readonly pendingReleases = new PendingReleases();
   private listener: NodeListener | undefined;
@@ -259,7 +258,7 @@ export class QuorumNode {
   }
 
   private noConnection(): LockUnavailableError {
-    return this.errorOf(this.outage ?? new Error(describeState(this.client.status, this.connection.losses > 0)));
+    return this.errorOf(this.outage ?? this.connection.whyNotReady());
   }
 
   private keysOf(key: string): readonly string[] {

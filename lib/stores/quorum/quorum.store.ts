@@ -145,7 +145,7 @@ export class QuorumStore implements LockStore {
   }
 
   async ping(): Promise<StorePing> {
-    const servers = await Promise.all(this.nodes.map(({ client, name }) => this.pinger.ping(client, name)));
+    const servers = await Promise.all(this.nodes.map(({ connection, name }) => this.pinger.ping(connection, name)));
     const down = servers.filter(({ isUp }) => !isUp);
     const isUp = down.length * 2 < servers.length;
     const limit = `Locks continue with ${servers.length - down.length} of ${servers.length} nodes`;

@@ -195,8 +195,8 @@ class TimestampStore implements LockStore {
   }
 
   async ping(): Promise<StorePing> {
-    const { client } = this.connection;
-    const server = await this.pinger.ping(client, serverNameOf(client));
+    const { connection } = this;
+    const server = await this.pinger.ping(connection, serverNameOf(connection.client));
     return { isUp: server.isUp, handoff: 'polling', degraded: undefined, servers: [server] };
   }
 

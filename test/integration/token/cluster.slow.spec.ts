@@ -226,7 +226,7 @@ describe('a node that hangs', () => {
     }
     await eventually('the first end is logged', () => here.infos.length > 0);
     const address = `127.0.0.1:${hung.server.port}`;
-    expect(here.infos[0]).toMatch(new RegExp(`^Redis can be reached again after .*: ${address}$`));
+    expect(here.infos[0]).toMatch(new RegExp(`^Redis can be reached again at ${address} after`));
   });
 });
 

@@ -45,7 +45,7 @@ function watched(status: string) {
     return () => (listener = {});
   };
   const emit = (event: 'ready' | 'close' | 'error', error = new Error('none')): void => listener[event]?.(error);
-  const client = { status, send: time, watch, emit };
+  const client = { status, target: {}, send: time, watch, emit };
   const connection = new RedisConnection(client as unknown as ServerClient, clock, 1_000);
   const reports: string[] = [];
   const stop = connection.listen({

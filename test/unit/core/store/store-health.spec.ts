@@ -18,7 +18,8 @@ const log = { warn: (message: string) => warnings.push(message), info: (message:
 /** From then on, trouble that was not seen is forgotten. */
 const MINUTES_10 = 600_000;
 const now = (): number => clock.now();
-const cannotBeReached = (why: string): unknown => expect.stringMatching(new RegExp(`cannot be reached.*: ${why}$`));
+const cannotBeReached = (why: string, at = ''): unknown =>
+  expect.stringMatching(new RegExp(`cannot be reached${at && ` at ${at}`}, .*: ${why}$`));
 
 describe('StoreHealth of one server', () => {
   let health: StoreHealth;
@@ -32,6 +33,15 @@ describe('StoreHealth of one server', () => {
       health.onReply('goods:302');
     }
     expect(warnings).toEqual([cannotBeReached('no reply'), cannotBeReached('no reply')]);
+  });
+
+  it('names the store in its lines and its outages', () => {
+    health = new StoreHealth(log, now, undefined, undefined, undefined, 'redis://a:1');
+    health.onUnreachable(new Error('refused'));
+    expect(warnings).toEqual([cannotBeReached('refused', 'redis://a:1')]);
+    expect(health.outage('goods:300')).toMatchObject({ place: 'redis://a:1' });
+    health.onReachable();
+    expect(infos).toEqual(['Redis can be reached again at redis://a:1 after 0 ms.']);
   });
 
   it('keeps the last error until there is a reply', () => {
@@ -114,13 +124,13 @@ describe('StoreHealth of several servers', () => {
     health.onReachable('b');
     health.onNoReply('a2', 'no reply');
     health.onUnreachable(new Error('refused'), 'a');
-    expect(warnings).toEqual([cannotBeReached('a: no reply')]);
+    expect(warnings).toEqual([cannotBeReached('no reply', 'a')]);
     health.onNoReply('b1', 'no reply');
-    expect(warnings).toEqual([cannotBeReached('a: no reply'), cannotBeReached('b: no reply')]);
+    expect(warnings).toEqual([cannotBeReached('no reply', 'a'), cannotBeReached('no reply', 'b')]);
     health.onReply('a1');
     health.onNoReply('b2', 'no reply');
     health.onNoReply('a3', 'no reply');
-    expect(warnings.slice(2)).toEqual([cannotBeReached('a: no reply')]);
+    expect(warnings.slice(2)).toEqual([cannotBeReached('no reply', 'a')]);
   });
 
   it("returns the outage of the key's server only", () => {
@@ -152,16 +162,16 @@ describe('the end of an outage', () => {
     health.onReply('a1');
     health.onReply('a2');
     health.onReachable('a');
-    expect(infos).toEqual(['Redis can be reached again after 4.2 s: a']);
+    expect(infos).toEqual(['Redis can be reached again at a after 4.2 s.']);
   });
 
   it('is logged once for each server, however often one replies during the outage of another', async () => {
     for (const server of ['a', 'b']) health.onUnreachable(new Error('refused'), server);
     await clock.advance(1_000);
     for (let i = 0; i < 3; i++) health.onReachable('a');
-    expect(infos).toEqual(['Redis can be reached again after 1.0 s: a']);
+    expect(infos).toEqual(['Redis can be reached again at a after 1.0 s.']);
     health.onReachable('b');
-    expect(infos.slice(1)).toEqual(['Redis can be reached again after 1.0 s: b']);
+    expect(infos.slice(1)).toEqual(['Redis can be reached again at b after 1.0 s.']);
   });
 
   it('is not awaited from a server that was not tried for 10 min', async () => {
@@ -172,7 +182,7 @@ describe('the end of an outage', () => {
     health.onReply('a1');
     expect(infos).toEqual([]);
     health.onUnreachable(new Error('refused'), 'a');
-    expect(warnings).toEqual([cannotBeReached('a: refused'), cannotBeReached('a: refused')]);
+    expect(warnings).toEqual([cannotBeReached('refused', 'a'), cannotBeReached('refused', 'a')]);
   });
 
   it('leaves nothing behind of servers that are gone', async () => {
