@@ -1,36 +1,83 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
-import { Controller, Get, Header, Param, Sse, StreamableFile } from '@nestjs/common';
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  Get,
+  Injectable,
+  type NestInterceptor,
+  Param,
+  ParseIntPipe,
+  Scope,
+  Sse,
+  StreamableFile,
+  UseInterceptors,
+} from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, Lock, Locked } from 'nestjs-redis-lock';
-import { Observable, of, Subject } from 'rxjs';
+import {
+  CurrentLock,
+  type Lock,
+  lockChannels,
+  Locked,
+  LockLostError,
+  LockScope,
+  type MultiLock,
+} from 'nestjs-redis-lock';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { from, lastValueFrom, merge, mergeMap, Observable, of, retry, Subject, throwError, toArray } from 'rxjs';
 import { type Deferred, deferred } from '../support/async.js';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
 import { RawRequest } from './support/raw-request.js';
+import { Foreign } from './support/wrappers.js';
+
+interface Message {
+  readonly data: string;
+}
 
 /** Streams that the test writes to. */
 @Controller()
 class StreamsController {
-  subject = new Subject<string>();
+  readonly feed = new Subject<string>();
   subscribed: Deferred<AbortSignal> = deferred();
-  file = new Readable({ read: () => undefined });
+  lock: Lock | MultiLock | undefined;
+  readonly file = new Readable({ read: () => undefined });
 
   @Get('observable/:id')
-  @Locked('goods:<id>', { waitMs: 0 })
-  observable(@Param('id') _id: string, @CurrentLock() lock: Lock): Observable<string> {
-    return this.feed(lock);
+  @Locked('goods:<id>')
+  observable(@Param('id', ParseIntPipe) _id: number, @CurrentLock() lock: Lock): Observable<string> {
+    return this.watch(lock);
   }
 
   @Get('promised/:id')
-  @Locked('goods:<id>', { waitMs: 0 })
+  @Locked('goods:<id>')
   async promised(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<Observable<string>> {
-    return this.feed(lock);
+    return this.watch(lock);
   }
 
-  @Locked('goods:<id>', { waitMs: 0 })
+  @Get('several/:id')
+  @Locked(['goods:<id>', 'goods:2'])
+  several(@Param('id') _id: string, @CurrentLock() locks: MultiLock): Observable<string> {
+    return this.watch(locks);
+  }
+
+  @Locked('goods:<id>')
   @Sse('events/:id')
-  events(@Param('id') _id: string, @CurrentLock() lock: Lock): Observable<string> {
-    return this.feed(lock);
+  events(@Param('id', ParseIntPipe) _id: number, @CurrentLock() lock: Lock): Observable<string> {
+    return this.watch(lock);
+  }
+
+  @Sse('promised-events/:id')
+  @Locked('goods:<id>')
+  async promisedEvents(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<Observable<string>> {
+    return this.watch(lock);
+  }
+
+  @Sse('wrapped-events/:id')
+  @Foreign()
+  @Locked('goods:<id>')
+  wrappedEvents(@Param('id') _id: string, @CurrentLock() lock: Lock): Observable<string> {
+    return this.watch(lock);
   }
 
   @Get('at-once/:id')
@@ -40,24 +87,134 @@ class StreamsController {
     return of(id);
   }
 
-  @Get('file/:id')
-  @Header('content-type', 'text/plain')
+  @Get('grab/:id')
   @Locked('goods:<id>', { waitMs: 0 })
-  async streamed(@Param('id') _id: string): Promise<StreamableFile> {
+  grab(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('file/:id')
+  @Locked('goods:<id>')
+  streamed(@Param('id') _id: string, @CurrentLock() lock: Lock): StreamableFile {
+    this.lock = lock;
+    return new StreamableFile(this.file);
+  }
+
+  @Get('wrapped-file/:id')
+  @Foreign()
+  @Locked(['goods:<id>', 'goods:2'])
+  wrapped(@Param('id') _id: string, @CurrentLock() locks: MultiLock): StreamableFile {
+    this.lock = locks;
     return new StreamableFile(this.file);
   }
 
   @Get('short-file/:id')
-  @Locked('goods:<id>', { waitMs: 0 })
-  async shortFile(@Param('id') _id: string): Promise<StreamableFile> {
+  @Locked('goods:<id>')
+  shortFile(@Param('id') _id: string): StreamableFile {
     return new StreamableFile(createReadStream(__filename));
   }
 
-  private feed(lock: Lock): Observable<string> {
+  @Get('old-file/:id')
+  @Locked('goods:<id>')
+  oldFile(@Param('id') _id: string): StreamableFile {
+    const body = new Readable({ autoDestroy: false, emitClose: false, read: () => undefined });
+    body.push('all of it');
+    body.push(null);
+    return new StreamableFile(body);
+  }
+
+  @Get('two-files/:id')
+  @Locked('goods:<id>')
+  twoFiles(@Param('id') _id: string): Observable<StreamableFile> {
+    return new Observable((subscriber) => {
+      const first = new Readable({ read: () => undefined });
+      subscriber.next(new StreamableFile(first));
+      subscriber.next(new StreamableFile(this.file));
+      first.destroy().once('close', () => setImmediate(() => subscriber.complete()));
+    });
+  }
+
+  @Get('no-file/:id')
+  @Locked('goods:<id>')
+  noFile(@Param('id') _id: string): object {
+    return { getStream: () => Promise.resolve(1) };
+  }
+
+  @Get('no-stream/:id')
+  @Locked('goods:<id>')
+  noStream(@Param('id') _id: string): object {
+    return { name: 'pump', getStream: () => ({ pipe: () => undefined }), setErrorHandler: () => undefined };
+  }
+
+  @Get('nothing/:id')
+  @Locked('goods:<id>')
+  nothing(@Param('id') _id: string): Observable<string> {
+    return undefined as never;
+  }
+
+  private watch(lock: Lock | MultiLock): Observable<string> {
     return new Observable((subscriber) => {
       this.subscribed.resolve(lock.signal);
-      return this.subject.subscribe(subscriber);
+      return this.feed.subscribe(subscriber);
     });
+  }
+}
+
+@Controller('sse')
+class EventsController {
+  // Waits until Nest has sent the headers. An earlier refusal is a 423 in Nest 12.
+  @Sse('busy/:id')
+  @Locked('goods:<id>', { waitMs: 50 })
+  busy(@Param('id') id: string): Observable<Message> {
+    return of({ data: id });
+  }
+
+  @Sse('lost')
+  lost(): Observable<Message> {
+    return throwError(() => new LockLostError('the lock of api-7f9c-31 was lost'));
+  }
+
+  @LockScope()
+  @Sse('scoped')
+  scoped(): Observable<Message> {
+    return of({ data: 'cheap' });
+  }
+
+  @Sse('skipped/:id')
+  @Locked('goods:<id>', { waitMs: 0, onBusy: () => of({ data: 'sold out' }) })
+  skipped(@Param('id') id: string): Observable<Message> {
+    return of({ data: id });
+  }
+}
+
+@Controller({ path: 'requests', scope: Scope.REQUEST })
+class RequestController extends EventsController {}
+
+let secondTry = deferred();
+
+/** Ends the call when the second try runs, as a timeout does. */
+@Injectable()
+class RetryOnce implements NestInterceptor {
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const end = from(secondTry.promise).pipe(mergeMap(() => throwError(() => new Error('it took too long'))));
+    return merge(next.handle().pipe(retry(1)), end);
+  }
+}
+
+@Controller()
+class RetriedController {
+  readonly signals: AbortSignal[] = [];
+  readonly done = deferred();
+
+  @Get('tries/:id')
+  @UseInterceptors(RetryOnce)
+  @Locked('goods:<id>')
+  async tries(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<string> {
+    this.signals.push(lock.signal);
+    if (this.signals.length === 1) throw new Error('the first try fails');
+    secondTry.resolve();
+    await this.done.promise;
+    return 'too late';
   }
 }
 
@@ -71,117 +228,137 @@ async function readUntil(response: Response, text: string): Promise<ReadableStre
   return reader;
 }
 
+afterEach(closeApps);
+
 describe.each(PLATFORMS)('on %s', (platform) => {
   let app: TestApp;
   let controller: StreamsController;
   beforeEach(async () => {
-    app = await startApp({ platform, controllers: [StreamsController] });
+    app = await startApp({ platform, controllers: [StreamsController, EventsController, RequestController] });
     controller = app.nest.get(StreamsController);
   });
-  afterEach(closeApps);
 
   const statusOf = async (path: string): Promise<number> => (await app.call(path)).status;
 
-  describe.each(['observable', 'promised'])('an Observable (%s)', (route) => {
-    it('holds the lock until it completes', async () => {
+  describe('an Observable', () => {
+    it.each(['observable', 'promised', 'several'])('holds the lock until it completes (%s)', async (route) => {
       const call = app.call(`/${route}/1`);
       await controller.subscribed.promise;
-      controller.subject.next('first');
-      expect(await app.isLocked('goods:1')).toBe(true);
-      expect(await statusOf(`/${route}/1`)).toBe(423);
-      controller.subject.next('last');
-      controller.subject.complete();
+      controller.feed.next('first');
+      expect([await app.isLocked('goods:1'), await app.isLocked('goods:2')]).toEqual([true, route === 'several']);
+      expect(await statusOf('/grab/1')).toBe(423);
+      controller.feed.next('last');
+      controller.feed.complete();
       expect((await call).text).toBe('last');
-      expect(await app.isLocked('goods:1')).toBe(false);
+      expect([await app.isLocked('goods:1'), await app.isLocked('goods:2')]).toEqual([false, false]);
     });
 
-    it('holds the lock until it fails', async () => {
+    it.each(['observable', 'promised'])('holds the lock until it fails (%s)', async (route) => {
       const call = app.call(`/${route}/1`);
       await controller.subscribed.promise;
       expect(await app.isLocked('goods:1')).toBe(true);
-      controller.subject.error(new Error('broken'));
+      controller.feed.error(new Error('broken'));
       expect((await call).status).toBe(500);
       expect(await app.isLocked('goods:1')).toBe(false);
     });
-  });
 
-  it('an Observable releases the lock after a client disconnect', async () => {
-    const client = new RawRequest(`${app.url}/observable/1`);
-    const signal = await controller.subscribed.promise;
-    client.hangUp();
-    await app.log.until('released goods:1');
-    expect(signal.reason).toMatchObject({ name: 'AbortError' });
-    expect(controller.subject.observed).toBe(false);
-  });
+    it('that completes at once does not abort its signal', async () => {
+      const { status, text } = await app.call('/at-once/1');
+      expect([status, text]).toEqual([200, '1']);
+      expect((await controller.subscribed.promise).aborted).toBe(false);
+      expect(await app.isLocked('goods:1')).toBe(false);
+    });
 
-  it('an Observable stops waiting for its lock after a client disconnect', async () => {
-    const holder = await app.locks.acquire('goods:1');
-    const client = new RawRequest(`${app.url}/at-once/1`);
-    await app.log.until('requested goods:1', 2);
-    client.hangUp();
-    await app.log.until('refused goods:1');
-    expect(app.log.count('granted goods:1')).toBe(1);
-    await holder.release();
-  });
-
-  it('an Observable that completes at once does not abort its signal', async () => {
-    const response = await app.call('/at-once/1');
-    expect([response.status, response.text]).toEqual([200, '1']);
-    expect((await controller.subscribed.promise).aborted).toBe(false);
-    expect(await app.isLocked('goods:1')).toBe(false);
+    it('that is not there releases the lock', async () => {
+      expect(await statusOf('/nothing/1')).toBe(200);
+      await app.log.until('released goods:1');
+    });
   });
 
   describe('server-sent events', () => {
-    it('hold the lock until they end', async () => {
-      const response = await fetch(`${app.url}/events/1`);
+    it.each(['events', 'promised-events', 'wrapped-events'])('hold the lock until they end (%s)', async (route) => {
+      const response = await fetch(`${app.url}/${route}/1`);
+      expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
       await controller.subscribed.promise;
-      controller.subject.next('hello');
+      controller.feed.next('hello');
       const reader = await readUntil(response, 'hello');
       expect(await app.isLocked('goods:1')).toBe(true);
-      expect(await app.locks.tryAcquire('goods:1')).toBeNull();
-      controller.subject.complete();
+      expect(await statusOf('/grab/1')).toBe(423);
+      controller.feed.complete();
       while (!(await reader.read()).done);
       await app.log.until('released goods:1');
-    });
-
-    it('release the lock after a client disconnect', async () => {
-      const client = new RawRequest(`${app.url}/events/1`);
-      const signal = await controller.subscribed.promise;
-      controller.subject.next('hello');
-      await client.readUntil('hello');
-      expect(await app.isLocked('goods:1')).toBe(true);
-      client.hangUp();
-      await app.log.until('released goods:1');
-      expect(signal.aborted).toBe(true);
-      expect(controller.subject.observed).toBe(false);
-    });
-
-    it('do not start while another stream holds the lock', async () => {
-      const first = await fetch(`${app.url}/events/1`);
-      await controller.subscribed.promise;
-      const second = await fetch(`${app.url}/events/1`);
-      await second.text();
       expect(app.log.count('granted goods:1')).toBe(1);
-      expect(app.log.count('refused goods:1')).toBe(1);
-      controller.subject.complete();
-      await first.text();
+    });
+
+    it('with a @LockScope are sent', async () => {
+      expect((await app.call('/sse/scoped')).text).toContain('data: cheap');
+    });
+
+    it.each(['sse', 'requests'])('of a busy lock are an error event without the holder (%s)', async (path) => {
+      // In another instance, because an instance refuses a lock of its own without asking Redis.
+      const other = await startApp({ prefix: app.prefix, locks: { identity: 'api-7f9c-31' } });
+      await other.locks.using('goods:1', async () => {
+        const { text } = await app.call(`/${path}/busy/1`);
+        expect(text).toContain('event: error\n');
+        expect(text).toContain('data: goods:1 is locked by others.\n');
+        expect(text).not.toContain('api-7f9c-31');
+      });
+      expect(app.log.count('granted')).toBe(1);
+    });
+
+    it('of a lost lock are an error without details', async () => {
+      expect((await app.call('/sse/lost')).text).not.toContain('api-7f9c-31');
+    });
+
+    it('have what onBusy returns', async () => {
+      await app.locks.using('goods:1', async () => {
+        expect((await app.call('/sse/skipped/1')).text).toContain('data: sold out');
+      });
+    });
+
+    it('take no lock if a pipe refuses the request', async () => {
+      expect(await statusOf('/events/seven')).toBe(400);
+      expect(app.log.lines).toEqual([]);
     });
   });
 
+  it.each(['observable', 'events'])('a client disconnect releases the lock of a stream (%s)', async (route) => {
+    const client = new RawRequest(`${app.url}/${route}/1`);
+    const signal = await controller.subscribed.promise;
+    expect(await app.isLocked('goods:1')).toBe(true);
+    client.hangUp();
+    await app.log.until('released goods:1');
+    expect(signal.reason).toMatchObject({ name: 'AbortError' });
+    expect(controller.feed.observed).toBe(false);
+  });
+
+  it.each(['observable', 'events'])(
+    'a client disconnect ends the wait for the lock of a stream (%s)',
+    async (route) => {
+      const holder = await app.locks.acquire('goods:1');
+      const client = new RawRequest(`${app.url}/${route}/1`);
+      await app.log.until('requested goods:1', 2);
+      client.hangUp();
+      await app.log.until('refused goods:1');
+      await holder.release();
+      expect(app.log.count('granted goods:1')).toBe(1);
+    },
+  );
+
   describe('a StreamableFile', () => {
-    it('holds the lock until its stream closes', async () => {
+    it.each(['file', 'wrapped-file'])('holds its usable lock until it is sent (%s)', async (route) => {
       controller.file.push('chapter one');
-      const response = await fetch(`${app.url}/file/1`);
+      const response = await fetch(`${app.url}/${route}/1`);
       const reader = await readUntil(response, 'chapter one');
-      expect(await app.isLocked('goods:1')).toBe(true);
-      expect(await statusOf('/file/1')).toBe(423);
+      controller.lock?.assertHeld();
+      expect(await statusOf('/grab/1')).toBe(423);
       controller.file.push(null);
       while (!(await reader.read()).done);
       await app.log.until('released goods:1');
-      expect(controller.file.closed).toBe(true);
+      expect(() => controller.lock?.assertHeld()).toThrow(LockLostError);
     });
 
-    it('holds the lock after a client disconnect until its stream closes', async () => {
+    it('releases the lock after a client disconnect, when its stream closes', async () => {
       controller.file.push('chapter one');
       const client = new RawRequest(`${app.url}/file/1`);
       await client.readUntil('chapter one');
@@ -193,8 +370,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
 
     it('releases the lock if it fails midway', async () => {
       controller.file.push('chapter one');
-      const response = await fetch(`${app.url}/file/1`);
-      const reader = await readUntil(response, 'chapter one');
+      const reader = await readUntil(await fetch(`${app.url}/file/1`), 'chapter one');
       controller.file.destroy(new Error('the disk is gone'));
       await app.log.until('released goods:1');
       const hasMore = reader.read().then(
@@ -205,12 +381,130 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     });
 
     it('from the disk is sent completely, and the lock is released', async () => {
-      const response = await app.call('/short-file/1');
-      expect(response.text).toContain('from the disk is sent completely');
+      expect((await app.call('/short-file/1')).text).toContain('from the disk is sent completely');
       await app.log.until('released goods:1');
-      const head = await fetch(`${app.url}/short-file/1`, { method: 'HEAD' });
-      expect(head.status).toBe(200);
+      expect((await fetch(`${app.url}/short-file/1`, { method: 'HEAD' })).status).toBe(200);
       await app.log.until('released goods:1', 2);
     });
+
+    it('that never closes itself releases the lock after it is read', async () => {
+      expect((await app.call('/old-file/1')).text).toBe('all of it');
+      await app.log.until('released goods:1');
+    });
+
+    it('holds the lock until the last of two is sent', async () => {
+      controller.file.push('chapter one');
+      const response = await fetch(`${app.url}/two-files/1`);
+      expect(await app.isLocked('goods:1')).toBe(true);
+      controller.file.push(null);
+      expect(await response.text()).toBe('chapter one');
+      await app.log.until('released goods:1');
+    });
+
+    it('is nothing that only resembles it', async () => {
+      expect(await statusOf('/no-file/1')).toBe(200);
+      expect((await app.call('/no-stream/1')).body).toEqual({ name: 'pump' });
+      await app.log.until('released goods:1', 2);
+    });
+  });
+});
+
+describe('a retry after the caller has left', () => {
+  it('gets an aborted signal', async () => {
+    secondTry = deferred();
+    const app = await startApp({ controllers: [RetriedController] });
+    const controller = app.nest.get(RetriedController);
+    expect((await app.call('/tries/1')).status).toBe(500);
+    expect(controller.signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+    expect(await app.isLocked('goods:1')).toBe(true);
+    controller.done.resolve();
+    await app.log.until('released goods:1');
+  });
+});
+
+describe('an Observable of a provider', () => {
+  class Provider {
+    readonly feed = new Subject<string>();
+    began = 0;
+
+    @Locked('goods:<0>', { waitMs: 0, onBusy: () => 'sold elsewhere' })
+    buy(_id: string): Observable<string> {
+      return from(['sold']);
+    }
+
+    @Locked('goods:<0>', { minHoldMs: 60_000 })
+    watch(_id: string): Observable<string> {
+      this.began += 1;
+      return this.feed;
+    }
+
+    @Locked('goods:<0>')
+    signals(_id: string, @CurrentLock() lock?: Lock): Observable<AbortSignal> {
+      return new Observable((subscriber) => subscriber.next((lock as Lock).signal));
+    }
+
+    @Locked('goods:<0>')
+    nothing(_id: string): Observable<string> {
+      return undefined as never;
+    }
+
+    @Locked('goods:<0>')
+    undeclared(_id: string): unknown {
+      return this.feed;
+    }
+  }
+
+  const start = () => {
+    const locks = createTestLocks();
+    return { locks, provider: withLocks(new Provider(), locks) };
+  };
+
+  it('holds the lock while somebody subscribes to it', async () => {
+    const { locks, provider } = start();
+    const watched = provider.signals('1');
+    expect(await locks.inspect('goods:1')).toBeNull();
+    const signal = deferred<AbortSignal>();
+    const subscription = watched.subscribe((given) => signal.resolve(given));
+    expect((await signal.promise).aborted).toBe(false);
+    expect(await locks.inspect('goods:1')).not.toBeNull();
+    const released = new Promise((resolve) => lockChannels.released.subscribe(resolve));
+    subscription.unsubscribe();
+    expect((await signal.promise).reason).toHaveProperty('name', 'AbortError');
+    await released;
+    expect(await locks.inspect('goods:1')).toBeNull();
+  });
+
+  it('has what onBusy returns, and completes', async () => {
+    const { locks, provider } = start();
+    const holder = await locks.acquire('goods:1');
+    expect(await lastValueFrom(provider.buy('1').pipe(toArray()))).toEqual(['sold elsewhere']);
+    await holder.release();
+    expect(await lastValueFrom(provider.buy('1').pipe(toArray()))).toEqual(['sold']);
+  });
+
+  it('that is not there releases the lock', async () => {
+    const { locks, provider } = start();
+    expect(await lastValueFrom(provider.nothing('1'))).toBeUndefined();
+    expect(await locks.inspect('goods:1')).toBeNull();
+  });
+
+  it('that is not declared is an error', async () => {
+    const { provider } = start();
+    const message = expect.stringMatching(/Provider\.undeclared.*return type/);
+    await expect(provider.undeclared('1')).rejects.toMatchObject({ code: 'LOCK_CONFIG', message });
+  });
+
+  it('does not begin if unsubscribed at the grant, and minHoldMs does not apply', async () => {
+    const { locks, provider } = start();
+    const subscription = provider.watch('1').subscribe();
+    const released = deferred<unknown>();
+    const leave = (): void => subscription.unsubscribe();
+    lockChannels.released.subscribe(released.resolve);
+    lockChannels.granted.subscribe(leave);
+    await released.promise;
+    lockChannels.granted.unsubscribe(leave);
+    lockChannels.released.unsubscribe(released.resolve);
+    expect(await locks.inspect('goods:1')).toBeNull();
+    expect(provider.began).toBe(0);
   });
 });

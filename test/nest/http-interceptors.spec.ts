@@ -1,0 +1,580 @@
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  Get,
+  Injectable,
+  Module,
+  type NestInterceptor,
+  Param,
+  type Type,
+  UseInterceptors,
+} from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { CurrentLock, type Lock, Locked, LockScope, LockService, MultiLock, RedisLockModule } from 'nestjs-redis-lock';
+import { concatMap, from, lastValueFrom, Observable, of } from 'rxjs';
+import { deferred } from '../support/async.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+import { type AppSetUp, closeApps, keyOf, startApp, type TestApp } from './support/app.js';
+import * as interceptors from './support/interceptors.js';
+import { Control } from './support/interceptors.js';
+import { Room } from './support/room.js';
+import { Around, Copying, Foreign, Proxied } from './support/wrappers.js';
+
+/** Acquires the handler's lock after the method, and beside it when the test says so. */
+@Injectable()
+class LockingInterceptor implements NestInterceptor {
+  constructor(
+    private readonly locks: LockService,
+    private readonly control: Control,
+    private readonly room: Room,
+  ) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const options = { waitMs: 0 };
+    const beside = () =>
+      this.locks.using('goods:1', options, () =>
+        this.locks.using(['goods:1', 'goods:2'], options, () => this.room.stay('beside')),
+      );
+    this.control.timeout.promise.then(beside).catch((error: unknown) => this.room.stay(error));
+    return next.handle().pipe(concatMap((value) => this.locks.using('goods:1', options, () => value)));
+  }
+}
+
+/** Calls the handler when the test says so. A timeout does not stop it. */
+@Injectable()
+class LateCall implements NestInterceptor {
+  constructor(private readonly room: Room) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const call = async (): Promise<void> => {
+      await this.room.stay('before the handler');
+      await lastValueFrom(next.handle());
+    };
+    return from(call().catch((error: unknown) => this.room.stay(error)));
+  }
+}
+
+function callItself(this: CallsController, _error: Error, id: string): string {
+  this.calledItself.resolve();
+  return this.selfCalling(id);
+}
+
+@Controller('commits')
+@UseInterceptors(interceptors.ControllerCommit)
+class CommitsController {
+  constructor(private readonly locks: LockService) {}
+
+  @Get('above/:id')
+  @UseInterceptors(interceptors.HandlerCommit)
+  @Locked('goods:<id>')
+  above(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('below/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(interceptors.HandlerCommit)
+  below(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('deferred/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(interceptors.SubscribeLate, interceptors.HandlerCommit)
+  deferred(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('foreign/:id')
+  @UseInterceptors(interceptors.HandlerCommit)
+  @Foreign()
+  @Locked('goods:<id>')
+  async foreign(@Param('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('proxied/:id')
+  @UseInterceptors(interceptors.HandlerCommit)
+  @Proxied()
+  @Locked('goods:<id>')
+  async proxied(@Param('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('copying/:id')
+  @UseInterceptors(interceptors.HandlerCommit)
+  @Copying()
+  @Foreign()
+  @Locked('goods:<id>')
+  async copying(@Param('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('scoped-above/:id')
+  @UseInterceptors(interceptors.HandlerCommit)
+  @LockScope()
+  @Foreign()
+  @Locked('goods:<id>')
+  async scopedAbove(@Param('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('scoped-below/:id')
+  @UseInterceptors(interceptors.HandlerCommit)
+  @Foreign()
+  @LockScope()
+  async scopedBelow(@Param('id') id: string): Promise<string> {
+    return this.locks.using(`goods:${id}`, () => id);
+  }
+}
+
+@Controller('inherited')
+class InheritingController extends CommitsController {}
+
+@Controller()
+class CallsController {
+  readonly signals: AbortSignal[] = [];
+  readonly calledItself = deferred();
+  private tries = 0;
+
+  constructor(
+    private readonly room: Room,
+    private readonly control: Control,
+  ) {}
+
+  @Get('timeout/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  @UseInterceptors(interceptors.TimeoutInterceptor)
+  timeout(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
+    this.signals.push(lock.signal);
+    return this.room.stay(id);
+  }
+
+  @Get('waiting/:id')
+  @Locked('goods:<id>', { waitMs: Infinity })
+  @UseInterceptors(interceptors.TimeoutInterceptor)
+  waiting(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('late/:id')
+  @UseInterceptors(interceptors.TimeoutInterceptor, LateCall)
+  @Locked('goods:<id>')
+  late(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('grab/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  grab(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('again/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(interceptors.Again, interceptors.HandlerCommit)
+  again(@Param('id') id: string): string {
+    return this.succeedSecond(id);
+  }
+
+  @Get('several-again/:id')
+  @Locked(['goods:<id>', 'goods:2'])
+  @UseInterceptors(interceptors.Again, interceptors.HandlerCommit)
+  severalAgain(@Param('id') id: string, @CurrentLock() locks: MultiLock): string {
+    locks.assertHeld();
+    return this.succeedSecond(id);
+  }
+
+  /** The decorator calls the method again. */
+  @Get('wrapped-again/:id')
+  @UseInterceptors(interceptors.HandlerCommit)
+  @LockScope()
+  @Around((_self, call) => call().catch(call))
+  @Locked('goods:<id>')
+  async wrappedAgain(@Param('id') id: string): Promise<string> {
+    return this.succeedSecond(id);
+  }
+
+  @Get('busy-again/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  @UseInterceptors(interceptors.Again)
+  busyAgain(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('second-call/:id')
+  @UseInterceptors(interceptors.SecondCall)
+  @Locked('goods:<id>', { waitMs: 0 })
+  secondCall(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('second-permit/:id')
+  @UseInterceptors(interceptors.SecondCall)
+  @Locked('goods:<id>', { permits: 3 })
+  secondPermit(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('second-reader/:id')
+  @UseInterceptors(interceptors.SecondCall)
+  @Locked('goods:<id>', { mode: 'shared' })
+  secondReader(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('parallel/:id')
+  @Copying((_self, call) => Promise.all([call(), call()]))
+  @Locked('goods:<id>', { waitMs: 0 })
+  parallel(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('revalidate/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(interceptors.Revalidate)
+  revalidate(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('revalidate-later/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(interceptors.RevalidateLater)
+  revalidateLater(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('revalidate-during-call/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(interceptors.RevalidateDuringCall)
+  revalidateDuringCall(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('self-calling/:id')
+  @Locked('goods:<id>', { waitMs: 0, onBusy: callItself })
+  selfCalling(@Param('id') id: string): string {
+    return id;
+  }
+
+  @Get('beside/:id')
+  @UseInterceptors(LockingInterceptor)
+  @Locked('goods:<id>')
+  beside(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Get('last-value/:id')
+  @Around(async (_self, call) => lastValueFrom((await call()) as Observable<unknown>))
+  @Locked('goods:<id>')
+  lastValue(@Param('id') id: string): Observable<string> {
+    return of('first', id);
+  }
+
+  @Get('caught/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(interceptors.HandlerCommit, interceptors.CatchErrors)
+  caught(@Param('id') id: string): string {
+    throw new Error(`no ${id}`);
+  }
+
+  @Get('cached/:id')
+  @Locked('goods:<id>')
+  @UseInterceptors(interceptors.Cached)
+  cached(@Param('id') id: string): string {
+    this.control.commits.push('the handler ran');
+    return id;
+  }
+
+  private succeedSecond(id: string): string {
+    this.tries += 1;
+    if (this.tries === 1) throw new Error('not yet');
+    return id;
+  }
+}
+
+@Controller('fallback')
+@UseInterceptors(interceptors.Fallback)
+class FallbackController {
+  constructor(private readonly room: Room) {}
+
+  @Get(':id')
+  @Locked('goods:<id>', { waitMs: Infinity })
+  get(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+}
+
+@Controller('unsubscribed')
+@UseInterceptors(interceptors.RevalidateDuringCall)
+class UnsubscribedController {
+  constructor(private readonly room: Room) {}
+
+  @Get(':id')
+  @Locked('goods:<id>', { waitMs: Infinity })
+  get(@Param('id') id: string): Promise<string | undefined> {
+    return this.room.stay(id);
+  }
+}
+
+async function start(setUp: AppSetUp = {}): Promise<{ app: TestApp; control: Control }> {
+  const control = new Control();
+  const app = await startApp({
+    ...setUp,
+    controllers: [CommitsController, InheritingController, CallsController, FallbackController, UnsubscribedController],
+    providers: [{ provide: Control, useValue: control }, ...(setUp.providers ?? [])],
+  });
+  control.key = keyOf(app.prefix, 'goods:1');
+  return { app, control };
+}
+
+afterEach(closeApps);
+
+describe('an interceptor that commits after the handler', () => {
+  const both = ['handler under the lock', 'controller under the lock'];
+
+  it.each(['above', 'below', 'deferred', 'foreign', 'proxied', 'copying', 'scoped-above', 'scoped-below'])(
+    'commits under the lock (%s)',
+    async (route) => {
+      const { app, control } = await start();
+      expect((await app.call(`/commits/${route}/1`)).text).toBe('1');
+      expect(control.commits).toEqual(both);
+      expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
+      expect(await app.isLocked('goods:1')).toBe(false);
+    },
+  );
+
+  it('commits under the lock of an inherited handler', async () => {
+    const { app, control } = await start();
+    expect((await app.call('/inherited/foreign/1')).text).toBe('1');
+    expect(control.commits).toEqual(both);
+  });
+
+  it.each<[string, AppSetUp]>([
+    [
+      'by app.useGlobalInterceptors()',
+      { prepare: (nest) => nest.useGlobalInterceptors(new interceptors.AppCommit(nest.get(Control))) },
+    ],
+    [
+      "as the root module's APP_INTERCEPTOR",
+      { providers: [{ provide: APP_INTERCEPTOR, useClass: interceptors.AppCommit }] },
+    ],
+  ])('commits under the lock if registered %s', async (_way, setUp) => {
+    const { app, control } = await start(setUp);
+    await app.call('/commits/above/1');
+    expect(control.commits.at(-1)).toBe('app under the lock');
+  });
+
+  it('commits under the lock as APP_INTERCEPTOR of a module imported before or after', async () => {
+    const control = new Control();
+    const moduleWith = (commit: Type<NestInterceptor>) => {
+      @Module({
+        providers: [
+          { provide: Control, useValue: control },
+          { provide: APP_INTERCEPTOR, useClass: commit },
+        ],
+      })
+      class WithCommit {}
+      return WithCommit;
+    };
+    const app = await startApp({
+      controllers: [CommitsController],
+      providers: [{ provide: Control, useValue: control }],
+      lockModules: (prefix) => [
+        moduleWith(interceptors.EarlierModuleCommit),
+        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix }),
+        moduleWith(interceptors.LaterModuleCommit),
+      ],
+    });
+    control.key = keyOf(app.prefix, 'goods:1');
+    await app.call('/commits/above/1');
+    const modules = ['earlier module under the lock', 'later module under the lock'];
+    expect(control.commits.toSorted()).toEqual([...both, ...modules].toSorted());
+    expect(app.log.count('requested')).toBe(1);
+  });
+
+  it('keeps the scopes of many concurrent requests apart', async () => {
+    const { app } = await start();
+    const ids = Array.from({ length: 30 }, (_, i) => `${i}`);
+    const responses = await Promise.all(ids.map((id) => app.call(`/commits/deferred/${id}`)));
+    expect(responses.map(({ text }) => text)).toEqual(ids);
+    expect([app.log.count('granted'), app.log.count('released')]).toEqual([30, 30]);
+  });
+});
+
+describe('an interceptor with a timeout', () => {
+  const outside = { providers: [{ provide: APP_INTERCEPTOR, useClass: interceptors.TimeoutInterceptor }] };
+
+  it.each<[string, AppSetUp]>([
+    ['inside of ours', {}],
+    ['outside of the controller', outside],
+  ])('%s, does not release the lock before the method has ended', async (_place, setUp) => {
+    const { app, control } = await start(setUp);
+    const { signals } = app.nest.get(CallsController);
+    const first = app.call('/timeout/1');
+    const visit = await app.room.next();
+    expect(signals[0]?.aborted).toBe(false);
+    control.timeout.resolve();
+    expect((await first).status).toBe(408);
+    expect(signals[0]?.reason).toMatchObject({ name: 'AbortError' });
+    expect(await app.isLocked('goods:1')).toBe(true);
+    expect(await app.locks.tryAcquire('goods:1')).toBeNull();
+    visit.leave();
+    await app.log.until('released goods:1');
+    await using again = await app.locks.acquire('goods:1');
+    again.assertHeld();
+  });
+
+  it.each([
+    ['waiting', 408],
+    ['fallback', 200],
+  ])('ends the wait for the lock: the handler never runs (%s)', async (route, status) => {
+    const { app, control } = await start();
+    const holder = await app.locks.acquire('goods:1');
+    const call = app.call(`/${route}/1`);
+    await app.log.until('requested goods:1', 2);
+    control.timeout.resolve();
+    expect((await call).status).toBe(status);
+    await app.log.until('refused goods:1');
+    await holder.release();
+    await app.locks.using('goods:1', () => undefined);
+    expect(app.room.visits).toBe(0);
+  });
+
+  it('lets no later call of the handler begin', async () => {
+    const { app, control } = await start();
+    const call = app.call('/late/1');
+    const interceptor = await app.room.next();
+    control.timeout.resolve();
+    expect((await call).status).toBe(408);
+    interceptor.leave();
+    const outcome = await app.room.next();
+    outcome.leave();
+    expect(outcome.of).toHaveProperty('name', 'AbortError');
+    expect(app.log.count('granted')).toBe(0);
+  });
+});
+
+describe('an interceptor or a decorator that calls the handler', () => {
+  it.each(['again', 'several-again', 'wrapped-again'])(
+    'again after an error makes both calls under one lock (%s)',
+    async (route) => {
+      const { app, control } = await start();
+      expect((await app.call(`/${route}/1`)).text).toBe('1');
+      expect(control.commits).toEqual(['handler under the lock']);
+      expect([app.log.count('granted goods:1'), app.log.count('released goods:1')]).toEqual([1, 1]);
+      expect(await app.isLocked('goods:1')).toBe(false);
+    },
+  );
+
+  it('again after a LockTimeoutError asks for the lock again', async () => {
+    const { app } = await start();
+    await app.locks.using('goods:1', async () => {
+      expect((await app.call('/busy-again/1')).status).toBe(423);
+      await app.log.until('refused goods:1', 2);
+    });
+    expect((await app.call('/busy-again/1')).text).toBe('1');
+  });
+
+  it.each([
+    ['second-call', '1'],
+    ['second-permit', '1'],
+    ['second-reader', '1'],
+    ['parallel', '["1","1"]'],
+  ])('again during the first call makes the second after the first (%s)', async (route, text) => {
+    const { app, control } = await start();
+    const call = app.call(`/${route}/1`);
+    const first = await app.room.next();
+    control.timeout.resolve();
+    // By the end of another request, a second call would have begun.
+    await app.call('/grab/2');
+    expect(app.room.visits).toBe(1);
+    first.leave();
+    (await app.room.next()).leave();
+    expect((await call).text).toBe(text);
+    expect([app.room.most, app.log.count('granted goods:1')]).toEqual([1, 1]);
+  });
+
+  it.each(['revalidate', 'revalidate-later'])('after its response holds a lock for that call (%s)', async (route) => {
+    const { app, control } = await start();
+    expect((await app.call(`/${route}/1`)).text).toBe('stale');
+    control.timeout.resolve();
+    const visit = await app.room.next();
+    expect(await app.isLocked('goods:1')).toBe(true);
+    visit.leave();
+    await app.log.until('released goods:1');
+    await using again = await app.locks.acquire('goods:1');
+    again.assertHeld();
+  });
+
+  it('before its response lets the method go on after the response', async () => {
+    const { app, control } = await start();
+    const holder = await app.locks.acquire('goods:1');
+    const call = app.call('/revalidate-during-call/1');
+    await app.log.until('requested goods:1', 2);
+    control.timeout.resolve();
+    expect((await call).text).toBe('stale');
+    await holder.release();
+    (await app.room.next()).leave();
+    await app.log.until('released goods:1', 2);
+    expect(app.log.count('refused')).toBe(0);
+  });
+
+  it('and unsubscribes after its response ends the wait for the lock', async () => {
+    const { app, control } = await start();
+    await using holder = await app.locks.acquire('goods:1');
+    const call = app.call('/unsubscribed/1');
+    await app.log.until('requested goods:1', 2);
+    control.timeout.resolve();
+    expect((await call).text).toBe('stale');
+    expect(app.log.count('refused')).toBe(0);
+    control.revalidation?.unsubscribe();
+    await app.log.until('refused goods:1');
+    holder.assertHeld();
+    expect(app.room.visits).toBe(0);
+  });
+
+  it('by its own onBusy does not wait for itself', async () => {
+    const { app } = await start();
+    const holder = await app.locks.acquire('goods:1');
+    const released = app.nest.get(CallsController).calledItself.promise.then(() => holder.release());
+    expect((await app.call('/self-calling/1')).text).toBe('1');
+    expect(await released).toBe(true);
+  });
+
+  it('and acquires its lock beside and after the method gets it without a request', async () => {
+    const { app, control } = await start();
+    const call = app.call('/beside/1');
+    const method = await app.room.next();
+    control.timeout.resolve();
+    const beside = await app.room.next();
+    expect(beside.of).toBe('beside');
+    beside.leave();
+    method.leave();
+    expect((await call).text).toBe('1');
+    // What runs beside the method may end after the response.
+    await app.log.until('released goods:1');
+    expect(app.log.count('requested goods:1')).toBe(1);
+  });
+
+  it('and subscribes to its Observable does so under the lock', async () => {
+    const { app } = await start();
+    expect((await app.call('/last-value/1')).text).toBe('1');
+    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
+  });
+
+  it('never acquires no lock', async () => {
+    const { app, control } = await start();
+    expect((await app.call('/cached/1')).text).toBe('cached');
+    expect([control.commits, app.log.lines]).toEqual([[], []]);
+  });
+
+  it('and turns its error into a response releases the lock', async () => {
+    const { app, control } = await start();
+    expect((await app.call('/caught/1')).text).toBe('instead of no 1');
+    expect(control.commits).toEqual(['handler under the lock']);
+    expect(await app.isLocked('goods:1')).toBe(false);
+  });
+});
