@@ -13,14 +13,14 @@ import {
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockScope, LockService, MultiLock, RedisLockModule } from 'nestjs-redis-lock';
-import { concatMap, from, lastValueFrom, Observable, of } from 'rxjs';
+import { concatMap, lastValueFrom, Observable, of } from 'rxjs';
 import { deferred } from '../support/async.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, keyOf, startApp, type TestApp } from './support/app.js';
 import * as interceptors from './support/interceptors.js';
 import { Control } from './support/interceptors.js';
 import { Room } from './support/room.js';
-import { Around, Copying, Foreign, Proxied } from './support/wrappers.js';
+import { Copying } from './support/wrappers.js';
 
 /** Acquires the handler's lock after the method, and beside it when the test says so. */
 @Injectable()
@@ -42,21 +42,7 @@ class LockingInterceptor implements NestInterceptor {
   }
 }
 
-/** Calls the handler when the test says so. A timeout does not stop it. */
-@Injectable()
-class LateCall implements NestInterceptor {
-  constructor(private readonly room: Room) {}
-
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const call = async (): Promise<void> => {
-      await this.room.stay('before the handler');
-      await lastValueFrom(next.handle());
-    };
-    return from(call().catch((error: unknown) => this.room.stay(error)));
-  }
-}
-
-function callItself(this: CallsController, _error: Error, id: string): string {
+function callItself(this: CallsController, _error: Error, id: string): Promise<string> {
   this.calledItself.resolve();
   return this.selfCalling(id);
 }
@@ -69,44 +55,27 @@ class CommitsController {
   @Get('above/:id')
   @UseInterceptors(interceptors.HandlerCommit)
   @Locked('goods:<id>')
-  above(@Param('id') id: string): string {
+  async above(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('below/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.HandlerCommit)
-  below(@Param('id') id: string): string {
+  async below(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('deferred/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.SubscribeLate, interceptors.HandlerCommit)
-  deferred(@Param('id') id: string): string {
-    return id;
-  }
-
-  @Get('foreign/:id')
-  @UseInterceptors(interceptors.HandlerCommit)
-  @Foreign()
-  @Locked('goods:<id>')
-  async foreign(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('proxied/:id')
-  @UseInterceptors(interceptors.HandlerCommit)
-  @Proxied()
-  @Locked('goods:<id>')
-  async proxied(@Param('id') id: string): Promise<string> {
+  async deferred(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('copying/:id')
   @UseInterceptors(interceptors.HandlerCommit)
   @Copying()
-  @Foreign()
   @Locked('goods:<id>')
   async copying(@Param('id') id: string): Promise<string> {
     return id;
@@ -115,7 +84,7 @@ class CommitsController {
   @Get('scoped-above/:id')
   @UseInterceptors(interceptors.HandlerCommit)
   @LockScope()
-  @Foreign()
+  @Copying()
   @Locked('goods:<id>')
   async scopedAbove(@Param('id') id: string): Promise<string> {
     return id;
@@ -123,7 +92,7 @@ class CommitsController {
 
   @Get('scoped-below/:id')
   @UseInterceptors(interceptors.HandlerCommit)
-  @Foreign()
+  @Copying()
   @LockScope()
   async scopedBelow(@Param('id') id: string): Promise<string> {
     return this.locks.using(`goods:${id}`, () => id);
@@ -159,30 +128,23 @@ class CallsController {
     return this.room.stay(id);
   }
 
-  @Get('late/:id')
-  @UseInterceptors(interceptors.TimeoutInterceptor, LateCall)
-  @Locked('goods:<id>')
-  late(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
   @Get('grab/:id')
   @Locked('goods:<id>', { waitMs: 0 })
-  grab(@Param('id') id: string): string {
+  async grab(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('again/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.Again, interceptors.HandlerCommit)
-  again(@Param('id') id: string): string {
+  async again(@Param('id') id: string): Promise<string> {
     return this.succeedSecond(id);
   }
 
   @Get('several-again/:id')
   @Locked(['goods:<id>', 'goods:2'])
   @UseInterceptors(interceptors.Again, interceptors.HandlerCommit)
-  severalAgain(@Param('id') id: string, @CurrentLock() locks: MultiLock): string {
+  async severalAgain(@Param('id') id: string, @CurrentLock() locks: MultiLock): Promise<string> {
     locks.assertHeld();
     return this.succeedSecond(id);
   }
@@ -191,7 +153,7 @@ class CallsController {
   @Get('wrapped-again/:id')
   @UseInterceptors(interceptors.HandlerCommit)
   @LockScope()
-  @Around((_self, call) => call().catch(call))
+  @Copying((_self, call) => call().catch(call))
   @Locked('goods:<id>')
   async wrappedAgain(@Param('id') id: string): Promise<string> {
     return this.succeedSecond(id);
@@ -200,7 +162,7 @@ class CallsController {
   @Get('busy-again/:id')
   @Locked('goods:<id>', { waitMs: 0 })
   @UseInterceptors(interceptors.Again)
-  busyAgain(@Param('id') id: string): string {
+  async busyAgain(@Param('id') id: string): Promise<string> {
     return id;
   }
 
@@ -232,13 +194,6 @@ class CallsController {
     return this.room.stay(id);
   }
 
-  @Get('revalidate/:id')
-  @Locked('goods:<id>')
-  @UseInterceptors(interceptors.Revalidate)
-  revalidate(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
   @Get('revalidate-later/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.RevalidateLater)
@@ -255,7 +210,7 @@ class CallsController {
 
   @Get('self-calling/:id')
   @Locked('goods:<id>', { waitMs: 0, onBusy: callItself })
-  selfCalling(@Param('id') id: string): string {
+  async selfCalling(@Param('id') id: string): Promise<string> {
     return id;
   }
 
@@ -267,7 +222,7 @@ class CallsController {
   }
 
   @Get('last-value/:id')
-  @Around(async (_self, call) => lastValueFrom((await call()) as Observable<unknown>))
+  @Copying(async (_self, call) => lastValueFrom((await call()) as Observable<unknown>))
   @Locked('goods:<id>')
   lastValue(@Param('id') id: string): Observable<string> {
     return of('first', id);
@@ -276,14 +231,14 @@ class CallsController {
   @Get('caught/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.HandlerCommit, interceptors.CatchErrors)
-  caught(@Param('id') id: string): string {
+  async caught(@Param('id') id: string): Promise<string> {
     throw new Error(`no ${id}`);
   }
 
   @Get('cached/:id')
   @Locked('goods:<id>')
   @UseInterceptors(interceptors.Cached)
-  cached(@Param('id') id: string): string {
+  async cached(@Param('id') id: string): Promise<string> {
     this.control.commits.push('the handler ran');
     return id;
   }
@@ -307,23 +262,11 @@ class FallbackController {
   }
 }
 
-@Controller('unsubscribed')
-@UseInterceptors(interceptors.RevalidateDuringCall)
-class UnsubscribedController {
-  constructor(private readonly room: Room) {}
-
-  @Get(':id')
-  @Locked('goods:<id>', { waitMs: Infinity })
-  get(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-}
-
 async function start(setUp: AppSetUp = {}): Promise<{ app: TestApp; control: Control }> {
   const control = new Control();
   const app = await startApp({
     ...setUp,
-    controllers: [CommitsController, InheritingController, CallsController, FallbackController, UnsubscribedController],
+    controllers: [CommitsController, InheritingController, CallsController, FallbackController],
     providers: [{ provide: Control, useValue: control }, ...(setUp.providers ?? [])],
   });
   control.key = keyOf(app.prefix, 'goods:1');
@@ -335,7 +278,7 @@ afterEach(closeApps);
 describe('an interceptor that commits after the handler', () => {
   const both = ['handler under the lock', 'controller under the lock'];
 
-  it.each(['above', 'below', 'deferred', 'foreign', 'proxied', 'copying', 'scoped-above', 'scoped-below'])(
+  it.each(['above', 'below', 'deferred', 'copying', 'scoped-above', 'scoped-below'])(
     'commits under the lock (%s)',
     async (route) => {
       const { app, control } = await start();
@@ -348,7 +291,7 @@ describe('an interceptor that commits after the handler', () => {
 
   it('commits under the lock of an inherited handler', async () => {
     const { app, control } = await start();
-    expect((await app.call('/inherited/foreign/1')).text).toBe('1');
+    expect((await app.call('/inherited/copying/1')).text).toBe('1');
     expect(control.commits).toEqual(both);
   });
 
@@ -442,19 +385,6 @@ describe('an interceptor with a timeout', () => {
     await app.locks.using('goods:1', () => undefined);
     expect(app.room.visits).toBe(0);
   });
-
-  it('lets no later call of the handler begin', async () => {
-    const { app, control } = await start();
-    const call = app.call('/late/1');
-    const interceptor = await app.room.next();
-    control.timeout.resolve();
-    expect((await call).status).toBe(408);
-    interceptor.leave();
-    const outcome = await app.room.next();
-    outcome.leave();
-    expect(outcome.of).toHaveProperty('name', 'AbortError');
-    expect(app.log.count('granted')).toBe(0);
-  });
 });
 
 describe('an interceptor or a decorator that calls the handler', () => {
@@ -497,9 +427,9 @@ describe('an interceptor or a decorator that calls the handler', () => {
     expect([app.room.most, app.log.count('granted goods:1')]).toEqual([1, 1]);
   });
 
-  it.each(['revalidate', 'revalidate-later'])('after its response holds a lock for that call (%s)', async (route) => {
+  it('after its response holds a lock for that call', async () => {
     const { app, control } = await start();
-    expect((await app.call(`/${route}/1`)).text).toBe('stale');
+    expect((await app.call('/revalidate-later/1')).text).toBe('stale');
     control.timeout.resolve();
     const visit = await app.room.next();
     expect(await app.isLocked('goods:1')).toBe(true);
@@ -509,28 +439,13 @@ describe('an interceptor or a decorator that calls the handler', () => {
     again.assertHeld();
   });
 
-  it('before its response lets the method go on after the response', async () => {
+  it('and responds before the method has its lock ends the wait', async () => {
     const { app, control } = await start();
-    const holder = await app.locks.acquire('goods:1');
+    await using holder = await app.locks.acquire('goods:1');
     const call = app.call('/revalidate-during-call/1');
     await app.log.until('requested goods:1', 2);
     control.timeout.resolve();
     expect((await call).text).toBe('stale');
-    await holder.release();
-    (await app.room.next()).leave();
-    await app.log.until('released goods:1', 2);
-    expect(app.log.count('refused')).toBe(0);
-  });
-
-  it('and unsubscribes after its response ends the wait for the lock', async () => {
-    const { app, control } = await start();
-    await using holder = await app.locks.acquire('goods:1');
-    const call = app.call('/unsubscribed/1');
-    await app.log.until('requested goods:1', 2);
-    control.timeout.resolve();
-    expect((await call).text).toBe('stale');
-    expect(app.log.count('refused')).toBe(0);
-    control.revalidation?.unsubscribe();
     await app.log.until('refused goods:1');
     holder.assertHeld();
     expect(app.room.visits).toBe(0);

@@ -108,7 +108,7 @@ class GoodsController {
   @UseGuards(Doorman)
   @Locked('goods:<id>')
   @Post('guarded/:id')
-  guarded(@Param('id') id: string): string {
+  async guarded(@Param('id') id: string): Promise<string> {
     return id;
   }
 
@@ -121,7 +121,7 @@ class GoodsController {
 
   @Post('odd/:id')
   @Locked('goods:<id>')
-  odd(@Param('id') id: string): string {
+  async odd(@Param('id') id: string): Promise<string> {
     throw new BadRequestException({ reason: id });
   }
 
@@ -144,7 +144,7 @@ class GoodsController {
   @Locked('goods:<id>')
   @Header('x-below', 'yes')
   @Post('above/:id')
-  above(@Param('id') id: string): object {
+  async above(@Param('id') id: string): Promise<object> {
     return { id };
   }
 
@@ -152,56 +152,56 @@ class GoodsController {
   @HttpCode(202)
   @Header('x-below', 'yes')
   @Post('below/:id')
-  below(@Param('id') id: string): object {
+  async below(@Param('id') id: string): Promise<object> {
     return { id };
   }
 
   @Post('named/:goods')
   @Locked('goods:<id>')
-  named(@LockParam('id') @Param('goods', ParseIntPipe) _goods: number): string {
+  async named(@LockParam('id') @Param('goods', ParseIntPipe) _goods: number): Promise<string> {
     return 'named';
   }
 
   @Post('route/:id')
   @Locked('goods:<id>:<size>')
-  route(@Query('size') _s: string, @Param('id') _i: string): string {
+  async route(@Query('size') _s: string, @Param('id') _i: string): Promise<string> {
     return 'route';
   }
 
   @Post('body')
   @Locked('goods:<order.shop.name>:<0.id>')
-  body(@Body() order: Order): number {
+  async body(@Body() order: Order): Promise<number> {
     return order.id;
   }
 
   @Post('function')
   @Locked((order: Order) => resource`goods:${order.shop.name}:${order.id}`)
-  function(@Body() order: Order): number {
+  async function(@Body() order: Order): Promise<number> {
     return order.id;
   }
 
   @Post('current/:id')
   @Locked('goods:<id>')
-  current(@CurrentLock() lock: Lock, @Param('id') _id: string): object {
+  async current(@CurrentLock() lock: Lock, @Param('id') _id: string): Promise<object> {
     lock.assertHeld();
     return { resource: lock.resource, key: lock.key, token: lock.fencingToken, isLock: lock instanceof Lock };
   }
 
   @Post('skip/:id')
   @Locked('goods:<id>', { waitMs: 0, onBusy: 'skip' })
-  skip(@Param('id') id: string): string {
+  async skip(@Param('id') id: string): Promise<string | undefined> {
     return id;
   }
 
   @Post('instead/:id')
   @Locked((id: string) => `goods:${id}`, { waitMs: 0, onBusy: answerInstead })
-  instead(@Param('id') id: string): string {
+  async instead(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Post('failing/:id')
   @Locked('goods:<id>', { onBusy: 'skip' })
-  async failing(@Param('id') id: string): Promise<string> {
+  async failing(@Param('id') id: string): Promise<string | undefined> {
     throw new LockTimeoutError(`the method failed for ${id}`);
   }
 
@@ -251,7 +251,7 @@ class GoodsController {
 
   @Post('shops')
   @Locked('goods:<cart.shops>:<...cart.ids>', { waitMs: 0 })
-  shops(@Body() cart: Cart): number {
+  async shops(@Body() cart: Cart): Promise<number> {
     return cart.ids.length;
   }
 
@@ -513,7 +513,7 @@ describe('with awaitRelease: false', () => {
 
     @Get('handler/:id')
     @Locked('goods:<id>', { awaitRelease: false })
-    handler(@Param('id') id: string): string {
+    async handler(@Param('id') id: string): Promise<string> {
       cut();
       return id;
     }
@@ -532,7 +532,7 @@ describe('with awaitRelease: false', () => {
 
     @Get('module/:id')
     @Locked('goods:<id>')
-    module(@Param('id') id: string): string {
+    async module(@Param('id') id: string): Promise<string> {
       cut();
       return id;
     }
@@ -588,7 +588,7 @@ describe('the metadata of a locked route', () => {
     @SetMetadata('roles', ['buyer'])
     @ApiOperation({ summary: 'Buys goods' })
     @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): OrderDto {
+    async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
       return order;
     }
   }
@@ -601,7 +601,7 @@ describe('the metadata of a locked route', () => {
     @ApiOperation({ summary: 'Buys goods' })
     @ApiOkResponse({ type: OrderDto, description: 'bought' })
     @Locked('goods:<id>')
-    buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): OrderDto {
+    async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
       return order;
     }
   }

@@ -12,7 +12,6 @@ import {
   UseGuards,
   UseInterceptors,
 } from '@nestjs/common';
-import { APP_FILTER } from '@nestjs/core';
 import {
   type ClientProxy,
   ClientProxyFactory,
@@ -26,7 +25,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { Locked, LockScope, LockService } from 'nestjs-redis-lock';
 import { firstValueFrom, lastValueFrom, Observable, Subject, throwError, toArray } from 'rxjs';
 import { type Deferred, deferred } from '../support/async.js';
-import { type AppSetUp, closeApps, keyOf, startApp } from './support/app.js';
+import { closeApps, keyOf, startApp } from './support/app.js';
 import { AppCommit, Control, HandlerCommit } from './support/interceptors.js';
 import { Room } from './support/room.js';
 
@@ -61,7 +60,7 @@ class OrdersController {
   // Nest passes the payload and the context, because no parameter has a decorator.
   @MessagePattern('undecorated')
   @Locked('goods:<order.id>')
-  undecorated(order: Order): number {
+  async undecorated(order: Order): Promise<number> {
     return order.id;
   }
 
@@ -91,13 +90,13 @@ class OrdersController {
   @MessagePattern('guarded')
   @UseGuards(Doorman)
   @Locked('goods:<order.id>')
-  guarded(@Payload() order: Order): number {
+  async guarded(@Payload() order: Order): Promise<number> {
     return order.id;
   }
 
   @MessagePattern('broken')
   @Locked('goods:<order.id>')
-  broken(@Payload() order: Order): number {
+  async broken(@Payload() order: Order): Promise<number> {
     throw new RpcException(`no goods ${order.id}`);
   }
 }
@@ -124,12 +123,12 @@ afterEach(async () => {
 });
 
 /** Starts a hybrid application and its client. */
-async function start(inheritAppConfig: boolean, setUp: AppSetUp = {}, controller: Type = OrdersController) {
+async function start(inheritAppConfig: boolean, filters: ExceptionFilter[] = [], controller: Type = OrdersController) {
   const app = await startApp({
     controllers: [controller],
-    providers: [Control, Doorman, ...(setUp.providers ?? [])],
+    providers: [Control, Doorman],
     prepare: async (nest) => {
-      nest.useGlobalInterceptors(new AppCommit(nest.get(Control)));
+      nest.useGlobalInterceptors(new AppCommit(nest.get(Control))).useGlobalFilters(...filters);
       nest.connectMicroservice(overTcp, { inheritAppConfig });
       await nest.startAllMicroservices();
     },
@@ -216,16 +215,16 @@ describe('a message handler', () => {
     expect(app.logged).toEqual([expect.stringMatching(/^warn OrdersController\./)]);
   });
 
-  const global = { providers: [{ provide: APP_FILTER, useClass: CatchAll }] };
+  const global = [new CatchAll()];
 
-  it.each<[string, boolean, AppSetUp, Type, object]>([
+  it.each<[string, boolean, ExceptionFilter[], Type, object]>([
     ['by a global filter of the user', true, global, OrdersController, { caught: 'LOCK_TIMEOUT' }],
-    ['by a filter on the class', true, {}, FilteredController, { caught: 'LOCK_TIMEOUT' }],
-    ['by a filter on the class', false, {}, FilteredController, { caught: 'LOCK_TIMEOUT' }],
-    ['by ours', true, {}, OrdersController, BUSY],
+    ['by a filter on the class', true, [], FilteredController, { caught: 'LOCK_TIMEOUT' }],
+    ['by a filter on the class', false, [], FilteredController, { caught: 'LOCK_TIMEOUT' }],
+    ['by ours', true, [], OrdersController, BUSY],
     ['by ours', false, global, OrdersController, BUSY],
-  ])('that is busy is handled %s (inheritAppConfig: %p)', async (_who, inherit, setUp, controller, expected) => {
-    const app = await start(inherit, setUp, controller);
+  ])('that is busy is handled %s (inheritAppConfig: %p)', async (_who, inherit, filters, controller, expected) => {
+    const app = await start(inherit, filters, controller);
     await app.locks.using('goods:1', async () => expect(await errorOf('buy')).toEqual(expected));
   });
 });

@@ -29,7 +29,7 @@ import { from, lastValueFrom, merge, mergeMap, Observable, of, retry, Subject, t
 import { type Deferred, deferred } from '../support/async.js';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
 import { RawRequest } from './support/raw-request.js';
-import { Foreign } from './support/wrappers.js';
+import { Copying } from './support/wrappers.js';
 
 interface Message {
   readonly data: string;
@@ -74,7 +74,7 @@ class StreamsController {
   }
 
   @Sse('wrapped-events/:id')
-  @Foreign()
+  @Copying()
   @Locked('goods:<id>')
   wrappedEvents(@Param('id') _id: string, @CurrentLock() lock: Lock): Observable<string> {
     return this.watch(lock);
@@ -89,34 +89,34 @@ class StreamsController {
 
   @Get('grab/:id')
   @Locked('goods:<id>', { waitMs: 0 })
-  grab(@Param('id') id: string): string {
+  async grab(@Param('id') id: string): Promise<string> {
     return id;
   }
 
   @Get('file/:id')
   @Locked('goods:<id>')
-  streamed(@Param('id') _id: string, @CurrentLock() lock: Lock): StreamableFile {
+  async streamed(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<StreamableFile> {
     this.lock = lock;
     return new StreamableFile(this.file);
   }
 
   @Get('wrapped-file/:id')
-  @Foreign()
+  @Copying()
   @Locked(['goods:<id>', 'goods:2'])
-  wrapped(@Param('id') _id: string, @CurrentLock() locks: MultiLock): StreamableFile {
+  async wrapped(@Param('id') _id: string, @CurrentLock() locks: MultiLock): Promise<StreamableFile> {
     this.lock = locks;
     return new StreamableFile(this.file);
   }
 
   @Get('short-file/:id')
   @Locked('goods:<id>')
-  shortFile(@Param('id') _id: string): StreamableFile {
+  async shortFile(@Param('id') _id: string): Promise<StreamableFile> {
     return new StreamableFile(createReadStream(__filename));
   }
 
   @Get('old-file/:id')
   @Locked('goods:<id>')
-  oldFile(@Param('id') _id: string): StreamableFile {
+  async oldFile(@Param('id') _id: string): Promise<StreamableFile> {
     const body = new Readable({ autoDestroy: false, emitClose: false, read: () => undefined });
     body.push('all of it');
     body.push(null);
@@ -136,13 +136,13 @@ class StreamsController {
 
   @Get('no-file/:id')
   @Locked('goods:<id>')
-  noFile(@Param('id') _id: string): object {
+  async noFile(@Param('id') _id: string): Promise<object> {
     return { getStream: () => Promise.resolve(1) };
   }
 
   @Get('no-stream/:id')
   @Locked('goods:<id>')
-  noStream(@Param('id') _id: string): object {
+  async noStream(@Param('id') _id: string): Promise<object> {
     return { name: 'pump', getStream: () => ({ pipe: () => undefined }), setErrorHandler: () => undefined };
   }
 
@@ -449,7 +449,7 @@ describe('an Observable of a provider', () => {
     }
 
     @Locked('goods:<0>')
-    undeclared(_id: string): unknown {
+    async undeclared(_id: string): Promise<unknown> {
       return this.feed;
     }
   }

@@ -15,7 +15,7 @@ import { io, type Socket } from 'socket.io-client';
 import { type AppSetUp, closeApps, keyOf, startApp, type TestApp } from './support/app.js';
 import { Control, HandlerCommit } from './support/interceptors.js';
 import { Room } from './support/room.js';
-import { Foreign } from './support/wrappers.js';
+import { Copying } from './support/wrappers.js';
 
 interface Order {
   readonly id: number;
@@ -42,7 +42,7 @@ class GoodsGateway {
   // Nest passes the socket and the payload, because no parameter has a decorator.
   @SubscribeMessage('undecorated')
   @Locked('goods:<order.id>')
-  undecorated(_socket: unknown, order: Order): number {
+  async undecorated(_socket: unknown, order: Order): Promise<number> {
     return order.id;
   }
 
@@ -56,7 +56,7 @@ class GoodsGateway {
 
   @SubscribeMessage('wrapped')
   @UseInterceptors(HandlerCommit)
-  @Foreign()
+  @Copying()
   @Locked('goods:<order.id>')
   async wrapped(@MessageBody() order: Order): Promise<object> {
     return { event: 'bought', data: order.id };
@@ -64,7 +64,7 @@ class GoodsGateway {
 
   @Locked('goods:<order.id>')
   @SubscribeMessage('odd')
-  odd(@MessageBody() order: Order): void {
+  async odd(@MessageBody() order: Order): Promise<void> {
     throw new WsException(`no goods ${order.id}`);
   }
 }
