@@ -65,7 +65,7 @@ export function pathCandidate(env: NodeJS.ProcessEnv): RedisCandidate {
     async find() {
       const path = NAMES.map((name) => onPath(name, env)).find((found) => found !== undefined);
       if (!path) throw new Error(`neither ${NAMES.join(' nor ')} on PATH`);
-      return localSource('binary', await inspectBinary(path, env, path));
+      return localSource('binary', await inspectBinary(path, env, `PATH, ${path}`));
     },
   };
 }

@@ -39,7 +39,7 @@ export class DockerEngine {
         reasons.push(`${where}: ${(error as Error).message}`);
       }
     }
-    throw new Error(`no engine replies (${reasons.join(', ') || 'no socket'})`);
+    throw new Error(reasons.length === 0 ? 'no Docker engine' : `no Docker engine replies (${reasons.join(', ')})`);
   }
 
   /** Returns the Redis version of the image. Pulls the image if it is absent. */

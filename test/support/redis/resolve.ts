@@ -20,8 +20,8 @@ export interface ResolveOptions {
   /** Accepts only a local process, on which faults can be injected: skips REDIS_URL and Docker. */
   readonly local?: boolean;
   readonly env?: NodeJS.ProcessEnv;
-  /** Gets the name of each candidate before it is tried. To download one takes minutes at worst. */
-  readonly onTry?: (name: string) => void;
+  /** Gets one line about what was refused and what happens now, each time it changes. A download may take minutes. */
+  readonly onProgress?: (line: string) => void;
 }
 
 function candidates({ local = false, env = process.env }: ResolveOptions): RedisCandidate[] {
@@ -33,12 +33,18 @@ function candidates({ local = false, env = process.env }: ResolveOptions): Redis
 /** Returns the first candidate that `use` accepts. The error names the reason of each refused one. */
 async function firstOf<T>(options: ResolveOptions, use: (source: RedisSource) => Promise<T>): Promise<T> {
   const tried: string[] = [];
+  const refusals: string[] = [];
+  const show = (now: string) => options.onProgress?.([...refusals, now].join(', '));
   for (const candidate of candidates(options)) {
-    options.onTry?.(candidate.name);
+    show(`trying ${candidate.name}`);
     try {
-      return await use(await candidate.find());
+      const source = await candidate.find();
+      show(`using ${source.description}`);
+      return await use(source);
     } catch (error) {
-      tried.push(`${candidate.name}: ${(error as Error).message}`);
+      const { message } = error as Error;
+      tried.push(`${candidate.name}: ${message}`);
+      refusals.push(message);
       if (candidate.explicit) break;
     }
   }
