@@ -1,6 +1,9 @@
+import { once } from 'node:events';
 import { ConsoleLogger } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import { SchedulerRegistry } from '@nestjs/schedule';
 import { AppModule } from './app.module.js';
+import { REPORT } from './report/report.service.js';
 import { settings } from './settings.js';
 
 async function bootstrap(): Promise<void> {
@@ -15,6 +18,9 @@ async function bootstrap(): Promise<void> {
   app.useLogger(new ConsoleLogger({ prefix: `port ${settings.port}` }));
   // Notifies the parent process that this instance accepts requests at this address.
   process.send?.(await app.getUrl());
+  // npm start first prints where the instances are.
+  if (process.send) await once(process, 'message');
+  app.get(SchedulerRegistry).getCronJob(REPORT).start();
 }
 
 bootstrap().catch((error: NodeJS.ErrnoException) => {

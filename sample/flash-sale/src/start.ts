@@ -13,6 +13,7 @@ export function run(step: Step): Promise<never> {
     const instances = await spawnInstances(redis);
     const end = await withInstances(step, instances, async () => {
       printIntroduction(redis, instances);
+      for (const instance of instances) instance.startReports();
       await Promise.all(instances.map(reportCrash));
     });
     const isStopped = typeof end === 'string';
@@ -54,15 +55,15 @@ function whatToCall(ports: readonly number[]): string {
   const each = BUYERS / ports.length;
   const silent = `curl -Z --no-progress-meter -o /dev/null -w '%{http_code} ' -X POST`;
   return `In another terminal, for example:
-  curl -d amount=20 localhost:${first}/goods/1/restock
-  curl -X POST localhost:${second}/goods/1/buy
-  curl localhost:${third}/goods/1
+  curl -d amount=20 localhost:${first}/goods/11/restock
+  curl -X POST localhost:${second}/goods/11/buy
+  curl localhost:${third}/goods/11
 
-${BUYERS} buyers at once for 20 pieces, of goods 2 with the lock and of goods 3 without; then look what was sold:
-  curl -d amount=20 'localhost:${first}/goods/{2,3}/restock'
-  ${silent} '${everywhere}/goods/2/buy?[1-${each}]'
-  ${silent} '${everywhere}/goods/3/buy-unlocked?[1-${each}]'
-  curl 'localhost:${first}/goods/{2,3}'`;
+${BUYERS} buyers at once for 20 pieces, of goods 12 with the lock and of goods 13 without; then look what was sold:
+  curl -d amount=20 'localhost:${first}/goods/{12,13}/restock'
+  ${silent} '${everywhere}/goods/12/buy?[1-${each}]'
+  ${silent} '${everywhere}/goods/13/buy-unlocked?[1-${each}]'
+  curl 'localhost:${first}/goods/{12,13}'`;
 }
 
 /** Prints that an instance has ended by itself. The others continue. */

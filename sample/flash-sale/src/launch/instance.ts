@@ -47,6 +47,12 @@ export class Instance {
     await Promise.race([once(this.child, 'message'), early]);
   }
 
+  /** Starts the reports of this process. It prints none before. */
+  startReports(): void {
+    // It may have crashed.
+    this.child.send('start reports', () => undefined);
+  }
+
   /** Returns how the process ended, or undefined if `stop` has ended it. */
   async crashed(): Promise<string | undefined> {
     const how = await this.ended;
