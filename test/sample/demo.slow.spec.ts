@@ -43,6 +43,9 @@ describe('the flash sale', () => {
     expect([stock, buyers]).toEqual([20, 60]);
     expect(oversold).toBeGreaterThan(0);
     expect(oversold).toBe(sold - 20);
+    expect(demo.output).toMatch(
+      /^ {2}The sale with the lock takes longer: 20 payments of 25 ms, one after another\.$/m,
+    );
     expect(demo.redisPort).toBeGreaterThan(0);
     expect(demo.urls).toHaveLength(3);
     expect(await Promise.all(demo.urls.map(accepts))).toEqual([false, false, false]);
@@ -53,14 +56,19 @@ describe('the flash sale', () => {
     await start.prints(/Ctrl-C/);
     const [first, second, third] = start.urls;
     const post = (url: string, body?: URLSearchParams) => fetch(url, { method: 'POST', ...(body && { body }) });
-    expect((await post(`${first}/goods/1/restock`, new URLSearchParams({ amount: '2' }))).status).toBe(201);
-    expect(await (await post(`${second}/goods/1/buy`)).json()).toEqual({ id: 1, left: 1 });
-    expect(await (await fetch(`${third}/goods/1`)).json()).toEqual({ id: 1, left: 1, sold: 1, lock: null });
-    await start.prints(/Report by the instance on port \d+: goods 1: 1 sold, 1 left/);
+    expect((await post(`${first}/goods/11/restock`, new URLSearchParams({ amount: '2' }))).status).toBe(201);
+    expect(await (await post(`${second}/goods/11/buy`)).json()).toEqual({ id: 11, left: 1 });
+    expect(await (await fetch(`${third}/goods/11`)).json()).toEqual({ id: 11, left: 1, sold: 1, lock: null });
+    await start.prints(/Report by the instance on port \d+: goods 11: 1 sold, 1 left/);
+    expect((await fetch(`${second}/goods/11`, { method: 'DELETE' })).status).toBe(204);
+    const restocked = await post(`${first}/goods/11/restock`, new URLSearchParams({ amount: '2' }));
+    expect(await restocked.json()).toEqual({ id: 11, left: 2, sold: 0 });
     start.signal('SIGINT');
     await start.ended;
     expect(start.output).toMatch(/Stopped\./);
-    expect(start.output.match(/Report by .*: goods 1:/g)).toHaveLength(1);
+    expect(start.output.match(/Report by .*: goods 11:/g)).toHaveLength(1);
+    // No instance prints anything before the addresses.
+    expect(start.output.split('Ctrl-C')[0]).not.toMatch(/\[port|\[Cron\]/);
     expect(await Promise.all([first, second, third].map((url) => accepts(url)))).toEqual([false, false, false]);
   });
 
@@ -86,7 +94,7 @@ describe('the flash sale', () => {
     const start = runScript('start', noRedis());
     await start.prints(/Ctrl-C/);
     expect(start.output).toMatch(/^Loading the flash sale …\n/);
-    expect(start.output).toMatch(/Starting Redis … Docker[^]*Starting Redis … PATH/);
+    expect(start.output).toMatch(/Starting Redis … trying Docker\n[^]*no Docker engine[^\n]*, trying PATH\n/);
     expect(start.output).toMatch(/the memory store excludes no other process/);
     expect(new Set(start.urls).size).toBe(1);
     start.kill('SIGTERM');

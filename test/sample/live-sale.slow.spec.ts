@@ -33,10 +33,10 @@ const stateOf = async (url: string, query = '') => (await (await fetch(`${url}/s
 const untilOver = (viewer: Viewer) =>
   eventually('the page shows the end of the sale', () => viewer.read<boolean>(IS_OVER));
 
-async function newSale(url: string, perSecond: number): Promise<number> {
+async function newSale(url: string, perSecond: number): Promise<LiveState['sale']> {
   const body = JSON.stringify({ perSecond });
   await fetch(`${url}/sale`, { method: 'POST', body, headers: { 'Content-Type': 'application/json' } });
-  return (await stateOf(url)).sale?.id ?? 0;
+  return (await stateOf(url)).sale;
 }
 
 /** Starts a sale and waits until both sides are sold out. */
@@ -87,6 +87,15 @@ describe('npm start', () => {
     const ports = urls.map((url) => Number(new URL(url).port));
     expect(new Set(ports).size).toBe(3);
     expect(Math.min(...ports)).toBeGreaterThan(TAKEN_PORT);
+  });
+
+  it('sells goods 1 and 2 first, and then others, because late buyers still order the former ones', async () => {
+    expect((await newSale(urls[0], 40))?.goods).toBe(1);
+    await eventually('pieces are sold', async () => Number((await stateOf(urls[0])).sides?.unlocked.sold) > 0);
+    expect((await newSale(urls[0], 2))?.goods).toBe(3);
+    const { sides } = await stateOf(urls[0]);
+    expect(sides?.locked.left).toBeGreaterThan(90);
+    expect(sides?.unlocked.left).toBeGreaterThan(90);
   });
 
   it('serves the same sale on all instances, and only one side is oversold', async () => {
@@ -174,7 +183,7 @@ describe('the page in a browser', () => {
     'shows the name of a buyer as text, whatever is in it',
     onBrowser(async () => {
       // Few buyers: the last eight are shown for a second at least.
-      const id = await newSale(urls[0], 2);
+      const sale = await newSale(urls[0], 2);
       const page = await open();
       await page.until(IS_RUNNING);
       const name = '<img src=x onerror=alert(1)>\u202e\u0007';
@@ -187,7 +196,7 @@ describe('the page in a browser', () => {
         await eventually(`the buyer is shown: ${side}`, isShown);
       }
       expect(await page.read(`document.querySelectorAll('.buyers img, #trouble:not([hidden])').length`)).toBe(0);
-      const recorded = (await purchasesOf(urls[0], id)).filter(({ buyer }) => buyer === name);
+      const recorded = (await purchasesOf(urls[0], sale?.id ?? 0)).filter(({ buyer }) => buyer === name);
       expect(recorded.map(({ side }) => side).toSorted()).toEqual(['locked', 'unlocked']);
       expect(page.problems).toEqual([]);
     }),
@@ -199,8 +208,8 @@ describe('the page in a browser', () => {
       const page = await open();
       await Promise.all([page.page.waitForNavigation(), page.page.click('[data-side=locked] a[href=locks]')]);
       await page.until(`document.title !== 'Locks'`);
-      const id = await newSale(urls[0], 40);
-      await page.until(`document.querySelector('#rows').innerText.includes('goods:${id}')`);
+      const sale = await newSale(urls[0], 40);
+      await page.until(`document.querySelector('#rows').innerText.includes('goods:${sale?.goods}')`);
       expect(page.problems).toEqual([]);
     }),
   );
@@ -220,10 +229,14 @@ describe('the page in a browser', () => {
   it(
     'fits on a phone, and has names for a screen reader',
     onBrowser(async () => {
+      await newSale(urls[0], 40);
       const page = await open();
-      await page.until(IS_SHOWN);
       await page.page.setViewport({ width: 360, height: 740 });
+      // The longest row says who else has the piece.
+      await page.until(`document.querySelector('.buyers b') !== null`);
       expect(await page.read('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
+      const rows = `[...document.querySelectorAll('.buyers li')]`;
+      expect(await page.read(`${rows}.filter((row) => row.scrollWidth > row.clientWidth).length`)).toBe(0);
       const faults = await page.read(`({
         language: document.documentElement.lang === 'en' ? 0 : 1,
         headings: document.querySelectorAll('h1').length - 1,

@@ -2,6 +2,7 @@ import { Instance } from './launch/instance.js';
 import { INTERRUPTED, runWithRedis, type Step, withInstances } from './launch/run.js';
 import { holdSale, type Sale } from './launch/sale.js';
 import { table } from './launch/table.js';
+import { settings } from './settings.js';
 
 const INSTANCES = 3;
 const STOCK = 20;
@@ -21,9 +22,9 @@ export function run(step: Step): Promise<never> {
       console.log(`\nA flash sale: ${STOCK} in stock, ${BUYERS} buyers at once.`);
       console.log(`Redis      ${redis.description}, port ${redis.port}`);
       console.log(`Instances  ${instances.map(({ url }) => url).join('  ')}\n`);
-      const sale = { id: Date.now(), stock: STOCK, buyers: BUYERS };
-      const locked = await holdSale(instances, { ...sale, path: 'buy' });
-      const unlocked = await holdSale(instances, { ...sale, id: sale.id + 1, path: 'buy-unlocked' });
+      const sale = { stock: STOCK, buyers: BUYERS };
+      const locked = await holdSale(instances, { ...sale, id: 1, path: 'buy' });
+      const unlocked = await holdSale(instances, { ...sale, id: 2, path: 'buy-unlocked' });
       return judge(locked, unlocked);
     });
     return typeof exitCode === 'number' ? exitCode : INTERRUPTED;
@@ -31,7 +32,10 @@ export function run(step: Step): Promise<never> {
 }
 
 function judge(locked: Sale, unlocked: Sale): number {
-  console.log(`${table([row("@Locked('goods:<id>')", locked), row('without the lock', unlocked)])}\n`);
+  console.log(table([row("@Locked('goods:<id>')", locked), row('without the lock', unlocked)]));
+  console.log(
+    `  The sale with the lock takes longer: ${locked.sold} payments of ${settings.paymentMs} ms, one after another.\n`,
+  );
   const isExact = locked.sold === STOCK && locked.left === 0 && locked.oversold === 0;
   const isOversold = unlocked.oversold > 0;
   console.log(

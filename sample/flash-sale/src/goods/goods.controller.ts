@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Param, ParseIntPipe, Post } from '@nestjs/common';
+import { Body, Controller, Delete, Get, HttpCode, Param, ParseIntPipe, Post } from '@nestjs/common';
 import { Locked } from 'nestjs-redis-lock';
 import { type GoodsOnSale, GoodsService, type Receipt } from './goods.service.js';
 import type { StockLevel } from './stock.js';
@@ -28,5 +28,11 @@ export class GoodsController {
   @Post('restock')
   restock(@Param('id', ParseIntPipe) id: number, @Body('amount', ParseIntPipe) amount: number): Promise<StockLevel> {
     return this.goods.restock(id, amount);
+  }
+
+  @Delete()
+  @HttpCode(204)
+  remove(@Param('id', ParseIntPipe) id: number): Promise<void> {
+    return this.goods.remove(id);
   }
 }

@@ -54,6 +54,11 @@ export class GoodsService {
     });
   }
 
+  /** Forgets what is left and what was sold. Acquires the same lock as buyers do. */
+  async remove(id: number): Promise<void> {
+    await this.locks.using(resource`goods:${id}`, () => this.stock.forget(id));
+  }
+
   private async levelOf(id: number): Promise<StockLevel> {
     const level = await this.stock.find(id);
     if (level === undefined) throw new NotFoundException(`There are no goods ${id}: restock them first.`);

@@ -13,13 +13,14 @@ export interface Sale {
   readonly elapsedMs: number;
 }
 
-/** Creates new goods and sends all buyers at once, spread over all instances. */
+/** Puts goods on sale without what is left of an earlier sale. Sends all buyers at once, spread over all instances. */
 export async function holdSale(
   instances: readonly Instance[],
   { id, stock, buyers, path }: { id: number; stock: number; buyers: number; path: string },
 ): Promise<Sale> {
   const urls = instances.map(({ url }) => `${url}/goods/${id}`);
   const [goods = ''] = urls;
+  await expectStatus(fetch(goods, { method: 'DELETE' }), [204]);
   await expectStatus(post(`${goods}/restock`, new URLSearchParams({ amount: String(stock) })), [201]);
 
   const startedAt = performance.now();

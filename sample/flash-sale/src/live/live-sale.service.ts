@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   HttpException,
@@ -51,7 +52,10 @@ export class LiveSaleService implements OnModuleDestroy {
     private readonly log: SaleLog,
     private readonly locks: LockService,
     private readonly host: HttpAdapterHost,
-  ) {}
+  ) {
+    // Each of the last sales listens, and Node warns of more than ten.
+    setMaxListeners(0, this.stopping.signal);
+  }
 
   /** The port of this instance, undefined before it listens. */
   get port(): number | undefined {
@@ -76,10 +80,11 @@ export class LiveSaleService implements OnModuleDestroy {
     const starting = this.locks.using('sale', async (lock) => {
       const before = await this.log.current();
       if (after !== undefined && after !== (before?.id ?? 0)) return;
-      const id = Math.max(Date.now(), (before?.id ?? 0) + 2);
-      await Promise.all([this.goods.restock(id, STOCK), this.goods.restock(goodsOf({ id }, 'unlocked'), STOCK)]);
+      const id = Math.max(Date.now(), (before?.id ?? 0) + 1);
+      const goods = await this.freeGoods();
+      await Promise.all([this.goods.restock(goods, STOCK), this.goods.restock(goods + 1, STOCK)]);
       lock.assertHeld();
-      await this.log.start({ id, stock: STOCK, perSecond, startedAt: Date.now() });
+      await this.log.start({ id, goods, stock: STOCK, perSecond, startedAt: Date.now() });
       // What is not forgotten here expires.
       if (before !== undefined) this.forget(before).catch(() => undefined);
     });
@@ -126,6 +131,17 @@ export class LiveSaleService implements OnModuleDestroy {
     return { sale, isOver: isOver(sale, sides), sides, purchases, next: from + purchases.length, ...page };
   }
 
+  /**
+   * Returns the first two goods that nobody sells: usually 1 and 2. Late buyers of the sale before still buy its goods,
+   * so these are free again when they are forgotten.
+   */
+  private async freeGoods(): Promise<number> {
+    const taken = new Set((await this.stock.findAll()).map(({ id }) => id));
+    let id = 1;
+    while (taken.has(id) || taken.has(id + 1)) id += 2;
+    return id;
+  }
+
   private async totalsOf(sale: LiveSale): Promise<Record<Side, SideTotals>> {
     const totals = async (side: Side): Promise<SideTotals> => {
       const { left, sold } = (await this.stock.find(goodsOf(sale, side))) ?? { left: sale.stock, sold: 0 };
@@ -138,13 +154,13 @@ export class LiveSaleService implements OnModuleDestroy {
   /** Removes the goods of a sale after its last buyers have left. */
   private async forget(sale: LiveSale): Promise<void> {
     await pause(FORGET_AFTER_MS, undefined, { signal: this.stopping.signal, ref: false });
-    await Promise.all([this.stock.forget(sale.id), this.stock.forget(goodsOf(sale, 'unlocked'))]);
+    await Promise.all([this.stock.forget(sale.goods), this.stock.forget(sale.goods + 1)]);
   }
 }
 
 /** Returns the id of the goods that a side of the sale sells. */
-export function goodsOf({ id }: Pick<LiveSale, 'id'>, side: Side): number {
-  return side === 'locked' ? id : id + 1;
+export function goodsOf({ goods }: LiveSale, side: Side): number {
+  return side === 'locked' ? goods : goods + 1;
 }
 
 function isOver({ startedAt, stock }: LiveSale, { locked, unlocked }: Record<Side, SideTotals>): boolean {

@@ -3,8 +3,10 @@ import { Redis } from 'ioredis';
 
 /** A sale of the page: the same stock twice, with the lock and without it. */
 export interface LiveSale {
-  /** The goods that are sold with the lock. Those without it have the next id. */
+  /** Milliseconds since the epoch, so that it differs from sales that Redis has forgotten. */
   readonly id: number;
+  /** The goods that are sold with the lock. Those without it have the next id. */
+  readonly goods: number;
   readonly stock: number;
   /** How many buyers come each second, to all instances together. */
   readonly perSecond: number;
@@ -59,9 +61,15 @@ export class RedisSaleLog extends SaleLog implements OnApplicationShutdown {
   }
 
   async current(): Promise<LiveSale | undefined> {
-    const { id, stock, perSecond, startedAt } = await this.redis.hgetall(SALE);
+    const { id, goods, stock, perSecond, startedAt } = await this.redis.hgetall(SALE);
     if (id === undefined) return undefined;
-    return { id: Number(id), stock: Number(stock), perSecond: Number(perSecond), startedAt: Number(startedAt) };
+    return {
+      id: Number(id),
+      goods: Number(goods),
+      stock: Number(stock),
+      perSecond: Number(perSecond),
+      startedAt: Number(startedAt),
+    };
   }
 
   async start(sale: LiveSale): Promise<void> {
