@@ -4,6 +4,7 @@ import { aFunction, checkValue } from './core/checks/check-options.js';
 import { branded } from './core/brand.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
+import { runOutsideHolds } from './core/hold/held-locks.js';
 import type { Hold, Lock } from './core/hold/lock.js';
 import type { MultiLock } from './core/hold/multi-lock.js';
 import type { Leadership } from './core/leader/leadership.js';
@@ -148,6 +149,21 @@ export class LockService {
     const [options, fn] = args.length === 1 ? [undefined, args[0]] : args;
     const { onLost = this.defaults.onLost } = options === undefined ? {} : checkScopeOptions(options, 'scope()');
     return runInLockScope({ onLost }, fn);
+  }
+
+  /**
+   * Runs `fn`, and everything that it starts, outside of all holds and lock scopes of this library. Use it to start
+   * work for other callers inside a hold: the loop of a shared queue, a timer, a subscription. That work then acquires
+   * its locks like any other caller. Every other `AsyncLocalStorage` is kept, such as those of traces.
+   *
+   * Do not await work inside a hold that acquires the same lock outside of it: it waits until `waitMs` has elapsed.
+   *
+   * @returns what `fn` returns.
+   * @throws {LockConfigError} if `fn` is not a function.
+   */
+  outside<T>(fn: () => T): T {
+    checkValue('outside()', 'the work', fn, aFunction);
+    return runOutsideHolds(fn);
   }
 
   /**

@@ -1,5 +1,7 @@
+import { inspect, type InspectOptions } from 'node:util';
 import { branded, brandOf } from './brand.js';
 import { kindOf } from './format-value.js';
+import { inspectFields } from './inspect-fields.js';
 
 /** All error codes. */
 export const LOCK_ERROR_CODES = [
@@ -39,6 +41,18 @@ export function withoutStack<T>(make: () => T): T {
   } finally {
     Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
   }
+}
+
+/**
+ * Gives an error of a request the stack of the code that awaits the request. Call it where the wait ends, in an async
+ * function or in a reaction to its promise, because V8 knows there who awaits the result. Does nothing to an error that
+ * is not made for one call, such as that of a lost lock.
+ *
+ * @param signal the caller's. If it has aborted, the error is its reason, and stays as it is.
+ */
+export function nameCaller(error: unknown, signal?: AbortSignal): void {
+  if (signal?.aborted === true || !(error instanceof LockError) || error instanceof LockLostError) return;
+  Error.captureStackTrace(error, nameCaller);
 }
 
 const LONGEST_MESSAGE = 1_000;
@@ -87,6 +101,34 @@ export abstract class LockError extends Error {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.resource = details.resource;
     this.elapsedMs = details.elapsedMs;
+  }
+
+  /**
+   * Returns what logs show of the error: its name, its message, its fields in whole milliseconds, and its cause's
+   * message. It may name holders and servers, so do not send it to clients.
+   */
+  toJSON(): object {
+    const cause = this.cause === undefined ? undefined : messageOf(this.cause);
+    return { name: this.name, message: this.message, ...this.shownFields(), cause };
+  }
+
+  /** Shows the stack, the fields of {@link toJSON}, and the cause with its stack. @internal */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    const shown = `${this.stack ?? `${this.name}: ${this.message}`} ${inspectFields(this.shownFields(), options)}`;
+    if (this.cause === undefined) return shown;
+    // The errors of clients have their commands, with keys and arguments.
+    const cause = inspect(this.cause, { ...options, depth: 0 }).replaceAll('\n', '\n  ');
+    return `${shown}\n  [cause]: ${cause}`;
+  }
+
+  private shownFields(): object {
+    const shown: Record<string, unknown> = { code: this.code };
+    for (const [name, value] of Object.entries(this)) {
+      if (name === 'publicMessage') continue;
+      if (typeof value === 'number') shown[name] = Math.round(value);
+      else if (typeof value === 'string' || typeof value === 'boolean') shown[name] = value;
+    }
+    return shown;
   }
 
   /** What a GraphQL server adds to the error for clients. */

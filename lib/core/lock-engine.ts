@@ -7,7 +7,7 @@ import { Turns } from './acquire/turns.js';
 import { keepOutside, runOutside } from './context/async-context.js';
 import { describeCall, nextCall, type Target } from './events/call.js';
 import { type lockChannels, LockEvents } from './events/diagnostics.js';
-import { LockConfigError, LockUnavailableError, messageOf } from './errors.js';
+import { LockConfigError, LockUnavailableError, messageOf, nameCaller } from './errors.js';
 import { secondsOf } from './format-value.js';
 import { assertHeldAround } from './hold/assert-held.js';
 import { heldAround } from './hold/held-locks.js';
@@ -359,12 +359,17 @@ export class LockEngine {
   }
 
   /** @param request what got no reply, to begin the error's message with. */
-  private inTime<T>(reply: Promise<T>, { resource, key }: Target, request: string): Promise<T> {
-    return this.clock.inTime(reply, () => {
-      const late = `${request} got no reply within ${this.options.requestTimeoutMs} ms.`;
-      const message = withPlace(late, this.health.placeOf(key));
-      throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
-    });
+  private async inTime<T>(reply: Promise<T>, { resource, key }: Target, request: string): Promise<T> {
+    try {
+      return await this.clock.inTime(reply, () => {
+        const late = `${request} got no reply within ${this.options.requestTimeoutMs} ms.`;
+        const message = withPlace(late, this.health.placeOf(key));
+        throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
+      });
+    } catch (error) {
+      nameCaller(error);
+      throw error;
+    }
   }
 
   private hasCalls(last: number): boolean {

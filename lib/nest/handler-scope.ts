@@ -1,9 +1,7 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { finished } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { RESPONSE_PASSTHROUGH_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
-import { shared } from '../core/brand.js';
-import { runInHold } from '../core/hold/held-locks.js';
+import { callerAround, runForCaller, runInHold } from '../core/hold/held-locks.js';
 import type { Lock } from '../core/hold/lock.js';
 import { type KeptUse, ScopeHold } from '../core/hold/lock-scope.js';
 import type { MultiLock } from '../core/hold/multi-lock.js';
@@ -17,12 +15,14 @@ interface Caller {
   readonly isInCall: boolean;
 }
 
-// Undefined inside the method, because the calls that the method makes are calls like any other.
-const callers = shared('handler-callers', () => new AsyncLocalStorage<Caller | undefined>());
-
 /** Runs the work of a handler's method. Its calls are nested, even if they call the same method. */
 export function insideMethod<T>(fn: () => T): T {
-  return callers.run(undefined, fn);
+  return runForCaller(undefined, fn);
+}
+
+/** Returns what calls a handler. Undefined inside its method, because calls of the method are calls like any other. */
+function handlerCaller(): Caller | undefined {
+  return callerAround() as Caller | undefined;
 }
 
 /**
@@ -52,20 +52,20 @@ export class HandlerScope {
 
   /** Returns the scope that an outer interceptor has opened for this request. */
   static around(context: ExecutionContext): HandlerScope | undefined {
-    const scope = callers.getStore()?.scope;
+    const scope = handlerCaller()?.scope;
     return scope?.context === context ? scope : undefined;
   }
 
   /** Returns the scope of the request that a method is called for. Undefined for any other call. */
   static of(method: LockedMethod | ScopedMethod): HandlerScope | undefined {
-    const scope = callers.getStore()?.scope;
+    const scope = handlerCaller()?.scope;
     const isOurs = method === scope?.method.locked || method === scope?.method.scoped;
     return scope?.isOpen === true && isOurs ? scope : undefined;
   }
 
   /** Runs the interceptors and what they call. Returns what `fn` returns. */
   run<T>(fn: () => T): T {
-    return callers.run({ scope: this, isInCall: false }, () => this.enter(fn));
+    return runForCaller({ scope: this, isInCall: false } satisfies Caller, () => this.enter(fn));
   }
 
   /** Runs `fn`, and everything that it starts, under the locks of the scope. Returns what `fn` returns. */
@@ -83,13 +83,13 @@ export class HandlerScope {
    * and the locks of the scope do not exclude the two calls from each other.
    */
   call<T>(work: () => Promise<T>): Promise<T> {
-    if (callers.getStore()?.isInCall === true) return insideMethod(work);
+    if (handlerCaller()?.isInCall === true) return insideMethod(work);
     return this.enqueue(() => insideMethod(work));
   }
 
   /** Calls a function around the method in the same way. The scope also waits for what it does after the method. */
   callAround<T>(work: () => Promise<T>): Promise<T> {
-    return this.enqueue(() => callers.run({ scope: this, isInCall: true }, work));
+    return this.enqueue(() => runForCaller({ scope: this, isInCall: true } satisfies Caller, work));
   }
 
   private enqueue<T>(work: () => Promise<T>): Promise<T> {

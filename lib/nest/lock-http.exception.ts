@@ -1,6 +1,10 @@
+import { inspect } from 'node:util';
 import { HttpException } from '@nestjs/common';
 import type { LockError } from '../core/errors.js';
 import { bodyOf, type LockErrorResponse } from './error-responses.js';
+
+/** What describes the original error, for logs. */
+const NOT_FOR_CLIENTS: ReadonlySet<string | symbol> = new Set(['constructor', 'toJSON', inspect.custom]);
 
 /**
  * A lock error as the filters of HTTP handlers get it: a Nest exception with the status and the message for clients. It
@@ -19,8 +23,9 @@ export class LockHttpException extends HttpException {
 
   /** Takes the fields and the brands of an object. Not enumerable, because filters send Nest exceptions as JSON. */
   private take(source: object): void {
-    const { constructor: _constructor, ...properties } = Object.getOwnPropertyDescriptors(source);
+    const properties = Object.getOwnPropertyDescriptors(source);
     for (const key of Reflect.ownKeys(properties)) {
+      if (NOT_FOR_CLIENTS.has(key)) continue;
       const property = properties[key as keyof typeof properties];
       Object.defineProperty(this, key, { ...property, enumerable: false, configurable: true });
     }

@@ -103,6 +103,8 @@ export interface RejectedCall {
   readonly place: string | undefined;
   /** Default: unknown. */
   readonly line?: WaitingLine;
+  /** Returns the `@Locked` method that holds the key in this module instance. Undefined if none is known. */
+  ownMethod(this: void): string | undefined;
 }
 
 /** Returns the error for a caller that gets no lock. The store's last reply decides between busy and unavailable. */
@@ -156,7 +158,7 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   // A moment in the future means that the server's clock was set back.
   const heldForMs = since === undefined || since > now ? undefined : now - since;
   const identity = identityOf(instanceId);
-  const who = isOwn ? 'this instance' : identity;
+  const who = isOwn ? describeOwn(call.ownMethod()) : identity;
   if (wireVersions !== undefined) {
     const { holder: theirs, own } = wireVersions;
     const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${theirs}`;
@@ -184,6 +186,10 @@ function describeLine({ waitingHere, maxWaiting }: WaitingLine, ahead = 0): stri
 function describeHolder(who: string, count = 1, heldForMs?: number): string {
   const others = count > 1 ? `held by ${count}, one of them ${who}` : `held by ${who}`;
   return heldForMs === undefined ? others : `${others} for ${secondsOf(heldForMs)}`;
+}
+
+function describeOwn(method: string | undefined): string {
+  return method === undefined ? 'this instance' : `${method} of this instance`;
 }
 
 /** Returns the error for a request without a reply. */

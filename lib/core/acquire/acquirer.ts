@@ -1,7 +1,7 @@
 import { eitherOf, onAbort, throwIfAborted } from '../context/abort-signals.js';
 import type { Target } from '../events/call.js';
 import type { LockEvents } from '../events/diagnostics.js';
-import { LockReentryError } from '../errors.js';
+import { LockReentryError, nameCaller } from '../errors.js';
 import { heldAround } from '../hold/held-locks.js';
 import { scopeAround, ScopedRequest, type ScopeHold } from '../hold/lock-scope.js';
 import { Lock } from '../hold/lock.js';
@@ -74,6 +74,7 @@ export class Acquirer {
       return lock;
     };
     const onRefused = (reason: unknown): never => {
+      nameCaller(reason, options.signal);
       this.events.refused(target, options, this.leases.now() - startedAt, reason);
       this.lifecycle.onEnded();
       throw reason;
@@ -138,6 +139,7 @@ export class Acquirer {
         });
       }
     } catch (reason) {
+      nameCaller(reason, options.signal);
       for (const target of missing.values()) this.publishRefusal(target, call, reason);
       throw reason;
     }
@@ -165,7 +167,15 @@ export class Acquirer {
       const now = this.leases.now();
       const place = this.lines.placeOf(target.key);
       if (isFinal(reply) && isOver(reply, options, startedAt, now))
-        throw acquireError(reply, { ...target, mode, waitMs, enteredAt: startedAt, now, place });
+        throw acquireError(reply, {
+          ...target,
+          mode,
+          waitMs,
+          enteredAt: startedAt,
+          now,
+          place,
+          ownMethod: () => this.lines.methodAt(target.key),
+        });
     }
     for (const target of group) {
       this.checkCall(target, call);
@@ -189,6 +199,7 @@ export class Acquirer {
       this.publishGrant(given, target, call);
       return given.lock;
     } catch (reason) {
+      nameCaller(reason, call.options.signal);
       this.publishRefusal(target, call, reason);
       throw reason;
     }

@@ -1,6 +1,6 @@
 import { LockTimeoutError, type LockError, withoutStack } from '../errors.js';
 import type { Target } from '../events/call.js';
-import { Ownership, type OwnershipUser } from '../lease/grant.js';
+import { type Grant, Ownership, type OwnershipUser } from '../lease/grant.js';
 import type { StoreGrant } from '../lease/lease.js';
 import { closedError } from '../lifecycle.js';
 import { instanceOf } from '../store/instance-id.js';
@@ -73,6 +73,8 @@ export class Line implements LoopUser, OwnershipUser {
     readonly mode: LockMode,
     private readonly deps: AcquireDeps,
     private readonly forget: (line: Line) => void,
+    /** See {@link RejectedCall.ownMethod}. The lock may be held in another mode. */
+    private readonly ownMethod: () => string | undefined,
   ) {}
 
   /** Adds a caller, which gets the lock or an error. */
@@ -98,8 +100,7 @@ export class Line implements LoopUser, OwnershipUser {
    * Refuses a caller immediately, because `maxWaiting` others wait.
    *
    * @param waiting how many wait for the key, in all modes that count.
-   * @returns a promise that rejects with `LockTimeoutError`, or with `LockUnavailableError` in an outage. The error has
-   * no stack.
+   * @returns a promise that rejects with `LockTimeoutError`, or with `LockUnavailableError` in an outage.
    */
   refuseAtOnce({ resource }: Target, options: WaitOptions, now: number, waiting: number): Promise<never> {
     const { key, mode, lastFull } = this;
@@ -108,7 +109,8 @@ export class Line implements LoopUser, OwnershipUser {
     // Many callers may be refused in the same millisecond for the same reason, which must not block the event loop.
     if (isSame && lastFull.waiting === waiting && now - lastFull.at < 1)
       return Promise.reject(withoutStack(() => copyOf(lastFull.error)));
-    const call = { resource, key, mode, waitMs, enteredAt: now, now, place: this.deps.health.placeOf(key) };
+    const place = this.deps.health.placeOf(key);
+    const call = { resource, key, mode, waitMs, enteredAt: now, now, place, ownMethod: this.ownMethod };
     const line = { waitingHere: waiting, maxWaiting };
     const error = withoutStack(() => acquireError(this.whyFull(resource), { ...call, line }));
     if (error instanceof LockTimeoutError) this.lastFull = { resource, maxWaiting, waiting, at: now, error };
@@ -119,6 +121,11 @@ export class Line implements LoopUser, OwnershipUser {
   /** How many callers wait. */
   get length(): number {
     return this.queue.length;
+  }
+
+  /** The grants of this instance. */
+  get grants(): readonly Grant[] {
+    return this.owned.flatMap(({ grants }) => grants);
   }
 
   /** The callers that wait, in order of arrival. */
@@ -450,12 +457,14 @@ export class Line implements LoopUser, OwnershipUser {
   }
 
   private errorFor({ resource, enteredAt, options: { waitMs } }: Waiter): LockError {
-    const { key, mode } = this;
+    const { key, mode, ownMethod } = this;
     const { clock, health } = this.deps;
     // The waiter itself leaves, so it does not count.
     const line = { waitingHere: this.queue.length - 1 };
-    const call = { resource, key, mode, waitMs, enteredAt, now: clock.now(), place: health.placeOf(key), line };
-    return acquireError(this.whyNot, call);
+    const place = health.placeOf(key);
+    const call = { resource, key, mode, waitMs, enteredAt, now: clock.now(), place, line, ownMethod };
+    // The stack is taken where the caller's wait ends.
+    return withoutStack(() => acquireError(this.whyNot, call));
   }
 
   /** Why a waiter does not have the lock now: the store's last reply, or the holders of this instance. */

@@ -151,6 +151,13 @@ export class Lines implements LinesListener, OwnershipUser {
     for (const request of this.multiAcquires) yield* request.waiting();
   }
 
+  /** Returns the `@Locked` method that holds a key in this module instance. Undefined if none is known. */
+  methodAt(key: string): string | undefined {
+    const bare = [...this.bare].filter((ownership) => ownership.key === key);
+    const grants = [...this.at(key), ...bare].flatMap((each) => each.grants);
+    return grants.find(({ options }) => options.method !== undefined)?.options.method;
+  }
+
   /** Returns how many callers wait for a key. */
   waitingAt(key: string): number {
     return this.at(key).reduce((sum, { length }) => sum + length, 0);
@@ -206,8 +213,12 @@ export class Lines implements LinesListener, OwnershipUser {
     let lines = this.byMode.get(mode);
     if (lines === undefined) this.byMode.set(mode, (lines = new Map()));
     let line = lines.get(key);
-    if (line === undefined) lines.set(key, (line = new Line(key, mode, this.deps, this.forget)));
+    if (line === undefined) lines.set(key, (line = this.newLine(key, mode)));
     return line;
+  }
+
+  private newLine(key: string, mode: LockMode): Line {
+    return new Line(key, mode, this.deps, this.forget, () => this.methodAt(key));
   }
 
   private readonly forget = (line: Line): void => {

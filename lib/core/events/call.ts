@@ -78,6 +78,12 @@ export function describeCall({ resource, key, call = 0 }: Target, details: CallD
   };
 }
 
+/** Returns `goods:300 by Shop.buy (request 7)` for errors and the log, without what is not known. */
+export function nameOfCall(resource: string, { method, label }: CallDetails): string {
+  const by = method === undefined ? '' : ` by ${method}`;
+  return label === undefined ? `${resource}${by}` : `${resource}${by} (${shownLabel(label)})`;
+}
+
 /**
  * Returns the family of a template's resources: the template, if its first segment has a placeholder. Undefined if the
  * first segment of each resource is the family.

@@ -10,25 +10,63 @@ interface Frame {
   readonly outer: Frame | undefined;
 }
 
-// One storage for the process, because holds of several module instances and scopes nest in any order.
-const frames = shared('frames', () => new AsyncLocalStorage<Frame | undefined>());
-
-/** Runs `fn`, and everything that it starts, inside a hold or a lock scope. Returns what `fn` returns. */
-export function runInHold<T>(hold: Hold, fn: () => T): T {
-  let outer = frames.getStore();
-  // Work that starts its successor inside would otherwise add a frame each time.
-  while (outer?.hold.isOver === true) outer = outer.outer;
-  return frames.run({ hold, outer }, fn);
+/** What code runs inside. */
+interface Surroundings {
+  /** The innermost hold. */
+  readonly frame?: Frame | undefined;
+  /** The innermost lock scope that keeps what is acquired inside. */
+  readonly scope?: Hold | undefined;
+  /** What calls the code, if it is called for a request. Only the Nest layer knows what it is. */
+  readonly caller?: unknown;
 }
 
-/** Runs `fn`, and everything that it starts, outside of all holds and lock scopes. Returns what `fn` returns. */
+const NOTHING: Surroundings = {};
+
+// One storage for the process, because holds of several module instances and scopes nest in any order.
+const surroundings = shared('surroundings', () => new AsyncLocalStorage<Surroundings>());
+
+function around(): Surroundings {
+  return surroundings.getStore() ?? NOTHING;
+}
+
+/**
+ * Runs `fn`, and everything that it starts, inside a hold. Returns what `fn` returns.
+ *
+ * @param scope the hold itself, if it is a lock scope that keeps what is acquired inside.
+ */
+export function runInHold<T>(hold: Hold, fn: () => T, scope?: Hold): T {
+  const outside = around();
+  let outer = outside.frame;
+  // Work that starts its successor inside would otherwise add a frame each time.
+  while (outer?.hold.isOver === true) outer = outer.outer;
+  const inside = { frame: { hold, outer }, scope: scope ?? outside.scope, caller: outside.caller };
+  return surroundings.run(inside, fn);
+}
+
+/** Runs `fn`, and everything that it starts, for another caller. Returns what `fn` returns. */
+export function runForCaller<T>(caller: unknown, fn: () => T): T {
+  const { frame, scope } = around();
+  return surroundings.run({ frame, scope, caller }, fn);
+}
+
+/** Runs `fn`, and everything that it starts, outside of all holds and callers. Returns what `fn` returns. */
 export function runOutsideHolds<T>(fn: () => T): T {
-  return frames.run(undefined, fn);
+  return surroundings.run(NOTHING, fn);
+}
+
+/** Returns what {@link runForCaller} was given for the code that runs. */
+export function callerAround(): unknown {
+  return around().caller;
+}
+
+/** Returns the innermost hold around the caller that was given as a scope to {@link runInHold}. */
+export function innermostScope(): Hold | undefined {
+  return around().scope;
 }
 
 /** Yields the holds and scopes that the caller runs inside, the innermost first. */
 export function* holdsAround(): Generator<Hold> {
-  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) yield frame.hold;
+  for (let { frame } = around(); frame !== undefined; frame = frame.outer) yield frame.hold;
 }
 
 /**
@@ -37,7 +75,7 @@ export function* holdsAround(): Generator<Hold> {
  */
 export function heldAround(leases: LeaseManager, key?: string): Lock | undefined {
   // Every acquire runs this, so it makes no iterator and no closure.
-  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
+  for (let { frame } = around(); frame !== undefined; frame = frame.outer) {
     const found = frame.hold.find(leases, key);
     if (found !== undefined) return found;
   }

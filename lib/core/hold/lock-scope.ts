@@ -1,10 +1,10 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { inspect, type InspectOptions } from 'node:util';
 import { aFunction, checkOptions, checkValue, oneOf } from '../checks/check-options.js';
-import { shared } from '../brand.js';
 import { LockLostError } from '../errors.js';
+import { inspectFields } from '../inspect-fields.js';
 import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
-import { runInHold } from './held-locks.js';
+import { innermostScope, runInHold } from './held-locks.js';
 import { expireAll, type Hold, Lock } from './lock.js';
 import type { MultiLock } from './multi-lock.js';
 import { type OnLost, settle } from './run-under.js';
@@ -51,9 +51,6 @@ type Work<T> = (scope: LockScope) => T | Promise<T>;
 const NONE: ReadonlySet<never> = new Set();
 
 const OPTION_RULES = { onLost: oneOf('throw', 'ignore') };
-
-// One storage for the process, because a scope keeps the locks of all module instances.
-const innermost = shared('innermost-scope', () => new AsyncLocalStorage<ScopeHold | undefined>());
 
 /**
  * Runs `fn` in a lock scope: every lock that is acquired inside is kept until `fn` has settled, even if its own hold
@@ -108,7 +105,7 @@ export function checkScopeOptions(given: LockScopeOptions, place: string): LockS
 
 /** Returns the innermost open scope that the caller runs in. */
 export function scopeAround(): ScopeHold | undefined {
-  let scope = innermost.getStore();
+  let scope = innermostScope() as ScopeHold | undefined;
   while (scope !== undefined && !scope.isOpen) scope = scope.parent;
   return scope;
 }
@@ -189,7 +186,7 @@ export class ScopeHold implements Hold, LockScope {
 
   /** Runs `fn`, and everything that it starts, in the scope. Returns what `fn` returns. */
   run<T>(fn: () => T): T {
-    return innermost.run(this, () => runInHold(this, fn));
+    return runInHold(this, fn, this);
   }
 
   get locks(): readonly Lock[] {
@@ -215,6 +212,16 @@ export class ScopeHold implements Hold, LockScope {
     for (const lock of this.kept.values()) if (!lock.isExpendable) lock.assertHeld();
     if (this.loss !== undefined) throw this.loss;
     if (this.parent?.open) this.parent.assertHeld();
+  }
+
+  /** Returns what logs show of the scope: the resources of the locks that it keeps. */
+  toJSON(): object {
+    return { resources: this.locks.map(({ resource }) => resource), isOpen: this.open };
+  }
+
+  /** Shows the fields of {@link toJSON}. @internal */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return `LockScope ${inspectFields(this.toJSON(), options)}`;
   }
 
   find(leases: LeaseManager, key?: string): Lock | undefined {

@@ -1,6 +1,8 @@
+import { inspect, type InspectOptions } from 'node:util';
 import type { Grant } from '../lease/grant.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
 import { LockConfigError, LockLostError } from '../errors.js';
+import { inspectFields } from '../inspect-fields.js';
 
 /** How a caller uses its hold. */
 export interface HoldUse {
@@ -101,6 +103,17 @@ export class Lock implements Hold {
   /** The time until the local deadline without a renewal, in milliseconds. 0 once the hold has ended. */
   get expiresInMs(): number {
     return this.held ? Math.max(0, this.grant.deadline - this.leases.now()) : 0;
+  }
+
+  /** Returns what logs show of the lock. `expiresInMs` is in whole milliseconds. */
+  toJSON(): object {
+    const { resource, key, grant, expiresInMs } = this;
+    return { resource, key, fencingToken: grant.token, expiresInMs: Math.floor(expiresInMs) };
+  }
+
+  /** Shows the fields of {@link toJSON}. @internal */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return `Lock ${inspectFields(this.toJSON(), options)}`;
   }
 
   /** @internal */

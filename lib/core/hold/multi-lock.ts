@@ -1,5 +1,7 @@
+import { inspect, type InspectOptions } from 'node:util';
 import { formatValue, shortened } from '../format-value.js';
 import { LockKeyError, type LockLostError } from '../errors.js';
+import { inspectFields } from '../inspect-fields.js';
 import type { LeaseManager } from '../lease/lease-manager.js';
 import { endOf, expireAll, type Hold, type Lock } from './lock.js';
 
@@ -50,6 +52,16 @@ export class MultiLock implements Hold {
   /** The time until the earliest local deadline, in milliseconds. 0 once one of the locks has ended. */
   get expiresInMs(): number {
     return Math.min(...this.locks.map(({ expiresInMs }) => expiresInMs));
+  }
+
+  /** Returns what logs show of the locks. `expiresInMs` is in whole milliseconds. */
+  toJSON(): object {
+    return { resources: this.resources, expiresInMs: Math.floor(this.expiresInMs) };
+  }
+
+  /** Shows the fields of {@link toJSON}. @internal */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return `MultiLock ${inspectFields(this.toJSON(), options)}`;
   }
 
   /**

@@ -1,5 +1,5 @@
 import { LockLostError } from '../errors.js';
-import type { CallDetails } from '../events/call.js';
+import { type CallDetails, nameOfCall } from '../events/call.js';
 import type { LockCallContext } from '../events/tracing.js';
 import type { LockMode } from '../store/lock-store.js';
 import { type Clock, driftOf, type Timer } from '../time/clock.js';
@@ -172,7 +172,8 @@ export class Grant {
     if (this.current !== 'held') return undefined;
     this.current = 'lost';
     const elapsedMs = now - this.grantedAt;
-    const message = `The lock on ${this.resource} was lost after ${Math.round(elapsedMs)} ms: ${why}.`;
+    const name = nameOfCall(this.resource, this.options);
+    const message = `The lock on ${name} was lost after ${Math.round(elapsedMs)} ms: ${why}.`;
     this.reason = new LockLostError(message, { resource: this.resource, elapsedMs, cause });
     for (const hold of this.holds) hold.lost(this.reason);
     return this.reason;

@@ -1,4 +1,4 @@
-import { describeCall } from '../events/call.js';
+import { nameOfCall } from '../events/call.js';
 import { secondsOf } from '../format-value.js';
 import type { Grant } from './grant.js';
 
@@ -35,8 +35,8 @@ export class OverdueHolds {
 
 /** Returns the log line about a lock that is overdue. */
 export function describeOverdue(grant: Grant, now: number): string {
-  const { resource, method = 'a call of LockService', label } = describeCall(grant, grant.options);
-  const name = `${resource} by ${method}${label === undefined ? '' : ` (${label})`}`;
+  const { method = 'a call of LockService', label, mode } = grant.options;
+  const name = nameOfCall(grant.resource, { method, label, mode });
   const held = `The lock on ${name} has been held for ${secondsOf(now - grant.grantedAt)}`;
   return `${held}, and is still renewed: its work may hang (warnHeldMs: ${String(grant.options.warnHeldMs)}).`;
 }

@@ -1,0 +1,178 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { describe, expect, it } from '@jest/globals';
+import {
+  LockConfigError,
+  Locked,
+  LockNotHeldError,
+  runInLockScope,
+  type LockService,
+  LockTimeoutError,
+} from 'nestjs-redis-lock';
+import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
+import { Subject } from 'rxjs';
+import { deferred, outcome } from '../support/async.js';
+
+type Job = () => Promise<void>;
+
+/** Runs the jobs of all requests, one after the other. The first request starts its loop. */
+class Ledger {
+  private readonly jobs: Job[] = [];
+  private isRunning = false;
+
+  constructor(private readonly locks: LockService) {}
+
+  push(job: Job): void {
+    this.jobs.push(job);
+    if (!this.isRunning) this.locks.outside(() => void this.drain());
+  }
+
+  @Locked('ledger')
+  async post(job: Job): Promise<void> {
+    await job();
+  }
+
+  @Locked('ledger')
+  async close(work: Job): Promise<void> {
+    await work();
+  }
+
+  private async drain(): Promise<void> {
+    this.isRunning = true;
+    for (let job = this.jobs.shift(); job !== undefined; job = this.jobs.shift()) await this.post(job);
+    this.isRunning = false;
+  }
+}
+
+/** What inside a hold starts work that is not part of the hold. */
+const STARTERS: readonly [string, (locks: LockService, work: () => void, clock: ManualClock) => void][] = [
+  ['a call', (locks, work) => locks.outside(work)],
+  ['a timer', (locks, work, clock) => locks.outside(() => void clock.schedule(1, work))],
+  ['a microtask', (locks, work) => locks.outside(() => queueMicrotask(work))],
+  [
+    'a subscription',
+    (locks, work) => {
+      const values = new Subject<void>();
+      locks.outside(() => values.subscribe(() => locks.outside(work)));
+      values.next();
+    },
+  ],
+];
+
+/** What the work must be outside of. */
+const HOLDS: readonly [string, (locks: LockService, fn: () => Promise<void>) => Promise<void>][] = [
+  ['using()', (locks, fn) => locks.using('goods:1', fn)],
+  ['a list of locks', (locks, fn) => locks.using(['goods:1', 'goods:2'], fn)],
+  ['nested holds', (locks, fn) => locks.using('goods:1', () => locks.using('goods:1', fn))],
+  [
+    'a lock scope',
+    (locks, fn) =>
+      locks.scope(async () => {
+        await using _ = await locks.acquire('goods:1');
+        await fn();
+      }),
+  ],
+  ['scopes in a hold', (locks, fn) => locks.using('goods:1', () => runInLockScope(() => locks.scope(fn)))],
+];
+
+describe('work that is started by locks.outside()', () => {
+  it.each(HOLDS)('is outside of %s', async (_, hold) => {
+    const locks = createTestLocks();
+    await hold(locks, async () => {
+      expect(locks.current('goods:1')).toBeDefined();
+      await locks.outside(async () => {
+        const check = async (): Promise<void> => {
+          expect(locks.current()).toBeUndefined();
+          expect(() => locks.assertHeld('goods:1')).toThrow(LockNotHeldError);
+          expect(await locks.tryAcquire('goods:1')).toBeNull();
+        };
+        await check();
+        await Promise.resolve().then(check);
+      });
+      // The caller itself is still inside.
+      expect(locks.assertHeld('goods:1').resource).toBe('goods:1');
+    });
+  });
+
+  it.each(STARTERS)('waits for the lock of its starter after %s', async (_, start) => {
+    const clock = new ManualClock();
+    const locks = createTestLocks({ clock });
+    const [entered, done] = [deferred(), deferred()];
+    const holding = locks.using('goods:1', async () => {
+      start(locks, () => void locks.using('goods:1', () => entered.resolve()), clock);
+      await done.promise;
+    });
+    const work = outcome(entered.promise.then(() => 'entered'));
+    await clock.advance(5);
+    expect(work).toEqual({});
+    done.resolve();
+    await holding;
+    await clock.advance(5);
+    expect(work).toEqual({ value: 'entered' });
+  });
+
+  it("keeps its locks to itself, and out of the starter's lock scope", async () => {
+    const locks = createTestLocks();
+    await locks.scope(async () => {
+      await locks.outside(() => locks.using('goods:1', () => undefined));
+      expect(locks.current()).toBeUndefined();
+      expect(await locks.inspect('goods:1')).toBeNull();
+    });
+  });
+
+  it('keeps every other AsyncLocalStorage', async () => {
+    const request = new AsyncLocalStorage<string>();
+    const locks = createTestLocks();
+    const seen = await request.run('request 7', () =>
+      locks.using('goods:1', () => locks.outside(async () => Promise.resolve().then(() => request.getStore()))),
+    );
+    expect(seen).toBe('request 7');
+  });
+
+  it('can hold locks, inside of which nested calls do not wait', async () => {
+    const locks = createTestLocks();
+    const nested = locks.using('goods:1', () =>
+      locks.outside(() => locks.using('goods:2', () => locks.using('goods:2', { waitMs: 0 }, (lock) => lock.resource))),
+    );
+    expect(await nested).toBe('goods:2');
+  });
+
+  it('makes its starter wait in vain if the starter awaits the lock that it holds itself', async () => {
+    const locks = createTestLocks();
+    const waiting = locks.using('goods:1', () =>
+      locks.outside(() => locks.using('goods:1', { waitMs: 0 }, () => undefined)),
+    );
+    await expect(waiting).rejects.toThrow(LockTimeoutError);
+  });
+
+  it('returns or throws what the function does, and refuses anything else', () => {
+    const locks = createTestLocks();
+    expect(locks.outside(() => 7)).toBe(7);
+    const failure = new Error('failed');
+    const fail = (): never => {
+      throw failure;
+    };
+    expect(() => locks.outside(fail)).toThrow(failure);
+    expect(() => locks.outside(undefined as never)).toThrow(LockConfigError);
+  });
+
+  it("does not run one request's job inside the hold of another, in a queue that both share", async () => {
+    const locks = createTestLocks();
+    const ledger = withLocks(new Ledger(locks), locks);
+    const [started, closed, both] = [deferred(), deferred(), deferred()];
+    const order: string[] = [];
+    const closing = ledger.close(async () => {
+      ledger.push(async () => void order.push('of the request that closes'));
+      started.resolve();
+      await closed.promise;
+      order.push('closed');
+    });
+    await started.promise;
+    ledger.push(async () => {
+      order.push('of another request');
+      both.resolve();
+    });
+    closed.resolve();
+    await Promise.all([closing, both.promise]);
+    expect(order).toEqual(['closed', 'of the request that closes', 'of another request']);
+  });
+});
