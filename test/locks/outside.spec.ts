@@ -128,7 +128,7 @@ describe('work that is started by locks.outside()', () => {
     expect(seen).toBe('request 7');
   });
 
-  it('can hold locks, inside of which nested calls do not wait', async () => {
+  it('can hold locks, and calls inside of them nest', async () => {
     const locks = createTestLocks();
     const nested = locks.using('goods:1', () =>
       locks.outside(() => locks.using('goods:2', () => locks.using('goods:2', { waitMs: 0 }, (lock) => lock.resource))),
@@ -136,7 +136,7 @@ describe('work that is started by locks.outside()', () => {
     expect(await nested).toBe('goods:2');
   });
 
-  it('makes its starter wait in vain if the starter awaits the lock that it holds itself', async () => {
+  it('waits until waitMs has elapsed if its starter holds the lock and awaits the work', async () => {
     const locks = createTestLocks();
     const waiting = locks.using('goods:1', () =>
       locks.outside(() => locks.using('goods:1', { waitMs: 0 }, () => undefined)),

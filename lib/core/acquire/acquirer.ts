@@ -166,16 +166,9 @@ export class Acquirer {
       const { reply, target } = outcome;
       const now = this.leases.now();
       const place = this.lines.placeOf(target.key);
+      const ownMethod = (): string | undefined => this.lines.methodAt(target.key);
       if (isFinal(reply) && isOver(reply, options, startedAt, now))
-        throw acquireError(reply, {
-          ...target,
-          mode,
-          waitMs,
-          enteredAt: startedAt,
-          now,
-          place,
-          ownMethod: () => this.lines.methodAt(target.key),
-        });
+        throw acquireError(reply, { ...target, mode, waitMs, enteredAt: startedAt, now, place, ownMethod });
     }
     for (const target of group) {
       this.checkCall(target, call);
