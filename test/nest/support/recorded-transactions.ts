@@ -3,7 +3,7 @@ import type { TransactionalAdapter } from '@nestjs-cls/transactional';
 import { ClsPluginTransactional } from '@nestjs-cls/transactional';
 import { ClsModule } from 'nestjs-cls';
 import { type LockScopeAdapterOptions, withLockScope } from 'nestjs-redis-lock/transactional';
-import { type AppSetUp, startApp, type TestApp } from '../support/app.js';
+import { type AppSetUp, startApp, type TestApp } from './app.js';
 
 /** The transaction that code runs in. */
 export interface Tx {

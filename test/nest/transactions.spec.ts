@@ -3,11 +3,11 @@ import { Controller, Injectable, Param, ParseIntPipe, Post } from '@nestjs/commo
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Propagation, Transactional, TransactionHost } from '@nestjs-cls/transactional';
 import { Locked, LockLostError, LockService } from 'nestjs-redis-lock';
-import { deferred } from '../../support/async.js';
-import { closeApps, keyOf, rawRedis, type TestApp } from '../support/app.js';
-import { Room } from '../support/room.js';
-import { onStoppedServer } from '../support/stopped-app.js';
-import { type RecordedSetUp, type RecordingAdapter, startRecordedApp } from './recorded-transactions.js';
+import { deferred } from '../support/async.js';
+import { closeApps, keyOf, rawRedis, type TestApp } from './support/app.js';
+import { Room } from './support/room.js';
+import { onStoppedServer } from './support/stopped-app.js';
+import { type RecordedSetUp, type RecordingAdapter, startRecordedApp } from './support/recorded-transactions.js';
 
 const clock = onStoppedServer();
 
