@@ -105,8 +105,12 @@ export class LockEngine {
       },
     ));
     const { limitRequest } = clock;
+    // After a shutdown, the application may close its own client, and nobody waits for Redis.
+    const warnUsers = (message: string): void => {
+      if (this.lifecycle.isOpen || this.hasCalls(Infinity)) warn(message);
+    };
     const health = (this.health = new StoreHealth(
-      { warn, info },
+      { warn: warnUsers, info },
       () => clock.now(),
       (key) => store.serverOf?.(key),
       (server, isUp, error) => events.store(server, isUp, error),
