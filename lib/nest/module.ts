@@ -93,6 +93,7 @@ export class RedisLockModule
    * @throws {LockConfigError} immediately, if the options are not an object, or if `name` or `isGlobal` is not allowed.
    * When the application starts, if another option is not allowed or the store does not support it, if another module
    * of the application has the same name, or if `checks` is `error` and a check has a finding.
+   * @throws {LockUnavailableError} when the application starts, if `checks` is `error` and Redis cannot be reached.
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras = {}): DynamicModule {
     return super.forRoot(copyModuleOptions('RedisLockModule.forRoot()', options));

@@ -122,8 +122,10 @@ export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mo
    * - **Servers:** one that may evict keys that have a TTL, is a replica, is older than Redis 6.2, or is a cluster node
    *   while the client expects a single server. The module sends `INFO` at startup and after each reconnect. A server
    *   that refuses `INFO` is not reported. With `warn`, startup does not wait for the reply. With `error`, it waits for
-   *   at most one second. If there is no reply by then, the application starts, and later findings are logged as
-   *   errors.
+   *   at most one second, and later findings are logged as errors.
+   * - **Reachability:** with `error`, the application does not start if Redis cannot be reached or refuses the
+   *   password. It throws `LockUnavailableError` with the address and the reason. Startup then takes at most two
+   *   seconds longer.
    * - **Decorators:** one that is above `@Locked` and replaces the method, such as one for transactions. The lock is
    *   released before that decorator ends, for example before the commit. Methods with `@LockScope()` on top are not
    *   reported. Neither are handlers, because their lock is held until the response is complete, nor any method if
