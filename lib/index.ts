@@ -1,11 +1,9 @@
 import 'reflect-metadata';
 
 export { RedisLockModule, type RedisLockModuleAsyncOptions, type RedisLockOptionsFactory } from './nest/module.js';
-export type { RedisLockModuleExtras } from './nest/module-definition.js';
-export type { LockOptions } from './options/lock.options.js';
-export type { HttpOptions, RedisClusterOptions, RedisLockModuleOptions } from './options/redis-lock.options.js';
-export type { RedisClient } from './redis/redis-client.js';
-export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockSharing, LockWaiter } from './lock-info.js';
+export type { CommonLockOptions, LockOptions } from './options/lock.options.js';
+export type { HttpOptions, RedisLockModuleOptions } from './options/redis-lock.options.js';
+export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockWaiter } from './lock-info.js';
 export type { LeadOptions } from './options/lead.options.js';
 export { type AssertHeldOptions, type ForceReleaseOptions, type ListOptions, LockService } from './lock.service.js';
 export { bindLocks } from './nest/bind.js';
@@ -19,16 +17,15 @@ export { LockParam } from './nest/parameters/lock-param.js';
 export { CurrentLock } from './nest/parameters/current-lock.js';
 export { Lock } from './core/hold/lock.js';
 export { MultiLock } from './core/hold/multi-lock.js';
-export { type LockScope as RunningLockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
+export { type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
 export { Leadership } from './core/leader/leadership.js';
-export { type KeyValue, resource } from './core/keys/key-template.js';
+export { resource } from './core/keys/key-template.js';
 export {
   LockClosedError,
   LockConfigError,
   LockError,
   type LockErrorCode,
   LockKeyError,
-  type LockKeyPlaceholder,
   LockLostError,
   LockNotHeldError,
   LockReentryError,
@@ -36,25 +33,7 @@ export {
   LockTimeoutError,
   LockUnavailableError,
 } from './core/errors.js';
-export {
-  type EndedEvent,
-  type GrantedEvent,
-  type LockEvent,
-  lockChannels,
-  type LostEvent,
-  type RefusedEvent,
-  storeChannel,
-  type StoreEvent,
-} from './core/events/diagnostics.js';
-export type { ServerPing, StorePing } from './core/store/store-ping.js';
-export type { LockCall } from './core/events/call.js';
-export {
-  type LockCallContext,
-  type LockOutcome,
-  lockTracing,
-  workChannel,
-  type WorkMessage,
-} from './core/events/tracing.js';
+export type { StorePing } from './core/store/store-ping.js';
 export { memory } from './stores/memory/memory.store.js';
 export { token } from './stores/token/token.js';
 export type { ReplicaOptions, StoreFactory } from './stores/store-context.js';

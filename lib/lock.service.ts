@@ -19,7 +19,7 @@ import type { LockState } from './core/store/lock-state.js';
 import type { StorePing } from './core/store/store-ping.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
-import type { LockOptions } from './options/lock.options.js';
+import type { CommonLockOptions, HowToShare, LockOptions } from './options/lock.options.js';
 import { checkAt, OPTIONS } from './options/option-table.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
 import type { AssertHeldOptions, ForceReleaseOptions, ListOptions } from './options/service.options.js';
@@ -28,6 +28,7 @@ export type { AssertHeldOptions, ForceReleaseOptions, ListOptions };
 
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
+type WithoutWait = Omit<CommonLockOptions, 'waitMs'> & HowToShare;
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
 
 /** How often a list reads again what this instance holds and waits for, in milliseconds. */
@@ -97,9 +98,9 @@ export class LockService {
    * @returns null if another holder has the lock, or one of the locks.
    * @throws what {@link acquire} throws, except `LockTimeoutError`. Never returns null because Redis is unavailable.
    */
-  tryAcquire(resources: readonly string[], options?: Omit<LockOptions, 'waitMs'>): Promise<MultiLock | null>;
-  tryAcquire(resource: string, options?: Omit<LockOptions, 'waitMs'>): Promise<Lock | null>;
-  async tryAcquire(resources: Resources, options?: Omit<LockOptions, 'waitMs'>): Promise<Hold | null> {
+  tryAcquire(resources: readonly string[], options?: WithoutWait): Promise<MultiLock | null>;
+  tryAcquire(resource: string, options?: WithoutWait): Promise<Lock | null>;
+  async tryAcquire(resources: Resources, options?: WithoutWait): Promise<Hold | null> {
     try {
       const resolved = resolveLockOptions(options, this.defaults);
       return await this.acquireResolved(resources, { ...resolved, waitMs: 0 });

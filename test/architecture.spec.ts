@@ -67,6 +67,7 @@ type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 const ENTRY_FOLDERS = [
   'board',
   'cli',
+  'events',
   'fence',
   'node-redis',
   'opentelemetry',

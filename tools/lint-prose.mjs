@@ -1,5 +1,5 @@
-// npm run lint:prose: checks the length of lines, conflict markers, and the words of comments, test names and Markdown.
-// Strings are searched for translated English. The words and phrases are in tools/prose-words.mjs.
+// npm run lint:prose: checks the length of lines, conflict markers, tags of docstrings, and the words of comments, test
+// names and Markdown. Strings are searched for translated English. The words and phrases are in tools/prose-words.mjs.
 //   node tools/lint-prose.mjs [--count] [files or folders]
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, extname, join, relative } from 'node:path';
@@ -144,11 +144,19 @@ function conflictMarkers(text) {
   return text.split('\n').flatMap((line, i) => (isMarker(line) ? [{ line: i + 1, message: 'finish the merge' }] : []));
 }
 
+/** TypeScript takes such a line for a tag, so an editor shows it and all lines below it as the text of that tag. */
+function decoratorsAsTags(text) {
+  const isTag = (line) => /^\s*(?:\/\*)?\*+ @[A-Z]/.test(line);
+  return text.split('\n').flatMap((line, i) => {
+    return isTag(line) ? [{ line: i + 1, message: 'begin no line of a docstring with a decorator' }] : [];
+  });
+}
+
 function lint(path, text) {
   if (GENERATED_HEADER.test(text)) return [];
   const { prose, texts } = READ[extname(path)](path, text);
   const words = [...wordsIn(prose, PATTERNS), ...wordsIn(texts, TEXT_PATTERNS)];
-  const found = [...longLines(path, text), ...conflictMarkers(text), ...words];
+  const found = [...longLines(path, text), ...conflictMarkers(text), ...decoratorsAsTags(text), ...words];
   return found.toSorted((a, b) => a.line - b.line).map(({ line, message }) => `${path}:${line}: ${message}`);
 }
 

@@ -13,7 +13,7 @@ import { LockedInterceptor } from './interceptor.js';
 import { answerErrorsOf } from './lock-exception.filter.js';
 import { callLocked } from './locked-call.js';
 import { methodBelow, refuseBare, refuseStatic, returnsObservable } from './method-below.js';
-import type { LockedDecorator, Replacement } from './method-types.js';
+import type { LockedDecorator, OneMode, Replacement } from './method-types.js';
 import { bindTemplate } from './parameters/bind-template.js';
 import { currentLockIndexes } from './parameters/current-lock.js';
 
@@ -90,7 +90,7 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends O
  */
 export function Locked<A extends readonly unknown[] = never[], O extends LockedOptions<A> = object>(
   resource: string | readonly string[] | ((...args: A) => string | readonly string[]),
-  options?: LockedOptions<A> & O,
+  options?: LockedOptions<A> & O & OneMode<O>,
 ): LockedDecorator<A, Replacement<O>>;
 export function Locked(...args: unknown[]): unknown {
   refuseBare('@Locked', args, `@Locked('goods:<id>')`);

@@ -2,10 +2,12 @@ import { ConfigurableModuleBuilder, type DynamicModule, type Provider } from '@n
 import { APP_FILTER, APP_INTERCEPTOR, DiscoveryModule } from '@nestjs/core';
 import {
   aFunction,
+  checkName,
   checkOptions,
   copyOptions,
   type OptionRule,
   type OptionRules,
+  withoutUndefined,
 } from '../core/checks/check-options.js';
 import { keepOutside } from '../core/context/async-context.js';
 import { LockConfigError } from '../core/errors.js';
@@ -39,14 +41,23 @@ export interface RedisLockModuleExtras {
 
 const EXTRAS: RedisLockModuleExtras = defaultsOf(optionsAt('extras'));
 
+/** The options of `forRoot()`. */
+export const FOR_ROOT = { ...optionsAt('module'), ...optionsAt('extras') };
+
 /**
- * Returns a copy of a module's options. Checks the extras, which Nest needs before the application starts. All other
- * options are checked when the application starts.
+ * Returns a copy of a module's options. Checks all names, and the extras, which Nest needs before the application
+ * starts. The values of all other options are checked when the application starts.
  *
- * @throws LockConfigError if the options cannot be read, or an extra is not allowed.
+ * @param known an object with a property for each known option.
+ * @throws LockConfigError if the options cannot be read, an option is unknown, or an extra is not allowed.
  */
-export function copyModuleOptions<T extends RedisLockModuleExtras>(place: string, given: T): T {
+export function copyModuleOptions<T extends RedisLockModuleExtras>(
+  place: string,
+  given: T,
+  known: object = FOR_ROOT,
+): T {
   const options = copyOptions(place, given);
+  for (const option of Object.keys(withoutUndefined(options))) checkName(place, option, known);
   const { name, isGlobal } = options;
   checkAt('extras', { name, isGlobal }, place);
   return options;

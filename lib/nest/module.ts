@@ -90,7 +90,8 @@ export class RedisLockModule
    * Configures the module. Without options, it uses `redis://127.0.0.1:6379`. If Redis is down, the application still
    * starts, with one warning.
    *
-   * @throws {LockConfigError} immediately, if the options are not an object, or if `name` or `isGlobal` is not allowed.
+   * @throws {LockConfigError} immediately, if the options are not an object, if one is unknown, or if `name` or
+   * `isGlobal` is not allowed.
    * When the application starts, if another option is not allowed or the store does not support it, if another module
    * of the application has the same name, or if `checks` is `error` and a check has a finding.
    * @throws {LockUnavailableError} when the application starts, if `checks` is `error` and Redis cannot be reached.

@@ -1,9 +1,9 @@
 /**
- * The options of one lock. The module's options are the defaults.
+ * The options of one lock, without its mode. Interfaces may extend it.
  *
  * @publicApi
  */
-export interface LockOptions {
+export interface CommonLockOptions {
   /**
    * The lease in milliseconds: Redis deletes the lock after this time if the holder does not renew it. A long lease
    * blocks others for longer after a crash. A short lease is lost sooner if the process or Redis pauses, and is renewed
@@ -89,6 +89,24 @@ export interface LockOptions {
   readonly signal?: AbortSignal | undefined;
 
   /**
+   * Names the call in events, traces and `inspect`, such as a request id. The first 128 characters are shown, with `?`
+   * in place of unprintable ones, so it may be a header that a client sent. Never sent to Redis.
+   */
+  readonly label?: string | undefined;
+}
+
+/**
+ * The options of one lock. The module's options are the defaults. `mode` and `permits` exclude each other.
+ *
+ * @publicApi
+ */
+export type LockOptions = CommonLockOptions & HowToShare;
+
+/** How others may hold the lock at the same time. */
+export type HowToShare = ModeOption | PermitsOption;
+
+interface ModeOption {
+  /**
    * `exclusive`: one holder at a time, for writers. `shared`: any number of readers, but no writer at the same time.
    *
    * Requests are served in arrival order. A reader that arrives after a waiting writer is served after that writer, so
@@ -104,6 +122,12 @@ export interface LockOptions {
    */
   readonly mode?: 'exclusive' | 'shared' | undefined;
 
+  readonly permits?: undefined;
+}
+
+interface PermitsOption {
+  readonly mode?: undefined;
+
   /**
    * Makes the lock a semaphore: this many holders at a time, each with its own lease. Cannot be combined with `mode`. A
    * request with neither waits until there is no holder, and then has the lock alone.
@@ -118,10 +142,4 @@ export interface LockOptions {
    * @maximum 1000000
    */
   readonly permits?: number | undefined;
-
-  /**
-   * Names the call in events, traces and `inspect`, such as a request id. The first 128 characters are shown, with `?`
-   * in place of unprintable ones, so it may be a header that a client sent. Never sent to Redis.
-   */
-  readonly label?: string | undefined;
 }

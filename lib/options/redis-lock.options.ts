@@ -2,7 +2,7 @@ import type { RedisOptions } from 'ioredis';
 import type { LockErrorCode } from '../core/errors.js';
 import type { RedisClient, RedisClusterOptions } from '../redis/redis-client.js';
 import type { ReplicaOptions, StoreFactory } from '../stores/store-context.js';
-import type { LockOptions } from './lock.options.js';
+import type { CommonLockOptions } from './lock.options.js';
 
 export type { RedisClusterOptions };
 
@@ -31,12 +31,12 @@ export interface HttpOptions {
 }
 
 /**
- * The options of `RedisLockModule.forRoot()`. Those of {@link LockOptions} are the defaults of every lock of the
+ * The options of `RedisLockModule.forRoot()`. Those of {@link CommonLockOptions} are the defaults of every lock of the
  * module.
  *
  * @publicApi
  */
-export interface RedisLockModuleOptions extends Omit<LockOptions, 'signal' | 'mode' | 'permits' | 'label'> {
+export interface RedisLockModuleOptions extends Omit<CommonLockOptions, 'signal' | 'label'> {
   /**
    * The name of this process in Redis, which errors and `inspect` of other processes show: "held by api-7f9c-31 for 4.2
    * s". It is part of the locks' values and of the channels. Clients with access to Redis can read it. Up to 80

@@ -8,6 +8,7 @@ import { bindLocksAt } from '../nest/bind.js';
 import { RedisLockModule } from '../nest/module.js';
 import {
   copyModuleOptions,
+  FOR_ROOT,
   LOCK_RUNTIME,
   MODULE_EXTRAS,
   type ModuleExtras,
@@ -46,6 +47,8 @@ const builderRule: OptionRule = {
   fits: (value) => hasMethods(value, ['overrideProvider', 'compile']),
 };
 
+const KNOWN = { ...FOR_ROOT, clock: undefined, bench: undefined };
+
 /**
  * `RedisLockModule` with the store `memory()`: real locks, queues and errors in one process, without Redis.
  *
@@ -55,11 +58,11 @@ export class RedisLockTestingModule {
   /**
    * Replaces `RedisLockModule.forRoot()` in a test.
    *
-   * @throws LockConfigError at startup if an option is invalid.
+   * @throws LockConfigError at startup if an option is invalid, and immediately if it is unknown.
    */
   static forRoot(given: TestingOptions & RedisLockModuleExtras = {}): DynamicModule {
     const place = 'RedisLockTestingModule.forRoot()';
-    const { clock, bench, ...options } = copyModuleOptions(place, given);
+    const { clock, bench, ...options } = copyModuleOptions(place, given, KNOWN);
     const start = starterOf(place, { clock, bench, store: options.store });
     const definition = RedisLockModule.forRoot({ store: memory(), ...options });
     const { name, isGlobal: _isGlobal, ...moduleOptions } = { store: memory(), ...options };

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe } from '@jest/globals';
 import { quorum } from 'nestjs-redis-lock/quorum';
-import type { RedisClient, StoreFactory } from 'nestjs-redis-lock';
+import type { StoreFactory } from 'nestjs-redis-lock';
 import type { ManualClock } from 'nestjs-redis-lock/testing';
 import { type ClientLibrary, ioredis } from '../support/client-libraries.js';
 import { randomFrom } from '../support/random.js';
@@ -11,6 +11,7 @@ import { asPort } from '../support/client-port.js';
 import { CONTEXT, declaredBy } from './under-test.js';
 import { registerStoreContract, type StoreContractOptions } from './store-contract.js';
 import type { StoreUnderTest } from './store-fixture.js';
+import type { RedisClient } from '../../lib/redis/redis-client.js';
 
 /** A store whose servers have a clock that the test moves. */
 export interface OnStoppedServers extends StoreUnderTest {

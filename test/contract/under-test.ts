@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import type { LockStore } from '../../lib/core/store/lock-store.js';
-import type { RedisClient, StoreFactory } from 'nestjs-redis-lock';
+import type { StoreFactory } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/time/clock.js';
 import { turnsContract } from './turns-contract.js';
@@ -10,6 +10,7 @@ import { type ClientLibrary, ioredis, type OpenClient } from '../support/client-
 import { asPort } from '../support/client-port.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import type { StoreUnderTest } from './store-fixture.js';
+import type { RedisClient } from '../../lib/redis/redis-client.js';
 
 /** A connection that the store must not open. */
 export function unused(): never {

@@ -1,17 +1,15 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Locked, LockLostError, LockTimeoutError } from 'nestjs-redis-lock';
 import {
   type LockCallContext,
   lockChannels,
-  Locked,
   type LockEvent,
-  LockLostError,
-  LockTimeoutError,
   lockTracing,
   workChannel,
   type WorkMessage,
-} from 'nestjs-redis-lock';
+} from 'nestjs-redis-lock/events';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { defer, lastValueFrom, Observable, of } from 'rxjs';
 import { outcome } from '../support/async.js';

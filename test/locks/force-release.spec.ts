@@ -1,13 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  type Lock,
-  lockChannels,
-  LockConfigError,
-  LockKeyError,
-  LockLostError,
-  LockUnavailableError,
-  type LostEvent,
-} from 'nestjs-redis-lock';
+import { type Lock, LockConfigError, LockKeyError, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
+import { lockChannels, type LostEvent } from 'nestjs-redis-lock/events';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { deferred, outcome } from '../support/async.js';
 import { keptBy, ownerOf } from '../support/inside.js';

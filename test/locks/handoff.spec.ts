@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
+  type CommonLockOptions,
   type Lock,
   LockClosedError,
   LockLostError,
@@ -506,10 +507,7 @@ describe('a local handoff', () => {
 });
 
 describe('local handoffs', () => {
-  interface Terms extends LockOptions {
-    readonly maxLocalHoldMs?: number;
-    readonly losesRenewals?: boolean;
-  }
+  type Terms = LockOptions & { readonly maxLocalHoldMs?: number; readonly losesRenewals?: boolean };
 
   /** Twelve callers of one instance hold the lock for `holdMs` each, while another instance waits. */
   async function holdsOf(holdMs: number, { maxLocalHoldMs = 50, losesRenewals, ...terms }: Terms = {}) {
@@ -756,7 +754,8 @@ class Fuzz {
     const kind = this.pick<Kind>(['exclusive', 'shared', 'permits']);
     const waitMs = this.pick([0, 50, 500, 60_000, 60_000]);
     const abort = new AbortController();
-    const sometimes = (options: LockOptions, share: number): LockOptions => (this.random() < share ? options : {});
+    const sometimes = (options: CommonLockOptions, share: number): CommonLockOptions =>
+      this.random() < share ? options : {};
     const mode = { exclusive: {}, shared: { mode: 'shared' }, permits: { permits: PERMITS } } as const;
     const settled = outcome(
       locks.acquire('goods:300', {

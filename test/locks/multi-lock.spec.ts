@@ -2,7 +2,6 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from '@jest/globals';
 import {
   type Lock,
-  lockChannels,
   LockClosedError,
   LockConfigError,
   LockKeyError,
@@ -13,6 +12,7 @@ import {
   LockUnavailableError,
   MultiLock,
 } from 'nestjs-redis-lock';
+import { lockChannels } from 'nestjs-redis-lock/events';
 import { inLockOrder } from '../../lib/core/acquire/lock-order.js';
 import { createKeyFactory } from '../../lib/core/keys/resource-key.js';
 import { outcome } from '../support/async.js';

@@ -3,14 +3,13 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import {
   type Lock,
-  lockChannels,
   LockConfigError,
-  type LockEvent,
   LockKeyError,
   LockLostError,
   LockNotHeldError,
   type LockService,
 } from 'nestjs-redis-lock';
+import { lockChannels, type LockEvent } from 'nestjs-redis-lock/events';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { deferred, outcome } from '../support/async.js';
 import { loseAllOf } from '../support/inside.js';

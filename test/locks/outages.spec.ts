@@ -1,5 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import {
+  type CommonLockOptions,
   LockConfigError,
   type LockOptions,
   LockReplicationError,
@@ -42,7 +43,7 @@ function end({ store }: Started): void {
 }
 
 /** How a call waits, and how it is made. */
-const CALLS: [how: string, (locks: LockService, options?: LockOptions) => Promise<unknown>][] = [
+const CALLS: [how: string, (locks: LockService, options?: CommonLockOptions) => Promise<unknown>][] = [
   ['waits for others', (locks, options) => locks.acquire('goods:300', { waitMs: 5_000, ...options })],
   ['does not wait for others', (locks, options) => locks.acquire('goods:300', { waitMs: 0, ...options })],
   ['shares the lock', (locks, options) => locks.acquire('goods:300', { mode: 'shared', ...options })],

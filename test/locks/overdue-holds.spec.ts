@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { type EndedEvent, LockConfigError, lockChannels, Locked, type LockOptions } from 'nestjs-redis-lock';
+import { LockConfigError, Locked, type LockOptions } from 'nestjs-redis-lock';
+import { type EndedEvent, lockChannels } from 'nestjs-redis-lock/events';
 import { withLocks } from 'nestjs-redis-lock/testing';
 import { Observable } from 'rxjs';
 import { deferred } from '../support/async.js';

@@ -1,7 +1,8 @@
 import { getEventListeners, getMaxListeners } from 'node:events';
 import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { type Lock, lockChannels, LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { type Lock, LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { lockChannels } from 'nestjs-redis-lock/events';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { outcome } from '../support/async.js';

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   type Lock,
-  lockChannels,
   LockClosedError,
   LockConfigError,
   LockError,
@@ -13,9 +12,9 @@ import {
   type LockService,
   LockTimeoutError,
   LockUnavailableError,
-  type RefusedEvent,
   runInLockScope,
 } from 'nestjs-redis-lock';
+import { lockChannels, type RefusedEvent } from 'nestjs-redis-lock/events';
 import { deferred, outcome } from '../support/async.js';
 import { contextsAround, keptBy } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';

@@ -5,7 +5,6 @@ import {
   CurrentLock,
   type Lock,
   LockConfigError,
-  lockChannels,
   Locked,
   LockLostError,
   LockService,
@@ -14,6 +13,7 @@ import {
   memory,
   RedisLockModule,
 } from 'nestjs-redis-lock';
+import { lockChannels } from 'nestjs-redis-lock/events';
 import {
   createTestBench,
   createTestLocks,

@@ -201,10 +201,22 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
   [
     'an unknown option',
     LockConfigError,
-    /^@Locked of GoodsService\.buy: there is no option ttl; there are ttlMs, .*, name, onBusy, onUnavailable\.$/,
+    /^@Locked of GoodsService\.buy: there is no option ttl \(did you mean ttlMs\?\); there are ttlMs, .*, name, onBusy, onUnavailable\.$/,
     () => {
       class GoodsService {
         @Locked('goods', { ttl: 1000 } as LockedOptions)
+        async buy(): Promise<void> {}
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'a minHoldMs that is longer than maxHoldMs',
+    LockConfigError,
+    /^@Locked of GoodsService\.buy: minHoldMs is 10000; expected at most maxHoldMs, which is 5000\.$/,
+    () => {
+      class GoodsService {
+        @Locked('goods', { minHoldMs: 10_000, maxHoldMs: 5_000 })
         async buy(): Promise<void> {}
       }
       return GoodsService;
@@ -417,6 +429,20 @@ describe('@Locked', () => {
       }
     }
     expect(GoodsService).toBeDefined();
+  });
+
+  it('does not compile with both mode and permits, and throws at decoration', () => {
+    const load = (): unknown => {
+      class GoodsService {
+        // @ts-expect-error -- a semaphore has no mode
+        @Locked((id: number) => `goods:${id}`, { mode: 'shared', permits: 2, onBusy: 'throw' })
+        async buy(id: number): Promise<number> {
+          return id;
+        }
+      }
+      return GoodsService;
+    };
+    expect(load).toThrow('@Locked of GoodsService.buy: mode and permits are both set; use only one of them.');
   });
 
   it('does not compile if the result cannot be what onBusy or onUnavailable returns', () => {

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import { describe, expect, it } from '@jest/globals';
-import { storeChannel, type StoreEvent } from 'nestjs-redis-lock';
+import { storeChannel, type StoreEvent } from 'nestjs-redis-lock/events';
 import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
 import { eventually } from '../support/async.js';
 import { startRedis } from '../support/redis/index.js';

@@ -15,15 +15,8 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  CurrentLock,
-  type Lock,
-  lockChannels,
-  Locked,
-  LockLostError,
-  LockScope,
-  type MultiLock,
-} from 'nestjs-redis-lock';
+import { CurrentLock, type Lock, Locked, LockLostError, LockScope, type MultiLock } from 'nestjs-redis-lock';
+import { lockChannels } from 'nestjs-redis-lock/events';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { from, lastValueFrom, merge, mergeMap, Observable, of, retry, Subject, throwError, toArray } from 'rxjs';
 import { type Deferred, deferred } from '../support/async.js';

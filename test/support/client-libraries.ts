@@ -1,8 +1,8 @@
 import { Cluster, Redis } from 'ioredis';
 import { fromNodeRedis, type NodeRedisClient, type NodeRedisCluster } from 'nestjs-redis-lock/node-redis';
-import type { RedisClient } from 'nestjs-redis-lock';
 import * as redis6 from 'redis';
 import * as redis5 from 'redis-5';
+import type { RedisClient } from '../../lib/redis/redis-client.js';
 
 /** A connected client, and how to close it. */
 export interface OpenClient {

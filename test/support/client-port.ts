@@ -1,7 +1,7 @@
-import type { RedisClient } from 'nestjs-redis-lock';
 import type { ServerClient } from '../../lib/redis/client-port.js';
 import { SystemClock } from '../../lib/core/time/clock.js';
 import { openRedis } from '../../lib/redis/open-redis.js';
+import type { RedisClient } from '../../lib/redis/redis-client.js';
 
 /** Returns a client, or a new one for an address, as stores see it. */
 export function asPort(client: unknown): ServerClient {

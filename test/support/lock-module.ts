@@ -1,8 +1,8 @@
 import type { DynamicModule } from '@nestjs/common';
-import { RedisLockModule, type RedisLockModuleExtras } from 'nestjs-redis-lock';
+import { RedisLockModule } from 'nestjs-redis-lock';
 import type { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import { LOCK_RUNTIME } from '../../lib/nest/module-definition.js';
+import { LOCK_RUNTIME, type RedisLockModuleExtras } from '../../lib/nest/module-definition.js';
 import type { InstanceOptions } from './redis-locks.js';
 
 /** Returns the module as an application imports it, with what a test replaces in the module instance. */

@@ -6,11 +6,11 @@ import type { LockInfo, LockOptions, RedisLockModuleOptions } from 'nestjs-redis
 export type Build = 'present' | 'next';
 
 /** How a process takes the lock in {@link WireProcess.contend}. */
-export interface ContendMode extends LockOptions {
+export type ContendMode = LockOptions & {
   readonly kind: 'exclusive' | 'shared' | 'permits';
   /** How many may be inside at once. Default: 1. */
   readonly most?: number;
-}
+};
 
 interface Pending {
   readonly resolve: (value: unknown) => void;

@@ -16,11 +16,11 @@ const HOUR_MS = 3_600_000;
 const SUBSCRIBERS = {
   [NONE]: async () => undefined,
   'empty subscribers of all events': async () => {
-    const { lockChannels } = await load('index.js');
+    const { lockChannels } = await load('events/index.js');
     for (const channel of Object.values(lockChannels)) channel.subscribe(() => undefined);
   },
   'empty subscribers of both tracing channels': async () => {
-    const { lockTracing } = await load('index.js');
+    const { lockTracing } = await load('events/index.js');
     for (const { start, asyncEnd } of Object.values(lockTracing)) {
       for (const channel of [start, asyncEnd]) channel.subscribe(() => undefined);
     }

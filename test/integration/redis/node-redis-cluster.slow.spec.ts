@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { RedisFence } from 'nestjs-redis-lock/fence';
-import type { RedisClient } from 'nestjs-redis-lock';
 import { NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
 import { RedisCluster } from '../../support/redis/index.js';
 import { eventually, RedisLocks, renewed } from '../../support/redis-locks.js';
+import type { RedisClient } from '../../../lib/redis/redis-client.js';
 
 describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
   let cluster: RedisCluster;

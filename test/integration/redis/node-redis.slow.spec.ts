@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockConfigError, LockLostError, LockUnavailableError, type RedisClient } from 'nestjs-redis-lock';
+import { LockConfigError, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
 import { RedisFence } from 'nestjs-redis-lock/fence';
 import { fromNodeRedis, type NodeRedisClient } from 'nestjs-redis-lock/node-redis';
 import { quorum } from 'nestjs-redis-lock/quorum';
@@ -10,6 +10,7 @@ import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libra
 import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import type { RedisClient } from '../../../lib/redis/redis-client.js';
 
 /** No limit of a request ends during a test. */
 const PATIENT = { ttlMs: 600_000, waitMs: 60_000, requestTimeoutMs: 60_000 };

@@ -1,7 +1,8 @@
 import type { EventEmitter } from 'node:events';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ClusterOptions } from 'ioredis';
-import { type Lock, lockChannels, LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { type Lock, LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { lockChannels } from 'nestjs-redis-lock/events';
 import type { ClusterTopology } from '../../../lib/redis/cluster/cluster-topology.js';
 import type { IoredisServer } from '../../../lib/redis/ioredis/ioredis-server.js';
 import type { HandoffChannels } from '../../../lib/stores/token/handoff/handoff-channels.js';

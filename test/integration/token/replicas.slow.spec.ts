@@ -1,17 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  LockLostError,
-  LockReplicationError,
-  type LockService,
-  LockUnavailableError,
-  memory,
-  type RedisClient,
-} from 'nestjs-redis-lock';
+import { LockLostError, LockReplicationError, type LockService, LockUnavailableError, memory } from 'nestjs-redis-lock';
 import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import { eventually, type InstanceOptions, RedisLocks, renewed } from '../../support/redis-locks.js';
+import type { RedisClient } from '../../../lib/redis/redis-client.js';
 
 let servers: ReplicaSet;
 let master: RedisServer;

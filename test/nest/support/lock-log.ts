@@ -1,4 +1,4 @@
-import { lockChannels, type LockEvent } from 'nestjs-redis-lock';
+import { lockChannels, type LockEvent } from 'nestjs-redis-lock/events';
 import { deferred } from '../../support/async.js';
 
 type EventName = keyof typeof lockChannels;

@@ -1,6 +1,7 @@
 // Every entry point of the package, by its path in `exports`.
 import * as root from 'nestjs-redis-lock';
 import * as board from 'nestjs-redis-lock/board';
+import * as events from 'nestjs-redis-lock/events';
 import * as fence from 'nestjs-redis-lock/fence';
 import * as nodeRedis from 'nestjs-redis-lock/node-redis';
 import * as opentelemetry from 'nestjs-redis-lock/opentelemetry';
@@ -15,6 +16,7 @@ import * as transactional from 'nestjs-redis-lock/transactional';
 export const entries: Readonly<Record<string, object>> = {
   '.': root,
   './board': board,
+  './events': events,
   './fence': fence,
   './node-redis': nodeRedis,
   './opentelemetry': opentelemetry,

@@ -10,8 +10,6 @@ import {
   type LockOptions,
   type LockScopeOptions,
   RedisLockModule,
-  type RedisLockModuleExtras,
-  type RedisLockModuleOptions,
   type ReplicaOptions,
   type WhileLeaderOptions,
 } from 'nestjs-redis-lock';
@@ -37,8 +35,7 @@ interface Options {
   lock: LockOptions;
   lockScope: LockScopeOptions;
   locked: LockedOptions<[id: number]>;
-  module: RedisLockModuleOptions;
-  extras: RedisLockModuleExtras;
+  module: NonNullable<Parameters<typeof RedisLockModule.forRoot>[0]>;
   replicas: ReplicaOptions;
   forceRelease: ForceReleaseOptions;
   lead: LeadOptions;

@@ -2,9 +2,12 @@
 import { applyDecorators } from '@nestjs/common';
 import type { Cluster, Redis } from 'ioredis';
 import {
+  type CommonLockOptions,
   CurrentLock,
   Locked,
   type Lock,
+  type LockedDecorator,
+  type LockOptions,
   type LockService,
   type MultiLock,
   type RedisLockModuleOptions,
@@ -65,19 +68,13 @@ export class Orders {
 
   // @ts-expect-error: the key function takes a number, the method a string
   @Locked((id: number) => `order:${id}`)
-  otherType(id: string): string {
-    return id;
-  }
-
-  // @ts-expect-error: the method may be called without an id
-  @Locked((id: number) => `order:${id}`)
-  optional(id?: number): number | undefined {
+  async otherType(id: string): Promise<string> {
     return id;
   }
 
   // @ts-expect-error: the method has one parameter only
   @Locked((id: number, note: string) => `order:${id}:${note}`)
-  tooMany(id: number): number {
+  async tooMany(id: number): Promise<number> {
     return id;
   }
 
@@ -88,20 +85,45 @@ export class Orders {
 
   // @ts-expect-error: there is no such answer to a busy lock
   @Locked('order:<id>', { onBusy: 'retry' })
-  onBusy(id: string): string {
+  async onBusy(id: string): Promise<string> {
     return id;
   }
 
   // @ts-expect-error: units are in the names
   @Locked('order:<id>', { ttl: 10_000 })
-  misspelt(id: string): string {
+  async misspelt(id: string): Promise<string> {
     return id;
+  }
+
+  // @ts-expect-error: a semaphore has no mode
+  @Locked('order:<id>', { mode: 'shared', permits: 2 })
+  async twoModes(id: string): Promise<string> {
+    return id;
+  }
+
+  // @ts-expect-error: write async
+  @Locked('order:<id>')
+  noPromise(id: string): string {
+    return id;
+  }
+}
+
+interface HasId {
+  readonly id: string;
+}
+
+/** A key function for a class's type parameter. */
+export abstract class Crud<T extends HasId> {
+  @Locked((dto: HasId) => `item:${dto.id}`)
+  async save(dto: T): Promise<T> {
+    return dto;
   }
 }
 
 /** Decorators of a program that are made of others. */
 export const LockedOrder = (waitMs: number) => applyDecorators(Locked('order:<id>', { waitMs }));
 export const LockedByFunction = () => applyDecorators(Locked((id: string) => `order:${id}`));
+export const LockedByTeam = (waitMs: number): LockedDecorator => Locked('team', { waitMs });
 export const LeaderOf = (name: string) => applyDecorators(WhileLeader(name));
 
 export class Composed {
@@ -113,6 +135,17 @@ export class Composed {
   @LockedByFunction()
   byFunction(id: string): string {
     return id;
+  }
+
+  @LockedByTeam(0)
+  async byTeam(): Promise<boolean> {
+    return true;
+  }
+
+  // @ts-expect-error: the decorator of the team checks methods as @Locked does
+  @LockedByTeam(0)
+  noPromise(): boolean {
+    return true;
   }
 
   @LeaderOf('report')
@@ -133,6 +166,30 @@ export class Composed {
   async wrong(id: number): Promise<number> {
     return id;
   }
+}
+
+interface OptionsOfTenant extends CommonLockOptions {
+  readonly tenant: string;
+}
+
+/** `mode` and `permits` exclude each other. */
+export async function modes(locks: LockService, given: LockOptions, team: OptionsOfTenant): Promise<void> {
+  const { tenant, ...options } = team;
+  const either: LockOptions = tenant === '' ? { mode: 'shared' } : { permits: 2 };
+  await locks.using('order:1', given, () => undefined);
+  await locks.using('order:1', { ...given, waitMs: 0 }, () => undefined);
+  await locks.using(['order:1', 'order:2'], { ...options, permits: 2 }, () => undefined);
+  await locks.acquire('order:1', either);
+  await locks.acquire('order:1', { mode: tenant === '' ? 'shared' : 'exclusive' });
+  await locks.tryAcquire('order:1', given);
+  // @ts-expect-error: a semaphore has no mode
+  await locks.using('order:1', { mode: 'shared', permits: 2 }, () => undefined);
+  // @ts-expect-error: a semaphore has no mode
+  await locks.acquire(['order:1'], { mode: 'exclusive', permits: 2 });
+  // @ts-expect-error: a semaphore has no mode
+  await locks.tryAcquire('order:1', { mode: 'shared', permits: 2 });
+  // @ts-expect-error: units are in the names
+  await locks.using('order:1', { waitMs: 0, ttl: 1_000 }, () => undefined);
 }
 
 /** Clients of either version of ioredis, as they are. */
@@ -165,6 +222,8 @@ export async function service(locks: LockService): Promise<unknown[]> {
   const lock: Lock | null = await locks.tryAcquire('order:1', { ttlMs: 1_000 });
   // @ts-expect-error: trying does not wait
   await locks.tryAcquire('order:1', { waitMs: 1_000 });
+  // @ts-expect-error: nor for several
+  await locks.tryAcquire(['order:1'], { ttlMs: 1_000, waitMs: 1_000 });
   const answer: number = await locks.using('order:1', async ({ fencingToken, signal }) =>
     signal.aborted ? 0 : fencingToken,
   );

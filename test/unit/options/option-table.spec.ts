@@ -5,12 +5,12 @@ import type {
   HttpOptions,
   LeadOptions,
   LockOptions,
-  RedisLockModuleExtras,
   RedisLockModuleOptions,
   ReplicaOptions,
   WhileLeaderOptions,
 } from 'nestjs-redis-lock';
 import type { LockedOptions } from '../../../lib/nest/locked.js';
+import type { RedisLockModuleExtras } from '../../../lib/nest/module-definition.js';
 import { HTTP, type NamesAt, OPTIONS, optionsAt, type Place, REPLICAS } from '../../../lib/options/option-table.js';
 import type { AssertHeldOptions, ForceReleaseOptions, ListOptions } from '../../../lib/options/service.options.js';
 
