@@ -96,9 +96,18 @@ function methodName(propertyKey: unknown): string {
 function refuseStandardDecorator(decorator: string, context: unknown): void {
   if (typeof context !== 'object' || context === null) return;
   throw new LockConfigError(
-    `${methodName((context as { readonly name?: unknown }).name)}: ${decorator} was called as a standard decorator, ` +
+    `${nameIn(context)}: ${decorator} was called as a standard decorator, ` +
       `but Nest and this library use the older ones. Set "experimentalDecorators": true and ` +
       `"emitDecoratorMetadata": true in the compilerOptions of tsconfig.json. For swc, set ` +
       `jsc.transform.legacyDecorator and jsc.transform.decoratorMetadata.`,
   );
+}
+
+function nameIn(context: { readonly name?: unknown }): string {
+  try {
+    return methodName(context.name);
+  } catch {
+    // An object that cannot be read is not a context, but the advice still applies.
+    return 'a method';
+  }
 }

@@ -210,6 +210,7 @@ export class StoreHealth {
   }
 
   private accept(server: string | undefined): void {
+    if (this.refusing.size === 0) return;
     this.refusing.delete(server);
     const until = this.now() - GONE_MS;
     // Servers that are gone never accept a request.
