@@ -113,6 +113,19 @@ describe('the page on modes', () => {
     await expect(ledger.book(1, 50)).rejects.toThrow('account:1 is not held here');
   });
 
+  it('has a queue that requests share, whose loop runs outside of the hold that starts it', async () => {
+    const { JournalService } = load('docs/modes.md', 'JournalService');
+    const locks = createTestLocks();
+    const journal = withLocks(new JournalService(locks), locks);
+    await journal.close(async () => {
+      journal.add('of another request');
+      await new Promise(setImmediate);
+      expect(journal.posted).toEqual([]);
+    });
+    await eventually('both are posted', () => journal.posted.length === 2);
+    expect(journal.posted).toEqual(['closing', 'of another request']);
+  });
+
   it('has a lock scope', async () => {
     const { OrderService, StockService } = load('docs/modes.md', 'OrderService');
     const locks = createTestLocks();

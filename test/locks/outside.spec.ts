@@ -52,8 +52,8 @@ const STARTERS: readonly [string, (locks: LockService, work: () => void, clock: 
     'a subscription',
     (locks, work) => {
       const values = new Subject<void>();
-      locks.outside(() => values.subscribe(() => locks.outside(work)));
-      values.next();
+      values.subscribe(work);
+      locks.outside(() => values.next());
     },
   ],
 ];
