@@ -12,7 +12,7 @@ import { LockError } from '../core/errors.js';
 import { boundaryOf } from './boundary.js';
 import { type DecoratedMethod, decoratedMethodOf } from './decorated-method.js';
 import { HandlerScope } from './handler-scope.js';
-import { markUnseen, toHttpError } from './lock-exception.filter.js';
+import { markSeen, toHttpError } from './lock-exception.filter.js';
 
 /**
  * Holds the lock of a `@Locked` handler until the response is complete, interceptors included, and keeps the locks of a
@@ -38,7 +38,8 @@ export class LockedInterceptor implements NestInterceptor {
   private onError(error: unknown, context: ExecutionContext): never {
     if (!(error instanceof LockError)) throw error;
     if (boundaryOf(context) === 'http') throw toHttpError(error, context, this.application, this.adapterHost);
-    if (!this.isSeenByGlobalFilters(context)) markUnseen(error);
+    // The outermost interceptor is the last to say so.
+    markSeen(error, this.isSeenByGlobalFilters(context));
     throw error;
   }
 

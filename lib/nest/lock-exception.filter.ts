@@ -3,7 +3,7 @@ import { EXCEPTION_FILTERS_METADATA } from '@nestjs/common/constants.js';
 import { ApplicationConfig, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { isOfOwnClass, LockClosedError, LockError, LockLostError, messageOf } from '../core/errors.js';
-import { boundaryOf } from './boundary.js';
+import { type Boundary, boundaryOf } from './boundary.js';
 import { prependMetadata } from './decorated-method.js';
 import { ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
 import { toGraphqlError } from './graphql-error.js';
@@ -15,9 +15,10 @@ const answered = new WeakSet<object>();
 /** The errors that no global filter of the application sees. */
 const unseen = new WeakSet<object>();
 
-/** Marks the error of a call as one that no global filter of the application sees. */
-export function markUnseen(error: LockError): void {
-  unseen.add(error);
+/** Remembers whether the global filters of the application see the error of a call. */
+export function markSeen(error: LockError, isSeen: boolean): void {
+  if (isSeen) unseen.delete(error);
+  else unseen.add(error);
 }
 
 /** Matches the errors that no interceptor of this library has made an HTTP exception of. */
@@ -61,7 +62,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
       return base.catch(toHttpError(error, host, this.application, this.adapterHost), host);
     }
     const response = ErrorResponses.of(this.application).of(error);
-    log(error, response);
+    log(error, response, boundary);
     if (boundary === 'ws') return replyWebSocket(payloadOf(response), host);
     if (boundary === 'graphql') throw toGraphqlError(error, response);
     return throwError(() => (boundary === 'grpc' ? grpcErrorOf(response) : payloadOf(response)));
@@ -101,10 +102,14 @@ export function toHttpError(
   return answer;
 }
 
-/** Logs the error, because the client gets less of it. Nobody else reports it: the sender of an event gets no reply. */
-function log(error: LockError, { status }: LockErrorResponse): void {
+/** Logs what nobody else reports. */
+function log(error: LockError, { status }: LockErrorResponse, boundary: Boundary): void {
   const logger = new Logger('RedisLockModule');
-  if (status !== 500) return logger.warn(error.message);
+  if (status !== 500) {
+    // The sender of an event gets no reply.
+    if (boundary === 'rpc') logger.warn(error.message);
+    return;
+  }
   // The engine has logged a lost lock, but not the error of the work.
   const unlogged = error instanceof LockLostError ? error.cause : error;
   if (unlogged === undefined || unlogged instanceof LockClosedError) return;

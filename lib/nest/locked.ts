@@ -7,7 +7,14 @@ import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { checkHoldTimes, checkMode } from '../options/resolve-options.js';
 import { injectServiceInto } from './bind.js';
-import { decoratedMethodOf, type LockedMethod, lockedMethods, type Method, wrapMethod } from './decorated-method.js';
+import {
+  decoratedMethodOf,
+  functionOf,
+  type LockedMethod,
+  lockedMethods,
+  type Method,
+  wrapMethod,
+} from './decorated-method.js';
 import { isFieldResolver } from './graphql-error.js';
 import { LockedInterceptor } from './interceptor.js';
 import { answerErrorsOf } from './lock-exception.filter.js';
@@ -119,8 +126,8 @@ export function Locked(...args: unknown[]): unknown {
       ...injectServiceInto(target, name),
     };
     const wrapped = wrapMethod(original, { locked: method }, LockedInterceptor, (instance, given) =>
-      // Decorators above this one are known only at a call.
-      callLocked(method, instance, given, isFieldResolver(wrapped)),
+      // Decorators above this one are known only at a call. One of them may have replaced the function.
+      callLocked(method, instance, given, isFieldResolver(functionOf(target, propertyKey) ?? wrapped)),
     );
     answerErrorsOf(target);
     lockedMethods.add(target, propertyKey, method);

@@ -154,7 +154,7 @@ function recorder(lines: string[]): LoggerService {
   const keep =
     (level: string) =>
     (message: unknown): void => {
-      lines.push(`${level} ${message instanceof Error ? message.message : String(message)}`);
+      lines.push(`${level} ${message instanceof Error ? withCause(message) : String(message)}`);
     };
   return {
     log: () => undefined,
@@ -163,4 +163,9 @@ function recorder(lines: string[]): LoggerService {
     warn: keep('warn'),
     error: keep('error'),
   };
+}
+
+/** Returns what the logger of Nest prints, without stacks. */
+function withCause({ message, cause }: Error): string {
+  return cause instanceof Error ? `${message} [cause]: ${cause.message}` : message;
 }

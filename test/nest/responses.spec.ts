@@ -1,0 +1,772 @@
+import { once } from 'node:events';
+import {
+  type ArgumentsHost,
+  Body,
+  Catch,
+  Controller,
+  Cookies,
+  createParamDecorator,
+  type ExceptionFilter,
+  Get,
+  Headers,
+  HostParam,
+  HttpException,
+  Injectable,
+  Module,
+  Param,
+  type PipeTransform,
+  Post,
+  type Provider,
+  Query,
+  Scope,
+  type Type,
+  UseFilters,
+} from '@nestjs/common';
+import { APP_FILTER, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  CurrentLock,
+  getLockServiceToken,
+  type Lock,
+  LockConfigError,
+  Locked,
+  LockError,
+  LockKeyError,
+  LockLostError,
+  LockTimeoutError,
+  LockUnavailableError,
+  RedisLockModule,
+  resource,
+} from 'nestjs-redis-lock';
+import { StaleFenceError } from 'nestjs-redis-lock/fence';
+import { eventually } from '../support/async.js';
+import { RedisProxy } from '../support/proxy.js';
+import { testRedisUrl } from '../support/shared-redis.js';
+import {
+  type AppResponse,
+  type AppSetUp,
+  closeApps,
+  keyOf,
+  type Platform,
+  PLATFORMS,
+  rawRedis,
+  startApp,
+  type TestApp,
+} from './support/app.js';
+import { Room } from './support/room.js';
+import { onStoppedServer } from './support/stopped-app.js';
+import { Copying } from './support/wrappers.js';
+
+/** A company's format of errors. */
+@Catch()
+class CatchAll implements ExceptionFilter {
+  catch(error: LockError, host: ArgumentsHost): void {
+    reply(host, 418, { caught: error.code });
+  }
+}
+
+@Catch()
+@Injectable({ scope: Scope.REQUEST })
+class CatchAllOfRequest extends CatchAll {}
+
+function reply(host: ArgumentsHost, status: number, body: object): void {
+  const response = host.switchToHttp().getResponse<{ status(code: number): { send(body: object): void } }>();
+  response.status(status).send(body);
+}
+
+@Injectable()
+class GoodsService {
+  @Locked('goods:<id>', { waitMs: 0 })
+  async buy(id: string | undefined): Promise<string | undefined> {
+    return id;
+  }
+}
+
+const Tenant = createParamDecorator(() => undefined);
+
+@Controller()
+class GoodsController {
+  static failure: unknown;
+
+  constructor(private readonly goods: GoodsService) {}
+
+  @Get('locked/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  async locked(@Param('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('service/:id')
+  service(@Param('id') id: string): Promise<string | undefined> {
+    return this.goods.buy(id);
+  }
+
+  @Get('filter-above/:id')
+  @UseFilters(CatchAll)
+  @Locked('goods:<id>', { waitMs: 0 })
+  async filterAbove(@Param('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('filter-below/:id')
+  @Locked('goods:<id>', { waitMs: 0 })
+  @UseFilters(CatchAll)
+  async filterBelow(@Param('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('fail')
+  fail(): never {
+    throw GoodsController.failure;
+  }
+
+  @Get('bad-key')
+  @Locked(() => 'goods|1')
+  async badKey(): Promise<void> {}
+
+  @Get('bad-service')
+  badService(): Promise<string | undefined> {
+    return this.goods.buy(undefined);
+  }
+
+  @Get('custom')
+  @Locked('goods:<tenant>')
+  async custom(@Tenant() tenant: string): Promise<string> {
+    return tenant;
+  }
+
+  @Get('function')
+  @Locked((id: string) => resource`goods:${id}`)
+  async function(@Query('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('reentry')
+  @Locked('goods:1', { mode: 'shared' })
+  async reentry(): Promise<void> {
+    await this.alone();
+  }
+
+  @Locked('goods:1')
+  async alone(): Promise<void> {}
+}
+
+/** Has no decorator of ours. */
+@Controller('plain')
+class PlainController {
+  constructor(private readonly goods: GoodsService) {}
+
+  @Get('service/:id')
+  service(@Param('id') id: string): Promise<string | undefined> {
+    return this.goods.buy(id);
+  }
+}
+
+@UseFilters(CatchAll)
+@Controller()
+class FilteredController extends GoodsController {}
+
+@Module({ providers: [{ provide: APP_FILTER, useClass: CatchAll }] })
+class FeatureModule {}
+
+const featureFirst = (prefix: string) => [FeatureModule, RedisLockModule.forRoot({ redis: testRedisUrl(), prefix })];
+
+const asProvider = (filter: object): AppSetUp => ({ providers: [{ provide: APP_FILTER, ...filter } as Provider] });
+
+afterEach(closeApps);
+
+const start = (setUp: AppSetUp = {}, controller: Type = GoodsController) =>
+  startApp({
+    ...setUp,
+    controllers: [controller, PlainController],
+    providers: [GoodsService, ...(setUp.providers ?? [])],
+  });
+
+const busy = <T>(app: TestApp, work: () => Promise<T>): Promise<T> => app.locks.using('goods:1', work);
+
+const ROUTES = ['locked', 'service', 'plain/service'];
+const BUSY = { statusCode: 423, code: 'LOCK_TIMEOUT', message: 'goods:1 is locked by others.', error: 'Locked' };
+
+describe.each(PLATFORMS)('a lock error on %s', (platform) => {
+  it('of a busy lock is a 423 with Retry-After, and is not logged', async () => {
+    const app = await start({ platform });
+    await busy(app, async () => {
+      for (const route of ROUTES) {
+        const { status, headers, body } = await app.call(`/${route}/1`);
+        expect([route, status, headers.get('retry-after'), body]).toEqual([route, 423, '1', BUSY]);
+      }
+    });
+    expect(app.logged).toEqual([]);
+  });
+
+  it.each([
+    ['bad-key', /goods\|1/],
+    ['bad-service', / is undefined\. A lock's key needs/],
+    ['custom', / is undefined\. A lock's key needs/],
+    ['function', / is undefined\. A lock's key needs/],
+    ['reentry', /goods:1 is already held by the caller/],
+  ])('of a mistake in the program is a plain 500 of Nest, which logs it: %s', async (route, logged) => {
+    const app = await start({ platform });
+    const { status, headers, body } = await app.call(`/${route}`);
+    expect([status, headers.get('retry-after')]).toEqual([500, null]);
+    expect(body).toEqual({ statusCode: 500, message: 'Internal server error' });
+    expect(app.logged).toEqual([expect.stringMatching(logged)]);
+  });
+
+  it('has the status of http.status, and http.retryAfterMs rounded up to seconds', async () => {
+    const app = await start({ platform, locks: { http: { status: { LOCK_TIMEOUT: 409 }, retryAfterMs: 1_500 } } });
+    const { status, headers, body } = await busy(app, () => app.call('/locked/1'));
+    expect([status, headers.get('retry-after')]).toEqual([409, '2']);
+    expect(body).toEqual({ ...BUSY, statusCode: 409, error: 'Conflict' });
+  });
+});
+
+describe('an unavailable Redis', () => {
+  let proxy: RedisProxy;
+  beforeEach(async () => {
+    proxy = await RedisProxy.start(testRedisUrl());
+  });
+  afterEach(() => proxy.close());
+
+  const unavailable = {
+    statusCode: 503,
+    code: 'LOCK_UNAVAILABLE',
+    message: 'Service Unavailable',
+    error: 'Service Unavailable',
+  };
+  // An application of an earlier test may still log.
+  const warnings = (app: TestApp): string[] =>
+    app.logged.filter((line) => line.startsWith('warn') && line.includes(proxy.url));
+
+  it('is a 503 with Retry-After until Redis is back', async () => {
+    const app = await start({
+      locks: { redis: proxy.url, requestTimeoutMs: 1_000, unavailableAfterMs: 500 },
+    });
+    // To connect may take longer than unavailableAfterMs on a busy machine.
+    await eventually('it is served', async () => (await app.call('/locked/1')).text === '1');
+    const before = warnings(app).length;
+    await proxy.refuseConnections();
+    proxy.reset();
+    const { status, headers, body } = await app.call('/locked/1');
+    expect([status, headers.get('retry-after'), body]).toEqual([503, '1', unavailable]);
+    await proxy.acceptConnections();
+    await eventually('Redis is back', async () => (await app.call('/locked/2')).text === '2');
+    expect(warnings(app)).toHaveLength(before + 1);
+  });
+
+  it('does not prevent the application from starting, and gives one warning', async () => {
+    await proxy.refuseConnections();
+    const app = await start({
+      locks: { redis: proxy.url, requestTimeoutMs: 100, unavailableAfterMs: 100, waitMs: 0 },
+    });
+    const responses = [await app.call('/locked/1'), await app.call('/locked/1')];
+    expect(responses.map(({ status }) => status)).toEqual([503, 503]);
+    expect(warnings(app)).toHaveLength(1);
+    await proxy.acceptConnections();
+    await eventually('Redis is back', async () => (await app.call('/locked/2')).text === '2');
+  });
+
+  it('has a different code from too few replicas, which is also a 503', async () => {
+    const app = await start({ locks: { replicas: { min: 99, timeoutMs: 20 } } });
+    const { status, headers, body } = await app.call('/locked/1');
+    expect([status, headers.get('retry-after')]).toEqual([503, '1']);
+    expect(body).toEqual({ ...unavailable, code: 'LOCK_REPLICATION' });
+  });
+
+  it('is a 503 even if the key holds another type', async () => {
+    const app = await start();
+    await rawRedis().hset(keyOf(app.prefix, 'goods:1'), 'field', 'value');
+    const { status, body } = await app.call('/locked/1');
+    expect([status, body]).toEqual([503, unavailable]);
+    await rawRedis().del(keyOf(app.prefix, 'goods:1'));
+  });
+});
+
+interface Goods {
+  readonly id: string;
+  readonly shop?: { readonly name: string };
+}
+
+class ToNumber implements PipeTransform {
+  transform(value: string): number {
+    return Number(value);
+  }
+}
+
+class Drop implements PipeTransform {
+  transform(): undefined {
+    return undefined;
+  }
+}
+
+@Controller()
+class InputController {
+  @Get('query')
+  @Locked('goods:<id>')
+  async query(@Query('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('whole-query')
+  @Locked('goods:<query.id>')
+  async wholeQuery(@Query() query: Goods): Promise<string> {
+    return query.id;
+  }
+
+  @Get('path/:id')
+  @Locked('goods:<params.size>')
+  async path(@Param() params: { size: string }): Promise<string> {
+    return params.size;
+  }
+
+  @Get('header')
+  @Locked('goods:<0>')
+  async header(@Headers('X-Tenant') tenant: string): Promise<string> {
+    return tenant;
+  }
+
+  @Get('cookie')
+  @Locked('goods:<id>')
+  async cookie(@Cookies('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('host')
+  @Locked('goods:<shop>')
+  async host(@HostParam('shop') shop: string): Promise<string> {
+    return shop;
+  }
+
+  @Post('body')
+  @Locked('goods:<goods.shop.name>')
+  async body(@Body() goods: Goods): Promise<string> {
+    return goods.id;
+  }
+
+  @Post('property')
+  @Locked('goods:<id>')
+  async property(@Body('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @Get('many')
+  @Locked('goods:<...ids>')
+  async many(@Query('ids') ids: string[]): Promise<string> {
+    return String(ids);
+  }
+
+  @Get('number/:id')
+  @Locked('goods:<id>')
+  async number(@Param('id', ToNumber) id: number): Promise<number> {
+    return id;
+  }
+
+  @Get('dropped/:id')
+  @Locked('goods:<id>')
+  async dropped(@Param('id', Drop) id: string): Promise<string> {
+    return id;
+  }
+}
+
+const json = { 'content-type': 'application/json' };
+
+describe.each(PLATFORMS)('a value of a request that cannot form a key on %s', (platform) => {
+  let app: TestApp;
+  beforeEach(async () => {
+    app = await start({ platform }, InputController);
+  });
+
+  it.each<[path: string, init: RequestInit, placeholder: string]>([
+    ['/query', {}, 'id'],
+    ['/query?id=', {}, 'id'],
+    ['/query?id=1&id=2', {}, 'id'],
+    ['/query?id[name]=1', {}, 'id'],
+    ['/whole-query', {}, 'query.id'],
+    ['/path/1', {}, 'params.size'],
+    ['/header', {}, '0'],
+    ['/cookie', {}, 'id'],
+    ['/host', {}, 'shop'],
+    ['/body', { method: 'POST' }, 'goods.shop.name'],
+    ['/body', { method: 'POST', headers: json, body: '{"shop":{"name":{}}}' }, 'goods.shop.name'],
+    ['/property', { method: 'POST', headers: json, body: '{"id":null}' }, 'id'],
+    ['/many', {}, 'ids'],
+    ['/many?ids=1&ids=', {}, 'ids'],
+    ['/number/seven', {}, 'id'],
+    ['/dropped/1', {}, 'id'],
+  ])('is a 400 that names the placeholder: %s %j', async (path, init, placeholder) => {
+    const { status, headers, body } = await app.call(path, init);
+    const message = `The value of '${placeholder}' is missing or invalid.`;
+    expect(body).toEqual({ statusCode: 400, code: 'LOCK_KEY', message, error: 'Bad Request' });
+    expect([status, headers.get('retry-after')]).toEqual([400, null]);
+    expect(app.logged).toEqual([]);
+    expect(app.log.lines).toEqual([]);
+  });
+
+  it('may be an array if the template spreads it', async () => {
+    expect((await app.call('/many?ids=1&ids=2')).status).toBe(200);
+    expect((await app.call('/many?ids=3')).text).toBe('3');
+    expect(app.log.lines).toEqual(expect.arrayContaining(['granted goods:1', 'granted goods:2', 'granted goods:3']));
+  });
+});
+
+@Catch(LockKeyError)
+class KeepError implements ExceptionFilter {
+  readonly caught: LockKeyError[] = [];
+  catch(error: LockKeyError, host: ArgumentsHost): void {
+    this.caught.push(error);
+    reply(host, 418, {});
+  }
+}
+
+describe('the error of a key', () => {
+  it('has the placeholder, and says who sent the value', async () => {
+    const filter = new KeepError();
+    const prepare: AppSetUp['prepare'] = (nest) => nest.useGlobalFilters(filter);
+    const app = await startApp({
+      controllers: [InputController, GoodsController],
+      providers: [GoodsService],
+      prepare,
+    });
+    expect((await app.call('/whole-query')).status).toBe(418);
+    expect((await app.call('/custom')).status).toBe(418);
+    expect(filter.caught).toMatchObject([
+      { placeholder: { text: '<query.id>', index: 0, path: ['id'], spread: false }, byClient: true },
+      { placeholder: { text: '<tenant>', index: 0, path: [], spread: false }, byClient: false },
+    ]);
+  });
+
+  it('has the status of http.status only if the client sent the value', async () => {
+    const app = await startApp({
+      controllers: [InputController, GoodsController],
+      providers: [GoodsService],
+      locks: { http: { status: { LOCK_KEY: 422 } } },
+    });
+    expect((await app.call('/query')).body).toMatchObject({ statusCode: 422, error: 'Unprocessable Entity' });
+    expect((await app.call('/custom')).status).toBe(500);
+  });
+});
+
+const ofUser = [418, { caught: 'LOCK_TIMEOUT' }];
+
+describe.each(PLATFORMS)('the filter of a user on %s', (platform: Platform) => {
+  it.each<[string, AppSetUp, Type]>([
+    ['by useGlobalFilters()', { prepare: (nest) => nest.useGlobalFilters(new CatchAll()) }, GoodsController],
+    ['as APP_FILTER of the root module', asProvider({ useClass: CatchAll }), GoodsController],
+    [
+      'as APP_FILTER by a factory',
+      asProvider({ inject: [HttpAdapterHost], useFactory: () => new CatchAll() }),
+      GoodsController,
+    ],
+    ['as APP_FILTER for each request', asProvider({ useClass: CatchAllOfRequest }), GoodsController],
+    ['as APP_FILTER of a module after ours', { imports: [FeatureModule] }, GoodsController],
+    ['as APP_FILTER of a module before ours', { lockModules: featureFirst }, GoodsController],
+    ['on the controller', {}, FilteredController],
+  ])('gets lock errors first, registered %s', async (way, setUp, controller) => {
+    const app = await start({ platform, ...setUp }, controller);
+    const routes = way === 'on the controller' ? ['locked', 'service'] : ROUTES;
+    await busy(app, async () => {
+      for (const route of routes) {
+        const { status, body } = await app.call(`/${route}/1`);
+        expect([route, status, body]).toEqual([route, ...ofUser]);
+      }
+    });
+  });
+
+  it.each(['filter-above', 'filter-below'])('gets lock errors first on the handler: %s @Locked', async (route) => {
+    const app = await start({ platform });
+    const { status, body } = await busy(app, () => app.call(`/${route}/1`));
+    expect([status, body]).toEqual(ofUser);
+  });
+
+  it('gets none if Nest does not ask it: useGlobalFilters() after init()', async () => {
+    const prepare: AppSetUp['prepare'] = async (nest) => (await nest.init()).useGlobalFilters(new CatchAll());
+    const app = await start({ platform, prepare });
+    const { status, body } = await busy(app, () => app.call('/locked/1'));
+    expect([status, body]).toEqual([423, BUSY]);
+  });
+});
+
+/** As the documentation of Nest has it. */
+@Catch()
+class CatchEverything implements ExceptionFilter {
+  constructor(private readonly adapterHost: HttpAdapterHost) {}
+
+  catch(exception: unknown, host: ArgumentsHost): void {
+    const status = exception instanceof HttpException ? exception.getStatus() : 500;
+    this.adapterHost.httpAdapter.reply(host.switchToHttp().getResponse(), { statusCode: status }, status);
+  }
+}
+
+@Catch()
+class ExtendsBase extends BaseExceptionFilter {
+  static seen: unknown;
+
+  override catch(exception: unknown, host: ArgumentsHost): void {
+    ExtendsBase.seen = exception;
+    // oxlint-disable-next-line promise/valid-params -- the method of Nest, not that of a promise
+    super.catch(exception, host);
+  }
+}
+
+@Catch(HttpException)
+class OfHttp implements ExceptionFilter<HttpException> {
+  catch(exception: HttpException, host: ArgumentsHost): void {
+    reply(host, exception.getStatus(), exception.getResponse() as object);
+  }
+}
+
+class OutOfStock extends LockTimeoutError {}
+
+const details = { resource: 'goods:1', remainingMs: 900, heldBy: 'api-7f9c-31', publicMessage: 'goods:1 is locked.' };
+const busyError = new LockTimeoutError('goods:1 could not be locked: held by api-7f9c-31', details);
+
+describe.each(PLATFORMS)('a filter that knows the exceptions of Nest on %s', (platform) => {
+  const fail = async (failure: unknown, filter: Type = ExtendsBase): Promise<[status: number, app: TestApp]> => {
+    GoodsController.failure = failure;
+    const app = await start({ platform, ...asProvider({ useClass: filter }) });
+    return [(await app.call('/fail')).status, app];
+  };
+
+  it.each<[string, Type]>([
+    ['a catch-all of the documentation of Nest', CatchEverything],
+    ['a subclass of BaseExceptionFilter', ExtendsBase],
+    ['a filter of HttpException', OfHttp],
+  ])('replies 423 with Retry-After to a busy lock: %s', async (_filter, useClass) => {
+    const app = await start({ platform, ...asProvider({ useClass }) });
+    await busy(app, async () => {
+      for (const route of ROUTES) {
+        const { status, headers } = await app.call(`/${route}/1`);
+        expect([route, status, headers.get('retry-after')]).toEqual([route, 423, '1']);
+      }
+    });
+    expect(app.logged).toEqual([]);
+  });
+
+  it.each<[number, unknown]>([
+    [503, new LockUnavailableError('no reply of 10.0.0.7')],
+    [409, new StaleFenceError('token 1 is older than token 2')],
+    [400, new LockKeyError('no key', { byClient: true })],
+  ])('replies %i to errors that are not mistakes of the program', async (status, failure) => {
+    const [replied, app] = await fail(failure);
+    expect([replied, app.logged]).toEqual([status, []]);
+  });
+
+  it('gets a mistake of the program, and a subclass of the program, as they were thrown', async () => {
+    for (const failure of [new LockConfigError('no such option'), new OutOfStock('sold out')]) {
+      const [status, app] = await fail(failure);
+      expect([status, ExtendsBase.seen]).toEqual([500, failure]);
+      expect(app.logged).toEqual([`error ${failure.message}`]);
+    }
+  });
+
+  it('gets the classes, the fields and the cause of the error, and a message for clients', async () => {
+    await fail(busyError);
+    const seen = ExtendsBase.seen as LockTimeoutError & HttpException;
+    expect([HttpException, LockTimeoutError, LockError].map((type) => seen instanceof type)).toEqual([
+      true,
+      true,
+      true,
+    ]);
+    expect(seen).not.toBeInstanceOf(LockUnavailableError);
+    const { name, code, resource: locked, remainingMs, heldBy, cause } = seen;
+    expect({ name, code, locked, remainingMs, heldBy }).toEqual({
+      name: 'LockTimeoutError',
+      code: 'LOCK_TIMEOUT',
+      locked: 'goods:1',
+      remainingMs: 900,
+      heldBy: 'api-7f9c-31',
+    });
+    expect(cause).toBe(busyError);
+    expect([seen.message, seen.getStatus()]).toEqual(['goods:1 is locked by others.', 423]);
+    const sent = [
+      JSON.stringify(seen),
+      JSON.stringify(Object.entries(seen)),
+      seen.stack,
+      JSON.stringify(seen.getResponse()),
+    ];
+    expect(sent.join()).not.toContain('api-7f9c-31');
+    expect(structuredClone(seen.getResponse())).toEqual(BUSY);
+  });
+
+  it('may change the error before it passes the error on', async () => {
+    await fail(busyError);
+    const seen = ExtendsBase.seen as LockTimeoutError & HttpException;
+    Object.assign(seen, { message: 'Please try again.', cause: undefined });
+    Reflect.deleteProperty(seen, 'stack');
+    expect([seen.message, seen.cause, seen.stack]).toEqual(['Please try again.', undefined, undefined]);
+  });
+});
+
+describe('several module instances', () => {
+  const withOptions = (one: object, other: object): AppSetUp['lockModules'] => {
+    const redis = testRedisUrl();
+    return (prefix) => [
+      RedisLockModule.forRoot({ redis, prefix, ...one }),
+      RedisLockModule.forRoot({ redis, prefix, name: 'other', ...other }),
+    ];
+  };
+
+  it.each([
+    [{ http: { status: { LOCK_TIMEOUT: 409 } } }, {}],
+    [{}, { http: { status: { LOCK_TIMEOUT: 409 } } }],
+  ])('share the options of one of them (%j, %j)', async (one, other) => {
+    const app = await start({ lockModules: withOptions(one, other) });
+    expect(app.nest.get(getLockServiceToken('other'))).toBeDefined();
+    expect((await busy(app, () => app.call('/locked/1'))).status).toBe(409);
+  });
+
+  it.each([
+    ['http.retryAfterMs', { retryAfterMs: 1 }, { retryAfterMs: 2 }],
+    ['http.status.LOCK_TIMEOUT', { status: { LOCK_TIMEOUT: 409 } }, { status: { LOCK_TIMEOUT: 429 } }],
+  ])('do not start with two values of %s', async (option, one, other) => {
+    const started = start({ lockModules: withOptions({ http: one }, { http: other }) });
+    await expect(started).rejects.toThrow(LockConfigError);
+    await expect(started).rejects.toThrow(option);
+  });
+});
+
+@Controller()
+class LosingController {
+  lock: Lock | undefined;
+  readonly commits: unknown[] = [];
+
+  constructor(private readonly room: Room) {}
+
+  @Get('careful')
+  @Locked('goods:1', { ttlMs: 1_500 })
+  careful(@CurrentLock() lock: Lock): Promise<unknown> {
+    return this.stay(lock);
+  }
+
+  @Get('committed')
+  @Copying(commit)
+  @Locked('goods:1', { ttlMs: 1_500 })
+  committed(@CurrentLock() lock: Lock): Promise<unknown> {
+    return this.stay(lock);
+  }
+
+  @Get('careless')
+  @Locked('goods:1', { ttlMs: 1_500, onLost: 'ignore' })
+  careless(@CurrentLock() lock: Lock): Promise<unknown> {
+    return this.stay(lock);
+  }
+
+  @Locked('goods:1', { ttlMs: 1_500 })
+  async provided(@CurrentLock() lock?: Lock): Promise<unknown> {
+    return this.stay(lock);
+  }
+
+  @Locked('goods:1', { maxHoldMs: 60 })
+  async hanging(@CurrentLock() lock?: Lock): Promise<unknown> {
+    return this.stay(lock);
+  }
+
+  private stay(lock: Lock | undefined): Promise<unknown> {
+    this.lock = lock;
+    return this.room.stay(1);
+  }
+}
+
+async function commit({ commits }: { commits: unknown[] }, call: () => Promise<unknown>): Promise<unknown> {
+  const result = await call();
+  commits.push(result);
+  return result;
+}
+
+describe('a lock that is lost', () => {
+  const clock = onStoppedServer();
+  let app: TestApp;
+  let controller: LosingController;
+
+  const startLosing = async (platform?: Platform): Promise<void> => {
+    app = await startApp({ platform, controllers: [LosingController] });
+    controller = app.nest.get(LosingController);
+  };
+
+  /** Deletes the key, or writes another owner into it. */
+  async function takeAway(by: 'deletion' | 'another holder' = 'deletion'): Promise<void> {
+    const { signal } = controller.lock as Lock;
+    const aborted = once(signal, 'abort');
+    const key = keyOf(app.prefix, 'goods:1');
+    await (by === 'deletion' ? rawRedis().del(key) : rawRedis().set(key, 'another:1', 'PX', 60_000));
+    await clock().until(aborted);
+    expect(signal.reason).toBeInstanceOf(LockLostError);
+  }
+
+  const plain500 = ({ status, body }: AppResponse) =>
+    expect([status, body]).toEqual([500, { statusCode: 500, message: 'Internal server error' }]);
+
+  describe.each(PLATFORMS)('while a handler on %s runs', (platform) => {
+    beforeEach(() => startLosing(platform));
+
+    it.each(['deletion', 'another holder'] as const)('by %s aborts its signal at once and is a 500', async (by) => {
+      const call = app.call('/careful');
+      const visit = await app.room.next();
+      await takeAway(by);
+      expect(app.room.inside).toBe(1);
+      expect(() => controller.lock?.assertHeld()).toThrow(LockLostError);
+      visit.leave();
+      plain500(await call);
+      expect(app.logged).toEqual([
+        expect.stringMatching(/^warn .*The lock on goods:1 was lost/),
+        expect.stringMatching(/^error The lock on goods:1 was lost/),
+      ]);
+      expect(app.log.count('released')).toBe(0);
+      // The key of the other holder stays.
+      expect(await app.isLocked('goods:1')).toBe(by === 'another holder');
+      await rawRedis().del(keyOf(app.prefix, 'goods:1'));
+    });
+
+    it('logs the error of the method as its cause', async () => {
+      const call = app.call('/careful');
+      const visit = await app.room.next();
+      await takeAway();
+      visit.fail(new Error('the work failed as well'));
+      plain500(await call);
+      expect(app.logged.at(-1)).toMatch(/^error The lock on goods:1 was lost.*the work failed as well/);
+    });
+
+    it('lets no decorator above @Locked commit', async () => {
+      const call = app.call('/committed');
+      const visit = await app.room.next();
+      await takeAway();
+      visit.leave();
+      plain500(await call);
+      expect(controller.commits).toEqual([]);
+    });
+
+    it("returns the method's result with onLost: 'ignore', after its signal has aborted", async () => {
+      const call = app.call('/careless');
+      const visit = await app.room.next();
+      await takeAway();
+      visit.leave();
+      const { status, text } = await call;
+      expect([status, text]).toEqual([200, '1']);
+    });
+  });
+
+  describe('while another method runs', () => {
+    beforeEach(() => startLosing());
+
+    it("is a LockLostError with the method's own error as its cause", async () => {
+      const call = controller.provided().catch((error: unknown) => error);
+      const visit = await app.room.next();
+      await takeAway();
+      const own = new Error('the work failed as well');
+      visit.fail(own);
+      const error = (await call) as LockLostError;
+      expect(error).toBeInstanceOf(LockLostError);
+      expect(error).toMatchObject({ code: 'LOCK_LOST', resource: 'goods:1', cause: own });
+    });
+
+    it('ends at maxHoldMs although the method hangs, and others get it', async () => {
+      const call = controller.hanging().catch((error: unknown) => error);
+      const visit = await app.room.next();
+      await clock().until(app.log.until('lost goods:1'));
+      expect(controller.lock?.signal.reason).toBeInstanceOf(LockLostError);
+      await app.locks.using('goods:1', () => expect(app.room.inside).toBe(1));
+      visit.leave();
+      expect(await call).toMatchObject({ code: 'LOCK_LOST', message: expect.stringContaining('maxHoldMs') });
+    });
+  });
+});
