@@ -10,7 +10,7 @@ import {
   type Type,
   UseInterceptors,
 } from '@nestjs/common';
-import { APP_INTERCEPTOR } from '@nestjs/core';
+import { APP_INTERCEPTOR, ModuleRef } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockScope, LockService, MultiLock, RedisLockModule } from 'nestjs-redis-lock';
 import { concatMap, lastValueFrom, Observable, of } from 'rxjs';
@@ -39,6 +39,22 @@ class LockingInterceptor implements NestInterceptor {
       );
     this.control.timeout.promise.then(beside).catch((error: unknown) => this.room.stay(error));
     return next.handle().pipe(concatMap((value) => this.locks.using('goods:1', options, () => value)));
+  }
+}
+
+/** Calls the method of the handler again after it, inside of the request and outside of it. */
+@Injectable()
+class CallsAgain implements NestInterceptor {
+  constructor(
+    private readonly locks: LockService,
+    private readonly modules: ModuleRef,
+  ) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const controller = this.modules.get(CallsController, { strict: false });
+    const call = (): Promise<string> => controller.calledAgain('1').catch((error: Error) => error.name);
+    const both = async (): Promise<unknown> => [await call(), await this.locks.outside(call), await call()];
+    return next.handle().pipe(concatMap(both));
   }
 }
 
@@ -219,6 +235,13 @@ class CallsController {
   @Locked('goods:<id>')
   beside(@Param('id') id: string): Promise<string | undefined> {
     return this.room.stay(id);
+  }
+
+  @Get('called-again/:id')
+  @UseInterceptors(CallsAgain)
+  @Locked('goods:<id>', { waitMs: 0 })
+  async calledAgain(@Param('id') id: string): Promise<string> {
+    return id;
   }
 
   @Get('last-value/:id')
@@ -425,6 +448,12 @@ describe('an interceptor or a decorator that calls the handler', () => {
     (await app.room.next()).leave();
     expect((await call).text).toBe(text);
     expect([app.room.most, app.log.count('granted goods:1')]).toEqual([1, 1]);
+  });
+
+  it('by locks.outside() makes a call of its own, which waits for the lock of the request', async () => {
+    const { app } = await start();
+    expect((await app.call('/called-again/1')).body).toEqual(['1', 'LockTimeoutError', '1']);
+    expect(await app.isLocked('goods:1')).toBe(false);
   });
 
   it('after its response holds a lock for that call', async () => {
