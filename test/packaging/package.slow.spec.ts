@@ -42,8 +42,8 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 /** Options whose optional properties Nest, ioredis or a store declares. */
 const FOREIGN = ['RedisLockModuleAsyncOptions', 'RedisClusterOptions', 'HandoffOptions'];
 /** Of the unpacked tarball. */
-const MOST_BYTES = 1_500_000;
-const MOST_FILES = 90;
+const MOST_BYTES = 1_900_000;
+const MOST_FILES = 115;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
