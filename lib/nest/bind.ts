@@ -6,11 +6,11 @@ import { isLockService, type LockService } from '../lock.service.js';
 import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import type { LockedMethod, ServiceBinding } from './decorated-method.js';
-import { getLockServiceToken } from './service-token.js';
+import { describeService, getLockServiceToken } from './service-token.js';
 
 /** Returns the property that holds the lock service of a module instance. All decorated methods of a class share it. */
 function serviceProperty(name: string): symbol {
-  return Symbol.for(`nestjs-redis-lock:service:${name}`);
+  return Symbol.for(describeService(name));
 }
 
 /** Called with each instance that Nest gives a service, once the module of the service has started. */
@@ -98,6 +98,7 @@ export function serviceOf(method: LockedMethod, instance: unknown): LockService 
 
 /** Completes a sentence about an instance without a lock service. */
 export const NO_SERVICE =
-  'has no lock service. Nest gives it to instances that it makes from a class. Pass the instance of a factory ' +
-  '(useFactory) or a value (useValue), or one made with `new`, to bindLocks(instance, locks). In a unit test, use ' +
-  'withLocks() of nestjs-redis-lock/testing. Call a method only on its instance, once the application has started.';
+  'has no lock service. Nest gives one only to instances that it makes from a class. Pass the instance of a factory ' +
+  '(useFactory) or a value (useValue), or one made with `new`, to bindLocks(instance, locks). A lazily loaded module ' +
+  'needs the same. In a unit test, use withLocks() of nestjs-redis-lock/testing. Call a method only on its instance, ' +
+  'once the application has started.';

@@ -4,6 +4,12 @@ import { LockService } from '../lock.service.js';
 import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 
+/** Returns what Nest prints in its own error if no module provides the lock service of this name. */
+export function describeService(name: string): string {
+  const [suffix, options] = name === DEFAULT_INSTANCE ? ['', ''] : [`:${name}`, `{ name: '${name}' }`];
+  return `nestjs-redis-lock:LockService${suffix}, import RedisLockModule.forRoot(${options}) in AppModule`;
+}
+
 /**
  * Returns the injection token of a module instance's {@link LockService}, to inject or to override it.
  *
@@ -16,7 +22,7 @@ export function getLockServiceToken(
   name: string = DEFAULT_INSTANCE,
 ): InjectionToken<LockService> & (string | typeof LockService) {
   checkValue('getLockServiceToken()', 'name', name, instanceName);
-  return name === DEFAULT_INSTANCE ? LockService : `nestjs-redis-lock:LockService:${name}`;
+  return name === DEFAULT_INSTANCE ? LockService : describeService(name);
 }
 
 /**

@@ -170,9 +170,9 @@ describe('an application that does not start', () => {
     await start(Orders, {});
     await start(Named, { name: 'orders' });
     const unlocked = await failureOf(() => start(Goods));
-    expect(unlocked.message).toMatch(shownAs('Symbol(nestjs-redis-lock:service:default)'));
+    expect(unlocked.message).toMatch(shownAs('Symbol(nestjs-redis-lock:LockService, …)'));
     const bare = await failureOf(() => Test.createTestingModule({ imports: [RedisLockModule] }).compile());
-    expect(bare.message).toMatch(shownAs('Symbol(nestjs-redis-lock:runtime)'));
+    expect(bare.message).toMatch(shownAs('Symbol(nestjs-redis-lock:runtime, …)'));
   });
 });
 

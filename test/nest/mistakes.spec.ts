@@ -1,12 +1,31 @@
 // What people write by mistake, and the errors that say so.
-import { Controller, Get, Injectable, Param, Query } from '@nestjs/common';
+import { Controller, Get, Injectable, Module, type ModuleMetadata, Param, Query, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { LockConfigError, Locked, LockKeyError, LockParam, LockScope, resource, WhileLeader } from 'nestjs-redis-lock';
+import {
+  LockConfigError,
+  Locked,
+  LockKeyError,
+  LockParam,
+  LockScope,
+  memory,
+  RedisLockModule,
+  resource,
+  WhileLeader,
+} from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { closeApps, startApp } from './support/app.js';
 
 // oxlint-disable-next-line no-explicit-any -- code without types can call a decorator in any way
 type Untyped = any;
+
+const QUIET = { logger: false, abortOnError: false } as const;
+
+function moduleOf(metadata: ModuleMetadata): Type {
+  @Module(metadata)
+  class AppModule {}
+  return AppModule;
+}
 
 afterEach(closeApps);
 
@@ -197,6 +216,44 @@ describe('a value that was forgotten', () => {
       expect(resource`person:${name}`).not.toBe(`person:${name}`);
     }
     expect(resource`person:${'Null'}`).toBe('person:Null');
+  });
+});
+
+describe('a module that is not imported', () => {
+  const advice = 'import RedisLockModule.forRoot() in AppModule';
+
+  @Injectable()
+  class Shop {
+    @Locked('goods:<id>')
+    async buy(id: number): Promise<number> {
+      return id;
+    }
+  }
+  @Injectable()
+  class Orders {
+    @Locked('order:<id>', { name: 'orders' })
+    async pay(id: number): Promise<number> {
+      return id;
+    }
+  }
+  @Injectable()
+  class Reports {
+    @WhileLeader('report')
+    async run(): Promise<void> {}
+  }
+
+  it.each([
+    ['of a class with @Locked', { providers: [Shop] }, `Shop.*${advice}`],
+    ['of a class with @WhileLeader', { providers: [Reports] }, `Reports.*${advice}`],
+    ['without forRoot()', { imports: [RedisLockModule] }, `RedisLockModule.*${advice}`],
+    [
+      'of a named instance',
+      { imports: [RedisLockModule.forRoot({ store: memory() })], providers: [Orders] },
+      "Orders.*import RedisLockModule.forRoot({ name: 'orders' }) in AppModule",
+    ],
+  ])("is named in Nest's own error: %s", async (_what, metadata, expected) => {
+    const pattern = new RegExp(expected.replaceAll(/[(){}]/g, String.raw`\$&`));
+    await expect(NestFactory.createApplicationContext(moduleOf(metadata), QUIET)).rejects.toThrow(pattern);
   });
 });
 
