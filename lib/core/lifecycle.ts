@@ -23,6 +23,8 @@ export class Lifecycle {
   private settled: Promise<void> | undefined;
   private readonly checks = new Set<() => void>();
   private isDue = false;
+  /** Whether a call has come since {@link whenIdle} looked. */
+  private isUsed = false;
 
   constructor(
     private readonly clock: Clock,
@@ -35,6 +37,7 @@ export class Lifecycle {
 
   /** @throws LockClosedError if the phase does not admit the caller. */
   admit(resource: string, nested: boolean): void {
+    this.isUsed = true;
     if (this.phase === 'closed' || (this.phase === 'draining' && !nested)) throw closedError(resource);
   }
 
@@ -82,11 +85,12 @@ export class Lifecycle {
    * alive.
    */
   whenIdle(idleMs: number, onIdle: () => void): void {
-    const last = latestCall();
+    // Not by the number of the latest call, which another application of the process may have made.
+    this.isUsed = false;
     const look = (): void => {
       if (this.phase === 'closed') return;
-      if (last === latestCall() && !this.lives.hasCalls(last)) onIdle();
-      else this.whenIdle(idleMs, onIdle);
+      if (this.isUsed || this.lives.hasCalls(latestCall())) this.whenIdle(idleMs, onIdle);
+      else onIdle();
     };
     this.clock.schedule(idleMs, look, true);
   }

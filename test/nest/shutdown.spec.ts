@@ -244,6 +244,20 @@ describe('an application that shuts down', () => {
   });
 });
 
+describe('an application that has shut down', () => {
+  it('closes its connection, although another one of the process still makes calls', async () => {
+    const [app, other] = [await start(1_000), await start(1_000)];
+    await app.locks.using('goods:1', () => undefined);
+    await app.close();
+    const isConnected = async () => String(await rawRedis().client('LIST')).includes(app.prefix);
+    await eventually('the connection is closed', async () => {
+      await other.locks.using('goods:2', () => undefined);
+      return !(await isConnected());
+    });
+    expect(await isConnected()).toBe(false);
+  });
+});
+
 /** Returns the timers that keep the process alive. */
 function timers(): number {
   return process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
