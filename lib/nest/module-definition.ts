@@ -42,7 +42,7 @@ export interface RedisLockModuleExtras {
 const EXTRAS: RedisLockModuleExtras = defaultsOf(optionsAt('extras'));
 
 /** The options of `forRoot()`. */
-export const FOR_ROOT = { ...optionsAt('module'), ...optionsAt('extras') };
+export const FOR_ROOT: object = { ...optionsAt('module'), ...optionsAt('extras') };
 
 /**
  * Returns a copy of a module's options. Checks all names, and the extras, which Nest needs before the application
