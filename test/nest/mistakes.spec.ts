@@ -355,3 +355,35 @@ describe('an object in place of its id', () => {
     await expect(withLocks(new Users(), createTestLocks()).rename(value)).rejects.toThrow(advice);
   });
 });
+
+describe('a decorated base class', () => {
+  const locks = createTestLocks();
+
+  abstract class Crud {
+    abstract readonly table: string;
+
+    @Locked('row:<id>')
+    async save(id: number): Promise<string | undefined> {
+      return locks.current()?.resource ?? String(id);
+    }
+
+    @Locked(function (this: Crud, id: number) {
+      return resource`${this.table}:${id}`;
+    })
+    async remove(id: number): Promise<string | undefined> {
+      return locks.current()?.resource ?? String(id);
+    }
+  }
+  class Users extends Crud {
+    readonly table = 'users';
+  }
+  class Orders extends Crud {
+    readonly table = 'orders';
+  }
+
+  it('has one lock for all subclasses by its template, and one for each by a function that reads `this`', async () => {
+    const [users, orders] = [withLocks(new Users(), locks), withLocks(new Orders(), locks)];
+    expect([await users.save(1), await orders.save(1)]).toEqual(['row:1', 'row:1']);
+    expect([await users.remove(1), await orders.remove(1)]).toEqual(['users:1', 'orders:1']);
+  });
+});
