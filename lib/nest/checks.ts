@@ -43,7 +43,7 @@ export function checkProviders(discovery: DiscoveryService, target: CheckTarget)
     // A factory or a value has no class that Nest knows.
     const prototype: unknown = isNotMetatype ? prototypeOf(instance) : metatype?.prototype;
     if (typeof prototype !== 'object' || prototype === null) continue;
-    findings.checkClass(prototype, !provider.isTransient && provider.isDependencyTreeStatic());
+    findings.checkClass(prototype, isSingleton(provider), instance);
     if (isNotMetatype) findings.checkInstance(instance as object);
   }
   findings.report();
@@ -86,7 +86,8 @@ class Findings {
 
   constructor(private readonly target: CheckTarget) {}
 
-  checkClass(prototype: object, isSingletonClass: boolean): void {
+  /** @param instance an instance as Nest calls it, which may be a proxy. */
+  checkClass(prototype: object, isSingletonClass: boolean, instance?: unknown): void {
     const { service, token } = this.target;
     const known = checked.get(service) ?? new WeakSet();
     if (known.has(prototype)) return;
@@ -96,7 +97,7 @@ class Findings {
       for (const [key, method] of lockedMethods.of(owner)) {
         // A class may override the method without a lock of its own.
         const isOverridden = chain.slice(0, index).some((each) => Object.hasOwn(each, key));
-        if (method.token === token && !isOverridden) this.checkMethod(method, owner);
+        if (method.token === token && !isOverridden) this.checkMethod(method, owner, instance);
       }
     }
     for (const method of leaderMethods.ofChain(prototype).values()) {
@@ -106,8 +107,7 @@ class Findings {
 
   /** Checks an instance that Nest has not made from a class. */
   checkInstance(instance: object): void {
-    const methods = [...lockedMethods.ofChain(instance).values(), ...leaderMethods.ofChain(instance).values()];
-    const found = methods.find((method) => method.token === this.target.token);
+    const found = [...lockedMethods.ofChain(instance).values()].find(({ token }) => token === this.target.token);
     if (found === undefined || boundServiceOf(found, instance) !== undefined) return;
     const [className] = found.name.split('.');
     this.add(this.target.level, `${found.name}: this instance of ${className} ${NO_SERVICE}`);
@@ -123,16 +123,25 @@ class Findings {
     for (const warning of this.warnings) this.target.warn(warning);
   }
 
-  private checkMethod(method: LockedMethod, owner: object): void {
+  private checkMethod(method: LockedMethod, owner: object, instance: unknown): void {
     const { capabilities } = this.target.service.engine.store;
     const { mode } = method.options;
     if (!capabilities.modes.includes(kindOf(mode))) {
       this.add('error', `@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}; ${ADVICE}.`);
     }
     const outermost = functionOf(owner, method.key);
-    if (outermost !== undefined && isHandler(outermost)) this.add('error', findUnknownHandler(method, outermost));
+    if (outermost !== undefined && isHandler(outermost)) this.checkHandler(method, outermost, instance);
     // The warning would be wrong for transactions that are scopes.
     else if (!transactionsAreScopes()) this.add(this.target.level, findReplacedMethod(method, outermost));
+  }
+
+  /** Interceptors recognize a handler by the metadata of its function. */
+  private checkHandler(method: LockedMethod, outermost: object, instance: unknown): void {
+    const isKnown = (handler: object): boolean => decoratedMethodOf(handler)?.locked === method;
+    const called = (instance as Record<string | symbol, unknown> | null | undefined)?.[method.key];
+    if (!isKnown(outermost)) this.add('error', `${method.name}: ${REPLACED_HANDLER}`);
+    else if (typeof called === 'function' && !isKnown(called))
+      this.add(this.target.level, `${method.name}: ${INSTRUMENTED_HANDLER}`);
   }
 
   private add(level: CheckTarget['level'], finding: string | undefined): void {
@@ -152,14 +161,13 @@ function isHandler(outermost: object): boolean {
   return (has(PATH_METADATA) && has(METHOD_METADATA)) || HANDLER_METADATA.some(has);
 }
 
-/** Returns a finding if interceptors cannot recognize the `@Locked` method by a handler's function. */
-function findUnknownHandler(method: LockedMethod, outermost: object): string | undefined {
-  if (decoratedMethodOf(outermost)?.locked === method) return undefined;
-  return (
-    `${method.name}: a decorator above @Locked replaced the handler with a function without the metadata of the ` +
-    `method, so the lock would end before the response is complete. Put @Locked above that decorator.`
-  );
-}
+const REPLACED_HANDLER =
+  'a decorator above @Locked replaced the handler with a function without the metadata of the method, so the lock ' +
+  'would end before the response is complete. Put @Locked above that decorator.';
+
+const INSTRUMENTED_HANDLER =
+  'the option `instrument` of the application replaces the handler with a function without the metadata of the ' +
+  'method, so the lock ends before the response is complete. Copy the metadata of the method to that function.';
 
 /** Returns a finding if another decorator is above `@Locked` and has replaced the method's function. */
 function findReplacedMethod(method: LockedMethod, outermost: object | undefined): string | undefined {

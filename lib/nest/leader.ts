@@ -67,8 +67,7 @@ const resourceRule: OptionRule = {
  *
  * @throws {LockConfigError} at decoration, if the resource or an option is not allowed, or if the decorator has no
  * parentheses, or is on a static method, an accessor, a generator or a method with another `@WhileLeader`. When the
- * application starts, if the class is request-scoped or transient, if Nest did not make the instance from its class, or
- * if the resource cannot form a key.
+ * application starts, if the class is request-scoped or transient, or if the resource cannot form a key.
  *
  * @publicApi
  */

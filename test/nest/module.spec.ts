@@ -1,7 +1,11 @@
-import { Controller, Get, Injectable, Module, Param } from '@nestjs/common';
+import { isDeepStrictEqual } from 'node:util';
+import { ConsoleLogger, Controller, Get, Injectable, Module, Param } from '@nestjs/common';
+import { LazyModuleLoader, NestFactory } from '@nestjs/core';
+import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import {
+  getLockServiceToken,
   InjectLockService,
   Locked,
   LockConfigError,
@@ -11,6 +15,7 @@ import {
   type RedisLockModuleOptions,
   type RedisLockOptionsFactory,
 } from 'nestjs-redis-lock';
+import { eventually } from '../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { closeApps, rawRedis, startApp } from './support/app.js';
 import { Room } from './support/room.js';
@@ -118,20 +123,32 @@ describe('RedisLockModule.forRoot()', () => {
     expect(Reflect.ownKeys(client)).toEqual(before.names);
     await app.close();
     expect(client.status).toBe('ready');
+    const listeners = (): number[] => client.eventNames().map((name) => client.listenerCount(name));
+    await eventually('the module has left the client', () => isDeepStrictEqual(listeners(), before.listeners));
     expect(await client.ping()).toBe('PONG');
-    expect(client.eventNames().map((name) => client.listenerCount(name))).toEqual(before.listeners);
     await client.quit();
   });
 
-  it('closes the connection that it opened', async () => {
-    const { hostname, port, password } = new URL(testRedisUrl());
+  it('connects only if the application starts, and disconnects after it has closed', async () => {
+    const { hostname: host, port, password } = new URL(testRedisUrl());
     const connectionName = uniquePrefix();
-    const redis = { host: hostname, port: Number(port || 6379), ...(password && { password }), connectionName };
-    const app = await startApp({ locks: { redis } });
-    await app.locks.using('goods:1', () => undefined);
-    expect(await rawRedis().client('LIST')).toContain(connectionName);
-    await app.close();
-    expect(await rawRedis().client('LIST')).not.toContain(connectionName);
+    const redis = { host, port: Number(port || 6379), ...(password && { password }), connectionName };
+    const locks = RedisLockModule.forRoot({ redis });
+    const isConnected = async () => String(await rawRedis().client('LIST')).includes(connectionName);
+
+    @Injectable()
+    class Unresolvable {
+      constructor(readonly missing: Date) {}
+    }
+    const quiet = new ConsoleLogger('', { logLevels: [] });
+    const failing = Test.createTestingModule({ imports: [locks], providers: [Unresolvable] }).setLogger(quiet);
+    await expect(failing.compile()).rejects.toThrow("can't resolve dependencies");
+    expect(await isConnected()).toBe(false);
+
+    const started = await (await Test.createTestingModule({ imports: [locks] }).compile()).init();
+    await eventually('the application has connected', isConnected);
+    await started.close();
+    await eventually('the connection is closed', async () => !(await isConnected()));
   });
 });
 
@@ -217,5 +234,104 @@ describe('several module instances in one application', () => {
     await expect(failed).rejects.toThrow(
       "nestjs-redis-lock:LockService:reports, import RedisLockModule.forRoot({ name: 'reports' }) in AppModule",
     );
+  });
+});
+
+const inMemory = { store: memory() };
+const startContext = (module: new () => object) =>
+  NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
+
+describe('two modules of one name', () => {
+  it.each([
+    ['the same options', inMemory, inMemory],
+    ['other prefixes', { ...inMemory, prefix: 'a_' }, { ...inMemory, prefix: 'b_' }],
+  ])('are refused at the start with %s', async (_what, first, second) => {
+    @Module({ imports: [RedisLockModule.forRoot(first)] })
+    class Stock {}
+    @Module({ imports: [RedisLockModule.forRoot(second), Stock] })
+    class AppModule {}
+    const started = startContext(AppModule);
+    await expect(started).rejects.toBeInstanceOf(LockConfigError);
+    await expect(started).rejects.toThrow(
+      "This application imports RedisLockModule twice as 'default'. Two modules make two LockServices",
+    );
+    await expect(started).rejects.toThrow('Import it once, in AppModule: it is global');
+  });
+
+  it('are refused with advice of their own if they are not global', async () => {
+    const local = () => RedisLockModule.forRoot({ ...inMemory, isGlobal: false });
+    @Module({ imports: [local()] })
+    class Stock {}
+    @Module({ imports: [local(), Stock] })
+    class AppModule {}
+    await expect(startContext(AppModule)).rejects.toThrow(
+      'With isGlobal: false, keep what forRoot() returns in one constant',
+    );
+  });
+
+  it('are refused with advice of their own in a testing module', async () => {
+    @Module({ imports: [RedisLockModule.forRoot(inMemory)] })
+    class AppModule {}
+    const imports = [AppModule, RedisLockModule.forRoot(inMemory)];
+    await expect(Test.createTestingModule({ imports }).compile()).rejects.toThrow(
+      'In a test, import AppModule or RedisLockModule, not both.',
+    );
+  });
+
+  it('are refused when the second one is loaded lazily, and the application goes on', async () => {
+    @Module({ imports: [RedisLockModule.forRoot(inMemory)] })
+    class AppModule {}
+    @Module({ imports: [RedisLockModule.forRoot(inMemory)] })
+    class Lazy {}
+    const app = await startContext(AppModule);
+    await expect(app.get(LazyModuleLoader).load(() => Lazy)).rejects.toBeInstanceOf(LockConfigError);
+    expect(await app.get(LockService).using('goods:1', async () => 'sold')).toBe('sold');
+    await app.close();
+  });
+});
+
+describe('one module', () => {
+  it('may be imported in many places, and has one service', async () => {
+    const locks = RedisLockModule.forRoot({ ...inMemory, isGlobal: false });
+    @Injectable()
+    class Stock {
+      @Locked('goods:<id>', { waitMs: 0 })
+      async take(id: number): Promise<string> {
+        return `took ${id}`;
+      }
+    }
+    @Module({ imports: [locks], providers: [Stock], exports: [Stock] })
+    class StockModule {}
+    @Injectable()
+    class Orders {
+      constructor(private readonly stock: Stock) {}
+
+      @Locked('goods:<id>', { waitMs: 0 })
+      async order(id: number): Promise<string> {
+        return this.stock.take(id);
+      }
+    }
+    @Module({ imports: [locks, StockModule], providers: [Orders] })
+    class AppModule {}
+    const app = await startContext(AppModule);
+    expect(await app.get(Orders).order(1)).toBe('took 1');
+    await app.close();
+  });
+
+  it('stands beside modules with other names', async () => {
+    @Module({ imports: [RedisLockModule.forRoot(inMemory), RedisLockModule.forRoot({ ...inMemory, name: 'other' })] })
+    class AppModule {}
+    const app = await startContext(AppModule);
+    expect(app.get(LockService)).not.toBe(app.get(getLockServiceToken('other')));
+    await app.close();
+  });
+
+  it('can be started again after its application was closed', async () => {
+    @Module({ imports: [RedisLockModule.forRoot(inMemory)] })
+    class AppModule {}
+    await (await startContext(AppModule)).close();
+    const again = await startContext(AppModule);
+    expect(again.get(LockService)).toBeInstanceOf(LockService);
+    await again.close();
   });
 });

@@ -2,7 +2,6 @@ import { Controller, Get, Inject, Injectable, Param, Scope } from '@nestjs/commo
 import { ContextIdFactory, REQUEST } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockReentryError, LockService } from 'nestjs-redis-lock';
-import { withLocks } from 'nestjs-redis-lock/testing';
 import { lastValueFrom, Observable, of, Subject } from 'rxjs';
 import { uniquePrefix } from '../support/shared-redis.js';
 import { closeApps, startApp } from './support/app.js';
@@ -284,29 +283,5 @@ describe('two applications in one process', () => {
     await one.close();
     (await other.room.next()).leave();
     expect(await second).toBe(1);
-  });
-});
-
-describe('an instance that Nest did not make', () => {
-  it('has no lock service: the call rejects, and the method does not run', async () => {
-    const room = new Room();
-    const goods = new GoodsService(room);
-    await expect(goods.buy(1)).rejects.toMatchObject({
-      code: 'LOCK_CONFIG',
-      message: expect.stringMatching(/GoodsService\.buy is @Locked.*or `new` made it.*withLocks/),
-    });
-    await expect(Reflect.apply(goods['buy'], undefined, [1])).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
-    expect(() => goods.watch(1)).toThrow(/withLocks/);
-    expect(room.visits).toBe(0);
-  });
-
-  it('gets one from withLocks() in a unit test', async () => {
-    const room = new Room();
-    const goods = withLocks(new GoodsService(room));
-    const calls = [goods.buy(1), goods.buy(1)];
-    (await room.next()).leave();
-    (await room.next()).leave();
-    expect(await Promise.all(calls)).toEqual([1, 1]);
-    expect(room.most).toBe(1);
   });
 });

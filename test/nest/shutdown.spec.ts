@@ -73,6 +73,11 @@ async function keysOf(prefix: string): Promise<string[]> {
   return keys.filter((key) => !key.endsWith('|fence'));
 }
 
+/** Waits until the module has closed its connections, because nobody has used it for a second. */
+async function disconnected(prefix: string): Promise<void> {
+  await eventually('it is disconnected', async () => !String(await rawRedis().client('LIST')).includes(prefix));
+}
+
 /** Closes the application. Resolves when the shutdown has begun. */
 async function beginClosing(app: TestApp): Promise<{ readonly closing: Promise<void> }> {
   const closing = app.close();
@@ -118,7 +123,6 @@ describe('an application that shuts down', () => {
       (await app.room.next()).leave();
       expect([(await call).status, (await waiting).status, await direct]).toEqual([200, 200, 'direct']);
       await closing;
-      await expect(locks.acquire('goods:1')).rejects.toBeInstanceOf(LockClosedError);
       expect([await keysOf(app.prefix), app.room.visits, app.logged]).toEqual([[], 2, []]);
     },
   );
@@ -188,20 +192,20 @@ describe('an application that shuts down', () => {
     await closing;
   });
 
-  it('refuses a request that waits with 503 and Retry-After after shutdownGraceMs', async () => {
+  it('serves a request that has waited longer than shutdownGraceMs', async () => {
     const prefix = uniquePrefix();
     const holder = await start(1_000, { prefix });
     const held = holder.call('/hang/1');
     const visit = await holder.room.next();
-    const app = await start(100, { prefix });
+    const app = await start(0, { prefix });
     const waiting = app.call('/hang/1');
     await app.log.until('requested goods:1');
     const closing = app.close();
-    const { status, headers, body } = await waiting;
-    expect([status, headers.get('retry-after'), body.code]).toEqual([503, '1', 'LOCK_CLOSED']);
-    await closing;
+    await eventually('the server is closed', () => !(app.nest.getHttpServer() as Server).listening);
     visit.leave();
-    expect((await held).status).toBe(200);
+    (await app.room.next()).leave();
+    expect([(await held).status, (await waiting).status]).toEqual([200, 200]);
+    await closing;
   });
 
   it('ends the hold of a handler that hangs after shutdownGraceMs', async () => {
@@ -217,21 +221,39 @@ describe('an application that shuts down', () => {
     while ((await keysOf(app.prefix)).length > 0);
     expect(app.room.inside).toBe(1);
     visit.leave();
-    expect((await call).body.code).toBe('LOCK_LOST');
+    expect((await call).status).toBe(500);
     await closing;
+  });
+
+  it('gives a lock that was forgotten to a caller that waits for it', async () => {
+    const app = await start(0);
+    const forgotten = await app.locks.acquire('goods:1');
+    const waiting = app.locks.using('goods:1', { waitMs: Infinity }, () => 'served');
+    await app.log.until('requested goods:1', 2);
+    await app.close();
+    expect(await waiting).toBe('served');
+    expect(forgotten.signal.reason).toBeInstanceOf(LockLostError);
+  });
+
+  it('serves callers until nobody has used it for a second, and then refuses them', async () => {
+    const app = await start(1_000);
+    const { locks, prefix } = app;
+    await app.close();
+    // As a queue whose workers stop after this module.
+    expect(await locks.using('goods:1', () => 'late')).toBe('late');
+    await disconnected(prefix);
+    await expect(locks.acquire('goods:1')).rejects.toBeInstanceOf(LockClosedError);
   });
 
   it('leaves no key, connection or timer', async () => {
     const before = timers();
-    const app = await start(1_000);
+    const app = await start(100);
     await Promise.all(['1', '2', '3'].map((id) => app.call(`/grab/${id}`)));
     await app.locks.acquire('forgotten');
-    const idle = app.locks.acquire('forgotten', { waitMs: Infinity }).catch((error: unknown) => error);
     expect(await rawRedis().client('LIST')).toContain(app.prefix);
     await app.close();
-    expect(await idle).toBeInstanceOf(LockClosedError);
+    await disconnected(app.prefix);
     expect(await keysOf(app.prefix)).toEqual([]);
-    expect(await rawRedis().client('LIST')).not.toContain(app.prefix);
     // ioredis cuts a connection after 50 ms that has not ended by then. Timers of locks would be started again.
     await eventually('its timers are over', () => timers() <= before);
   });
@@ -239,8 +261,8 @@ describe('an application that shuts down', () => {
   it('can close twice, and before any lock was acquired', async () => {
     const app = await start(1_000);
     await app.nest.close();
-    await app.close();
-    expect(await rawRedis().client('LIST')).not.toContain(app.prefix);
+    await expect(app.close()).resolves.toBeUndefined();
+    await disconnected(app.prefix);
   });
 });
 

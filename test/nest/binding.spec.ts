@@ -1,18 +1,29 @@
 import 'reflect-metadata';
-import { SetMetadata } from '@nestjs/common';
-import { describe, expect, it } from '@jest/globals';
+import { Injectable, Scope, SetMetadata } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Observable, of } from 'rxjs';
 import ts from 'typescript';
 import {
+  bindLocks,
   CurrentLock,
+  getLockServiceToken,
+  type Lock,
+  LockConfigError,
   Locked,
   type LockedDecorator,
-  LockConfigError,
-  LockKeyError,
   type LockedOptions,
+  LockKeyError,
   LockParam,
   LockScope,
+  LockService,
+  memory,
+  RedisLockModule,
 } from 'nestjs-redis-lock';
+import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { closeApps, startApp } from './support/app.js';
+import { Room } from './support/room.js';
+import { Foreign } from './support/wrappers.js';
 
 type Decoration = () => unknown;
 
@@ -24,6 +35,22 @@ const cases: [string, typeof LockConfigError | typeof LockKeyError, RegExp, Deco
     () => {
       class GoodsService {
         @Locked('goods:<id>')
+        @Locked('shop')
+        async buy(id: number): Promise<number> {
+          return id;
+        }
+      }
+      return GoodsService;
+    },
+  ],
+  [
+    'two @Locked with a wrapper without metadata between them',
+    LockConfigError,
+    /^GoodsService\.buy: there is a second @Locked/,
+    () => {
+      class GoodsService {
+        @Locked('goods:<id>')
+        @Foreign()
         @Locked('shop')
         async buy(id: number): Promise<number> {
           return id;
@@ -497,5 +524,115 @@ describe('@Locked', () => {
       }
     }
     expect(Crud).toBeDefined();
+  });
+});
+
+@Injectable()
+class Stock {
+  readonly room = new Room();
+
+  @Locked('goods:<id>')
+  async buy(id: number, @CurrentLock() lock?: Lock): Promise<string | undefined> {
+    return lock && `${id} ${lock.key}`;
+  }
+
+  @Locked('report:<id>', { name: 'reports' })
+  async report(id: number, @CurrentLock() lock?: Lock): Promise<string | undefined> {
+    return lock && `${id} ${lock.key}`;
+  }
+
+  @Locked('goods:<id>')
+  async stay(id: number): Promise<number | undefined> {
+    return this.room.stay(id);
+  }
+
+  @Locked('goods:<id>')
+  watch(id: number): Observable<number> {
+    return of(id);
+  }
+}
+
+afterEach(closeApps);
+
+describe('an instance that Nest did not make from a class', () => {
+  const start = () =>
+    startApp({
+      lockModules: () => [
+        RedisLockModule.forRoot({ store: memory(), prefix: 'main_' }),
+        RedisLockModule.forRoot({ store: memory(), prefix: 'reports_', name: 'reports' }),
+      ],
+      providers: [
+        { provide: Stock, useFactory: () => new Stock() },
+        { provide: 'value', useValue: new Stock() },
+        {
+          provide: 'bound',
+          useFactory: (locks: LockService) => bindLocks(new Stock(), locks),
+          inject: [LockService],
+          scope: Scope.REQUEST,
+        },
+      ],
+    });
+
+  const refused = {
+    code: 'LOCK_CONFIG',
+    message: expect.stringMatching(
+      /Stock\.\w+ is @Locked.*useFactory.*useValue.*`new`, to bindLocks\(instance, locks\).*withLocks\(\)/,
+    ),
+  };
+
+  it.each([
+    ['useFactory', Stock],
+    ['useValue', 'value'],
+  ])('has an error that says what to do, until it is bound: %s', async (_kind, token) => {
+    const app = await start();
+    expect(app.logged).toContainEqual(expect.stringMatching(/^warn Stock\.buy: this instance of Stock has no lock/));
+    const stock = app.nest.get<Stock>(token);
+    await expect(stock.buy(7)).rejects.toMatchObject(refused);
+    const { locks, nest } = app;
+    expect(await bindLocks(stock, locks).buy(7)).toBe('7 {main_goods}:7');
+    const reports = nest.get<LockService>(getLockServiceToken('reports'));
+    expect(await bindLocks(stock, reports, 'reports').report(7)).toBe('7 {reports_report}:7');
+  });
+
+  it('can be bound by its factory, for each request', async () => {
+    const app = await start();
+    const [one, other] = [await app.nest.resolve<Stock>('bound'), await app.nest.resolve<Stock>('bound')];
+    expect(one).not.toBe(other);
+    expect(await Promise.all([one.buy(7), other.buy(8)])).toEqual(['7 {main_goods}:7', '8 {main_goods}:8']);
+  });
+
+  it('has both services if ModuleRef.create() makes it from a class', async () => {
+    const app = await start();
+    const stock = await app.nest.get(ModuleRef).create(Stock);
+    expect([await stock.buy(7), await stock.report(7)]).toEqual(['7 {main_goods}:7', '7 {reports_report}:7']);
+  });
+
+  it('rejects each call and runs no method if it was made with new', async () => {
+    const stock = new Stock();
+    await expect(stock.stay(1)).rejects.toMatchObject(refused);
+    await expect(Reflect.apply(stock['stay'], undefined, [1])).rejects.toMatchObject({ code: 'LOCK_CONFIG' });
+    expect(() => stock.watch(1)).toThrow(/withLocks/);
+    expect(stock.room.visits).toBe(0);
+  });
+
+  it('gets a service from withLocks() in a unit test', async () => {
+    const stock = withLocks(new Stock());
+    const { room } = stock;
+    const calls = [stock.stay(1), stock.stay(1)];
+    (await room.next()).leave();
+    (await room.next()).leave();
+    expect(await Promise.all(calls)).toEqual([1, 1]);
+    expect(room.most).toBe(1);
+  });
+});
+
+describe('bindLocks()', () => {
+  it('refuses what is neither an instance, a lock service nor a name', () => {
+    const locks = createTestLocks();
+    const stock = new Stock();
+    expect(() => bindLocks(7 as never, locks)).toThrow(/bindLocks\(\): the instance is 7; expected an object/);
+    expect(() => bindLocks(Object.freeze(new Stock()), locks)).toThrow(/expected an object/);
+    expect(() => bindLocks(stock, {} as never)).toThrow(/the lock service is a plain object; expected a LockService/);
+    expect(() => bindLocks(stock, locks, '')).toThrow(/bindLocks\(\): name is ""/);
   });
 });
