@@ -1,11 +1,15 @@
 import {
   type CallHandler,
   type ExecutionContext,
+  HttpException,
   Inject,
   Injectable,
+  InternalServerErrorException,
+  Logger,
   type NestInterceptor,
   Optional,
 } from '@nestjs/common';
+import { SSE_METADATA } from '@nestjs/common/constants.js';
 import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { catchError, Observable } from 'rxjs';
 import { LockError } from '../core/errors.js';
@@ -37,7 +41,10 @@ export class LockedInterceptor implements NestInterceptor {
   /** Throws what the filters of the handler get for an error. */
   private onError(error: unknown, context: ExecutionContext): never {
     if (!(error instanceof LockError)) throw error;
-    if (boundaryOf(context) === 'http') throw toHttpError(error, context, this.application, this.adapterHost);
+    if (boundaryOf(context) === 'http') {
+      const answer = toHttpError(error, context, this.application, this.adapterHost);
+      throw isSse(context) ? maskedError(answer) : answer;
+    }
     // The outermost interceptor is the last to say so.
     markSeen(error, this.isSeenByGlobalFilters(context));
     throw error;
@@ -80,4 +87,16 @@ function inScope(method: DecoratedMethod, context: ExecutionContext, next: CallH
       };
     });
   return { handle };
+}
+
+function isSse(context: ExecutionContext): boolean {
+  return Reflect.getMetadata(SSE_METADATA, context.getHandler()) === true;
+}
+
+/** Returns what an `@Sse` handler fails with. Nest 10 and 11 send the message of every error to the client. */
+function maskedError(error: Error): HttpException {
+  if (error instanceof HttpException) return error;
+  // No filter sees the error, because Nest has sent the status before.
+  new Logger('RedisLockModule').error(error.stack ?? error.message);
+  return new InternalServerErrorException(undefined, { cause: error });
 }

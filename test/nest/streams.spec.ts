@@ -299,8 +299,11 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect(app.log.count('granted')).toBe(1);
     });
 
-    it('of a lost lock are an error without details', async () => {
-      expect((await app.call('/sse/lost')).text).not.toContain('api-7f9c-31');
+    it('of a lost lock are an error without details, which are logged', async () => {
+      const { text } = await app.call('/sse/lost');
+      expect(text).toContain('Internal Server Error');
+      expect(text).not.toContain('api-7f9c-31');
+      expect(app.logged).toEqual([expect.stringContaining('the lock of api-7f9c-31 was lost')]);
     });
 
     it('have what onBusy returns', async () => {

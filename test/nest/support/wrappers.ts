@@ -18,16 +18,6 @@ export function Foreign(log: string[] = []): MethodDecorator {
 // oxlint-disable-next-line no-explicit-any -- the class under test
 type Apply = (self: any, call: () => Promise<unknown>) => unknown;
 
-/** Returns a decorator that replaces a method by a function of its own, without the metadata. */
-export function Around(apply: Apply): MethodDecorator {
-  return (_target, _key, descriptor: PropertyDescriptor) => {
-    const original = descriptor.value as AnyMethod;
-    descriptor.value = async function around(this: unknown, ...args: unknown[]) {
-      return apply(this, async () => original.apply(this, args));
-    };
-  };
-}
-
 /** Returns a decorator that replaces a method and copies its metadata, as `@Transactional` of nestjs-cls does. */
 export function Copying(apply: Apply = (_self, call) => call()): MethodDecorator {
   return (_target, _key, descriptor: PropertyDescriptor) => {
