@@ -31,6 +31,8 @@ export interface LockedMethod extends ServiceBinding {
   readonly onUnavailable: OnUnavailable;
   /** The label of all calls, or a function that returns the label of a call with these arguments. */
   readonly label: string | ((...args: never[]) => string | undefined) | undefined;
+  /** The family of its resources in events and metrics, if it is not their first segment. */
+  readonly family: string | undefined;
   readonly returnsObservable: boolean;
   /** The indexes of the parameters that get the lock. */
   readonly lockIndexes: readonly number[];

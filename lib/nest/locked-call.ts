@@ -143,7 +143,8 @@ class LockedCall {
     const either = eitherOf(callerSignal, options.signal);
     let lock: Held;
     try {
-      const call = { method: this.method.name, label: this.label(), signal: either.signal, runsWork: true };
+      const { name: method, family } = this.method;
+      const call = { method, family, label: this.label(), signal: either.signal };
       lock = await this.service.acquireResolved(resource, { ...options, ...call, warnHeldMs: this.warnHeldMs });
     } finally {
       either.stop();

@@ -1,4 +1,5 @@
 import { LockConfigError, type LockTimeoutError, type LockUnavailableError } from '../core/errors.js';
+import { familyOfTemplate } from '../core/events/call.js';
 import type { RenderResource } from '../core/keys/key-template.js';
 import { isList, readList } from '../core/keys/read-list.js';
 import { modeOf } from '../core/store/lock-mode.js';
@@ -119,6 +120,7 @@ export function Locked(...args: unknown[]): unknown {
       onBusy,
       onUnavailable,
       label,
+      family: typeof resource === 'string' ? familyOfTemplate(resource) : undefined,
       returnsObservable: returnsObservable(target, propertyKey),
       lockIndexes: currentLockIndexes(target, propertyKey),
       original,

@@ -36,6 +36,18 @@ it('the quick start has a test that needs no Redis', async () => {
   expect(await sellOneSeatTwice()).toEqual([true, false]);
 });
 
+it('the decorator of a team locks the method below it', async () => {
+  const { LockedReport } = load('docs/configuration.md', 'LockedReport');
+  class Reports {
+    @LockedReport(0)
+    async write(): Promise<string | undefined> {
+      return locks.current()?.resource;
+    }
+  }
+  const locks = createTestLocks();
+  expect(await withLocks(new Reports(), locks).write()).toBe('report');
+});
+
 it('the page on configuration sets options in every place', async () => {
   const { PriceService } = load('docs/configuration.md', 'PriceService');
   const locks = createTestLocks({ clock: new ManualClock() });

@@ -241,6 +241,7 @@ export class StoreHealth {
 
   /** Forgets servers that were not tried for a while, because they may be gone. Never forgets the store as a whole. */
   private forgetSilences(): void {
+    if (this.silences.size === 0) return;
     const until = this.now() - GONE_MS;
     for (const [server, { lastAt }] of this.silences) {
       if (server === undefined || lastAt > until) continue;
