@@ -174,8 +174,8 @@ export class LockRuntime {
   }
 
   /**
-   * Waits for the current calls and holds, at most `shutdownGraceMs`. The holds that are left then are lost. Other
-   * calls are still served.
+   * Waits for the current calls and holds, at most `shutdownGraceMs`. The holds that are left then are lost, and the
+   * callers that still wait are refused. Later calls are served.
    */
   settle(): Promise<void> {
     const { engine, options } = this.parts;

@@ -55,18 +55,6 @@ describe.each(WAYS)('the result of %s', (_name, work) => {
   });
 });
 
-describe('a store that returns no promise', () => {
-  it('does not keep the next caller waiting after the end of the lease', async () => {
-    const { clock, locks, store } = faultyLocks({ waitMs: 60_000 });
-    store.release = () => undefined as never;
-    const results = ['first', 'next'].map((name) => outcome(locks.using('goods:300', () => name)));
-    await clock.advance(60_000);
-    expect(results).toEqual([{ value: 'first' }, { value: 'next' }]);
-    await clock.advance(60_000);
-    expect(locks.engine.lines.size).toBe(0);
-  });
-});
-
 describe('with awaitRelease: false', () => {
   const options = { awaitRelease: false };
 

@@ -361,6 +361,8 @@ describe('createTestBench()', () => {
       await app.close();
       expect(lock.signal.aborted).toBe(true);
       expect(waiting.error).toMatchObject({ code });
+      // Everything ends once nobody has used it for a second, and releases were repeated for a while.
+      await bench.clock.advance(60_000);
       await turns(100);
       expect(bench.clock.pending).toBe(0);
     });
