@@ -318,22 +318,24 @@ describe('an interceptor that commits after the handler', () => {
     expect(control.commits).toEqual(both);
   });
 
-  it.each<[string, AppSetUp]>([
+  it.each<[string, AppSetUp, string]>([
     [
       'by app.useGlobalInterceptors()',
       { prepare: (nest) => nest.useGlobalInterceptors(new interceptors.AppCommit(nest.get(Control))) },
+      'app under the lock',
     ],
     [
       "as the root module's APP_INTERCEPTOR",
       { providers: [{ provide: APP_INTERCEPTOR, useClass: interceptors.AppCommit }] },
+      'app without the lock',
     ],
-  ])('commits under the lock if registered %s', async (_way, setUp) => {
+  ])('commits with or without the lock if registered %s', async (_way, setUp, commit) => {
     const { app, control } = await start(setUp);
     await app.call('/commits/above/1');
-    expect(control.commits.at(-1)).toBe('app under the lock');
+    expect(control.commits.at(-1)).toBe(commit);
   });
 
-  it('commits under the lock as APP_INTERCEPTOR of a module imported before or after', async () => {
+  it('commits under the lock as APP_INTERCEPTOR of a module that is imported after ours, not before', async () => {
     const control = new Control();
     const moduleWith = (commit: Type<NestInterceptor>) => {
       @Module({
@@ -356,7 +358,7 @@ describe('an interceptor that commits after the handler', () => {
     });
     control.key = keyOf(app.prefix, 'goods:1');
     await app.call('/commits/above/1');
-    const modules = ['earlier module under the lock', 'later module under the lock'];
+    const modules = ['later module under the lock', 'earlier module without the lock'];
     expect(control.commits.toSorted()).toEqual([...both, ...modules].toSorted());
     expect(app.log.count('requested')).toBe(1);
   });

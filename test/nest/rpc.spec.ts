@@ -7,11 +7,14 @@ import {
   Controller,
   type ExceptionFilter,
   Injectable,
+  Module,
+  type ModuleMetadata,
   type Type,
   UseFilters,
   UseGuards,
   UseInterceptors,
 } from '@nestjs/common';
+import { APP_FILTER } from '@nestjs/core';
 import {
   type ClientProxy,
   ClientProxyFactory,
@@ -123,10 +126,16 @@ afterEach(async () => {
 });
 
 /** Starts a hybrid application and its client. */
-async function start(inheritAppConfig: boolean, filters: ExceptionFilter[] = [], controller: Type = OrdersController) {
+async function start(
+  inheritAppConfig: boolean,
+  filters: ExceptionFilter[] = [],
+  controller: Type = OrdersController,
+  { imports, providers = [] }: ModuleMetadata = {},
+) {
   const app = await startApp({
+    imports,
     controllers: [controller],
-    providers: [Control, Doorman],
+    providers: [Control, Doorman, ...providers],
     prepare: async (nest) => {
       nest.useGlobalInterceptors(new AppCommit(nest.get(Control))).useGlobalFilters(...filters);
       nest.connectMicroservice(overTcp, { inheritAppConfig });
@@ -226,5 +235,21 @@ describe('a message handler', () => {
   ])('that is busy is handled %s (inheritAppConfig: %p)', async (_who, inherit, filters, controller, expected) => {
     const app = await start(inherit, filters, controller);
     await app.locks.using('goods:1', async () => expect(await errorOf('buy')).toEqual(expected));
+  });
+
+  it('that is busy is handled by an APP_FILTER of a module that is imported later, and not by one of AppModule', async () => {
+    const providers = [{ provide: APP_FILTER, useClass: CatchAll }];
+    @Module({ providers })
+    class Later {}
+    const answers: [ModuleMetadata, object][] = [
+      [{ imports: [Later] }, { caught: 'LOCK_TIMEOUT' }],
+      [{ providers }, BUSY],
+    ];
+    for (const [setUp, answer] of answers) {
+      const app = await start(true, [], OrdersController, setUp);
+      await app.locks.using('goods:1', async () => expect(await errorOf('buy')).toEqual(answer));
+      await client.close();
+      await closeApps();
+    }
   });
 });

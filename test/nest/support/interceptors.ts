@@ -26,6 +26,8 @@ function commitAs(name: string): new (control: Control) => NestInterceptor {
     intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
       return next.handle().pipe(
         concatMap(async (value: unknown) => {
+          // As a commit takes its time. A release that was sent before has reached Redis then.
+          await rawRedis().ping();
           const locked = (await rawRedis().exists(this.control.key)) === 1;
           this.control.commits.push(`${name} ${locked ? 'under the lock' : 'without the lock'}`);
           return value;
