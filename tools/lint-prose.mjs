@@ -16,7 +16,7 @@ const GENERATED = [
   /^docs\/api\//,
   /^labs\/bench\/results\//,
   /^labs\/chaos\/RESULTS\.md$/,
-  /^labs\/judge\/RESULTS\.md$/,
+  /^labs\/chaos\/judge\/RESULTS\.md$/,
   /^labs\/model\/RESULTS\.md$/,
   /^labs\/mutation\/RESULTS\.md$/,
   /^labs\/spec\/RESULTS\.md$/,

@@ -596,9 +596,9 @@ describe.each([false, true])('a key that is not an RLock, fencing: %s', (fencing
     subscriber.on('message', (_channel, message) => messages.push(message));
     await admin.multi().hset(NAME, THREAD, 2).pexpire(NAME, 30_000).exec();
     const locks = withShortLease(fencing);
-    const waiting = locks.acquire(NAME, { waitMs: 20_000 });
+    const next = locks.acquire(NAME, { waitMs: 20_000 });
     expect(await locks.forceRelease(NAME)).toBe(true);
-    const lock = await clock.until(waiting);
+    const lock = await clock.until(next);
     await eventually('the message comes', () => messages.includes('0'));
     const other = locks.forceRelease(NAME, { ifToken: 999 }).catch((error: unknown) => (error as LockConfigError).code);
     expect(await other).toBe(fencing ? false : 'LOCK_CONFIG');

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStore } from '../../../lib/core/store/lock-store.js';
-import { scripts } from '../../../lib/stores/timestamp/scripts.js';
+import { scripts as luaScripts } from '../../../lib/stores/timestamp/scripts.js';
 import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { TimestampLocks } from '../../support/timestamp-locks.js';
 
@@ -232,7 +232,7 @@ it('replies to an acquire by the codes in the header of its script', async () =>
   const acquire = async (owner: string, localNow: number, deadline = '9'): Promise<number> => {
     const args = [owner, localNow, localNow + 11, 11_000, 's', deadline.padEnd(16, '9')];
     const keys = [locks.key, `{${locks.key}}|holder`];
-    const [code] = (await locks.admin.eval(scripts.acquire.lua, 2, ...keys, ...args)) as number[];
+    const [code] = (await locks.admin.eval(luaScripts.acquire.lua, 2, ...keys, ...args)) as number[];
     return code;
   };
   expect(await acquire('a:1', now, '0')).toBe(-1);
