@@ -174,8 +174,8 @@ export class LockRuntime {
   }
 
   /**
-   * Waits for the current calls and holds, at most `shutdownGraceMs`. The holds that are left then are lost, and the
-   * callers that still wait are refused. Later calls are served.
+   * Waits for the current calls and holds, at most `shutdownGraceMs`. The holds that are left then are lost. Other
+   * calls are still served.
    */
   settle(): Promise<void> {
     const { engine, options } = this.parts;
@@ -188,6 +188,8 @@ export class LockRuntime {
    */
   async retire(): Promise<void> {
     await this.settle();
+    // Metrics have shown which locks the shutdown waits for.
+    this.stopOffering?.();
     const { opened, engine } = this.parts;
     for (const endpoint of opened.endpoints) endpoint.unref();
     engine.whenIdle(IDLE_MS, () => void this.close().catch(() => undefined));

@@ -312,13 +312,11 @@ export class LockEngine {
 
   /**
    * Waits for all calls that have been made so far, and for the end of their holds, at most `graceMs` milliseconds. The
-   * holds that are left then are lost, and the callers that still wait are refused. Later calls are served.
+   * holds that are left then are lost. Other calls are still served.
    */
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();
     return this.lifecycle.settle(graceMs, (last) => {
-      // Waiters come first, because the end of a grant must not let the next waiter in.
-      this.lines.refuseOutsiders(last);
       for (const grant of this.watchdog.grants()) if (grant.call <= last) this.loseAtShutdown(grant);
     });
   }

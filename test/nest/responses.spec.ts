@@ -708,8 +708,8 @@ describe('a lock that is lost', () => {
       visit.leave();
       plain500(await call);
       expect(app.logged).toEqual([
-        expect.stringMatching(/^warn .*The lock on goods:1 was lost/),
-        expect.stringMatching(/^error The lock on goods:1 was lost/),
+        expect.stringMatching(/^warn .*The lock on goods:1 by .* was lost/),
+        expect.stringMatching(/^error The lock on goods:1 by .* was lost/),
       ]);
       expect(app.log.count('released')).toBe(0);
       // The key of the other holder stays.
@@ -723,7 +723,7 @@ describe('a lock that is lost', () => {
       await takeAway();
       visit.fail(new Error('the work failed as well'));
       plain500(await call);
-      expect(app.logged.at(-1)).toMatch(/^error The lock on goods:1 was lost.*the work failed as well/);
+      expect(app.logged.at(-1)).toMatch(/^error The lock on goods:1 by .* was lost.*the work failed as well/);
     });
 
     it('lets no decorator above @Locked commit', async () => {

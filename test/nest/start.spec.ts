@@ -134,11 +134,6 @@ describe('a server that cannot be reached', () => {
     ['refuses the connection', async () => `redis://127.0.0.1:${CLOSED}`, 'ECONNREFUSED'],
     ['refuses the password', async () => testRedisUrl().replace('redis://', 'redis://me:secret@'), 'WRONGPASS'],
     [
-      'closes the connection',
-      async () => `redis://127.0.0.1:${await serve((socket) => socket.once('data', () => socket.destroy()))}`,
-      'does the server expect TLS (rediss://)?',
-    ],
-    [
       'resets the connection',
       async () => `redis://127.0.0.1:${await serve((socket) => socket.once('data', () => socket.resetAndDestroy()))}`,
       'does the server expect TLS (rediss://)?',
@@ -240,7 +235,7 @@ describe('a client of the application that quits first', () => {
     ['lost with the application', 0],
   ])('leaves a lock behind, and the log names the rest of the lease: %s', async (_, shutdownGraceMs) => {
     const client = new Redis(testRedisUrl());
-    const own = { redis: client, prefix: uniquePrefix(), ttlMs: 20_000 };
+    const own = { redis: client, prefix: uniquePrefix(), ttlMs: 600_000 };
     const { app, locks, warnings } = await start({ ...own, shutdownGraceMs });
     const lock = await locks.acquire('goods:300');
     await client.quit();
@@ -248,8 +243,8 @@ describe('a client of the application that quits first', () => {
     await eventually('the shutdown begins', () => locks.isShuttingDown);
     await lock.release().catch(() => undefined);
     await closing;
-    expect(warnings.at(-1)).toBe(
-      'goods:300 may stay locked for 20.0 s, because its release failed during the shutdown: ' +
+    expect(warnings).toContain(
+      'goods:300 may stay locked for 600.0 s, because its release failed during the shutdown: ' +
         'No usable reply for a release: there is no connection.',
     );
   });

@@ -143,10 +143,9 @@ export class Line implements LoopUser, OwnershipUser {
     return this.isServedTogether ? maxWaiting * READERS_PER_PLACE : maxWaiting;
   }
 
-  /** Rejects the waiters that do not run in a hold of this engine, of calls up to this number. */
-  refuseOutsiders(last: number): void {
-    for (const waiter of this.queue)
-      if (!waiter.nested && waiter.call <= last) this.refuse(waiter, closedError(waiter.resource));
+  /** Rejects the waiters that do not run in a hold of this engine. */
+  refuseOutsiders(): void {
+    for (const waiter of this.queue) if (!waiter.nested) this.refuse(waiter, closedError(waiter.resource));
   }
 
   /** Rejects all waiters and cancels all timers. */

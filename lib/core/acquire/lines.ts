@@ -115,9 +115,9 @@ export class Lines implements LinesListener, OwnershipUser {
     for (const request of this.multiAcquires) request.refuseIfUnavailable();
   }
 
-  /** Rejects the callers that do not run in a hold of this engine, of calls up to this number. */
-  refuseOutsiders(last = Infinity): void {
-    for (const line of this.all()) line.refuseOutsiders(last);
+  /** Rejects the callers that do not run in a hold of this engine. */
+  refuseOutsiders(): void {
+    for (const line of this.all()) line.refuseOutsiders();
     for (const request of this.multiAcquires) {
       if (!request.caller.nested) request.refuse(closedError(request.resource));
     }

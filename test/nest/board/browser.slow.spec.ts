@@ -160,7 +160,7 @@ describe('the board in a browser', () => {
     onBrowser(async () => {
       const app = await startBoard({ allowRelease: true });
       const hostile = [
-        'goods:<img src=x onerror=alert(1)>',
+        'goods:" onmouseover="alert(1)',
         'goods:</script><script>alert(1)</script>',
         'goods:\u202egnp.exe\u2066\u200b\u00a0',
         `goods:${'long'.repeat(254)}`,
@@ -179,7 +179,7 @@ describe('the board in a browser', () => {
       const resources = await viewer.texts('#rows .resource');
       expect(resources.toSorted()).toEqual(
         [
-          'goods:<img src=x onerror=alert(1)>',
+          'goods:" onmouseover="alert(1)',
           'goods:</script><script>alert(1)</script>',
           'goods:\\u{202e}gnp.exe\\u{2066}\\u{200b}\\u{a0}',
           `goods:${'long'.repeat(254)}`,
