@@ -59,7 +59,7 @@ describe('a closed module with Sentinel', () => {
     const [one, other] = runtimes.map(({ service }) => service);
     const first = await one.acquire('goods:300');
     const waiting = other.acquire('goods:300');
-    const { subscriptions } = other.engine.store.inner.inner.handoffs;
+    const { subscriptions } = other.engine.store.handoffs;
     while (subscriptions.all[0]?.state !== 'subscribed') await new Promise((resolve) => setTimeout(resolve, 5));
     await first.release();
     await (await waiting).release();

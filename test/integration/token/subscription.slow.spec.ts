@@ -233,7 +233,7 @@ describe('a client without reconnection (retryStrategy: null)', () => {
       for (const [holder, waiter] of [[one, other], [other, one]]) {
         const first = await holder.acquire('goods:300');
         const waiting = waiter.acquire('goods:300');
-        while (waiter.engine.store.inner.handoffs.subscriptions.all[0]?.state !== 'subscribed') {
+        while (waiter.engine.store.handoffs.subscriptions.all[0]?.state !== 'subscribed') {
           await new Promise((resolve) => setTimeout(resolve, 5));
         }
         await first.release();
