@@ -5,6 +5,8 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Redis } from 'ioredis';
 import { LockService } from 'nestjs-redis-lock';
+import type { LockRuntime } from '../../../lib/lock-runtime.js';
+import { LOCK_RUNTIME } from '../../../lib/nest/module-definition.js';
 import { lockModule } from '../../support/lock-module.js';
 import type { InstanceOptions } from '../../support/redis-locks.js';
 import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
@@ -79,8 +81,15 @@ export class TestApp {
     await this.nest.close();
     this.log.close();
   }
+
+  /** Ends what the modules keep open for later calls after `close()`. */
+  async disconnect(): Promise<void> {
+    const runtimes: LockRuntime[] = this.nest.get(LOCK_RUNTIME, { strict: false, each: true });
+    await Promise.all(runtimes.map((runtime) => runtime.close()));
+  }
 }
 
+const started = new Set<TestApp>();
 const running = new Set<TestApp>();
 let raw: Redis | undefined;
 let stopped: StoppedServers | undefined;
@@ -137,13 +146,20 @@ export async function startApp(setUp: AppSetUp): Promise<TestApp> {
     throw error;
   }
   const app = new TestApp(nest, prefix, new LockLog(prefix), logged);
+  started.add(app);
   running.add(app);
   return app;
 }
 
 /** Closes all applications of a test. For `afterEach`. */
 export async function closeApps(): Promise<void> {
-  for (const app of running) await (clock?.until(app.close()) ?? app.close());
+  const closing = async (): Promise<void> => {
+    for (const app of running) await app.close();
+    // Otherwise they would stay connected and log for a second, or as long as the clock stands still.
+    for (const app of started) await app.disconnect();
+  };
+  await (clock?.until(closing()) ?? closing());
+  started.clear();
   clock = undefined;
   await raw?.quit();
   raw = undefined;
