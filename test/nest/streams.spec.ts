@@ -463,10 +463,12 @@ describe('an Observable of a provider', () => {
     const subscription = watched.subscribe((given) => signal.resolve(given));
     expect((await signal.promise).aborted).toBe(false);
     expect(await locks.inspect('goods:1')).not.toBeNull();
-    const released = new Promise((resolve) => lockChannels.released.subscribe(resolve));
+    const released = deferred<unknown>();
+    lockChannels.released.subscribe(released.resolve);
     subscription.unsubscribe();
     expect((await signal.promise).reason).toHaveProperty('name', 'AbortError');
-    await released;
+    await released.promise;
+    lockChannels.released.unsubscribe(released.resolve);
     expect(await locks.inspect('goods:1')).toBeNull();
   });
 
