@@ -19,6 +19,7 @@ export interface Lives {
 export class Lifecycle {
   private phase: 'open' | 'stopping' | 'draining' | 'closed' = 'open';
   private graceTimer: Timer | undefined;
+  private idleTimer: Timer | undefined;
   private graceEndsAt: number | undefined;
   private settled: Promise<void> | undefined;
   private readonly checks = new Set<() => void>();
@@ -88,11 +89,10 @@ export class Lifecycle {
     // Not by the number of the latest call, which another application of the process may have made.
     this.isUsed = false;
     const look = (): void => {
-      if (this.phase === 'closed') return;
       if (this.isUsed || this.lives.hasCalls(latestCall())) this.whenIdle(idleMs, onIdle);
       else onIdle();
     };
-    this.clock.schedule(idleMs, look, true);
+    this.idleTimer = this.clock.schedule(idleMs, look, true);
   }
 
   /** Refuses all callers that do not run in a hold, and waits for the holds until `graceMs` has elapsed. */
@@ -100,6 +100,7 @@ export class Lifecycle {
     const now = this.clock.now();
     const restMs = Math.max(0, (this.graceEndsAt ?? now + graceMs) - now);
     this.graceTimer?.cancel();
+    this.idleTimer?.cancel();
     this.phase = 'draining';
     this.lives.refuse();
     let isOver = false;
