@@ -79,8 +79,7 @@ export class LockService {
    * @throws {LockReplicationError} if fewer than `replicas.min` replicas confirmed the grant in time.
    * @throws {LockReentryError} if the caller's own context holds the lock, shared or as a permit, and the request has a
    * different mode.
-   * @throws {LockClosedError} during a shutdown, if the application has closed its servers or if `shutdownGraceMs` has
-   * elapsed.
+   * @throws {LockClosedError} if the module has closed at the end of a shutdown.
    * @throws the reason of `signal`, if it has aborted.
    */
   acquire(resource: string, options?: LockOptions): Promise<Lock>;

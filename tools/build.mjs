@@ -36,7 +36,7 @@ const FORMATS = [
 const isHarmless = ({ code, message }) =>
   // The helpers that tsc writes for decorators begin with `this && this.__decorate`.
   code === 'THIS_IS_UNDEFINED' ||
-  // Declarations have types that no user names. The applications of `test/packaging` compile with them.
+  // The declarations use types that are not exported. The applications of `test/packaging` compile with them.
   (code === 'PLUGIN_WARNING' && message.includes('type exports with no public re-export'));
 
 const prettierOptions = await prettier.resolveConfig(fileURLToPath(import.meta.url));

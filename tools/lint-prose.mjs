@@ -144,7 +144,7 @@ function conflictMarkers(text) {
   return text.split('\n').flatMap((line, i) => (isMarker(line) ? [{ line: i + 1, message: 'finish the merge' }] : []));
 }
 
-/** TypeScript takes such a line for a tag, so an editor shows it and all lines below it as the text of that tag. */
+/** TypeScript parses such a line as a tag, so an editor shows it and all lines below it as the text of that tag. */
 function decoratorsAsTags(text) {
   const isTag = (line) => /^\s*(?:\/\*)?\*+ @[A-Z]/.test(line);
   return text.split('\n').flatMap((line, i) => {

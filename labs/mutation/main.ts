@@ -43,11 +43,11 @@ interface FileNotes {
   readonly red?: string;
 }
 
-/** The tests of a mutant take no longer together. Otherwise the cheapest of them run. */
+/** The maximum time for all tests of a mutant. If they take longer, only the fastest of them run. */
 const MOST_MS = 60_000;
-/** The first tests of a mutant take so long together. The others run if these notice nothing. */
+/** The time for the first tests of a mutant. The others run if these notice nothing. */
 const FIRST_MS = 4_000;
-/** A mutant whose tests take longer does not end. */
+/** A mutant whose tests take longer counts as killed. */
 const LIMIT_MS = 240_000;
 const SCRIPTS = 'lib/stores/token/scripts';
 

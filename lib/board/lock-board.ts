@@ -3,15 +3,15 @@ import type { Clock } from '../core/time/clock.js';
 import type { LockHolder, LockInfo } from '../lock-info.js';
 import type { LockService } from '../lock.service.js';
 
-/** The most locks that a reply has. */
+/** The maximum number of locks in a reply. */
 const MOST_SHOWN = 100;
-/** The most locks that the board keeps in memory. They take about 1 kB each. */
+/** The maximum number of locks that the board keeps in memory, about 1 kB each. */
 const MOST_READ = 10_000;
-/** The most holders and waiters of one lock that are named. The others are counted. */
+/** The maximum number of holders, and of waiters, that are named for a lock. The others are counted. */
 const MOST_NAMED = 5;
 /** The id of a holder is cut here: for a key that another system wrote, it is the whole value. */
 const LONGEST_ID = 100;
-/** The locks are read again at the earliest after this pause. */
+/** The minimum pause between two reads of the locks. */
 const PAUSE_MS = 750;
 /** The pause is longer if a read takes long, so that reads run for at most a tenth of the time. */
 const PAUSE_PER_READ = 9;

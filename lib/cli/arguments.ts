@@ -18,7 +18,7 @@ const OPTIONS = {
   yes: { type: 'boolean', short: 'y' },
 } as const;
 
-/** The options that only one command, or two, have. */
+/** The options of each command. All others apply to every command. */
 const OWN_OPTIONS = {
   list: ['match', 'watch'],
   inspect: ['key'],

@@ -74,7 +74,7 @@ async function releaseFound(context: CommandContext, lock: LockInfo | null): Pro
     return `its token is ${fencingToken ?? 'unknown'}, not ${wanted}`;
   }
   if (!options.yes && !(await isConfirmed(context, lock))) return 'not confirmed';
-  // Shared holds have no token. Nobody has looked at an exclusive hold that has followed them.
+  // Shared holds have no token. The user has not seen an exclusive hold that came after them.
   const isFollowed = mode === 'shared' && (await admin.inspect(resource))?.mode === 'exclusive';
   const isReleased = !isFollowed && (await admin.release(resource, fencingToken));
   return isReleased ? undefined : 'the hold ended before the release';

@@ -14,7 +14,7 @@ export const LOCK_ERROR_CODES = [
   'LOCK_NOT_HELD',
   'LOCK_KEY',
   'LOCK_REENTRY',
-  'LOCK_ORDER',
+
   'LOCK_CONFIG',
 ] as const;
 
@@ -322,8 +322,8 @@ export class LockReentryError extends LockError {
 }
 
 /**
- * Thrown if the application shuts down and no longer serves the request. Requests are refused once Nest has closed its
- * servers or `shutdownGraceMs` has elapsed. `onDeposed` gets this error if a leadership is closed.
+ * Thrown if the application shuts down and no longer serves the request. Requests are refused once the module closes,
+ * after a second without use at the end of the shutdown. `onDeposed` gets this error if a leadership is closed.
  *
  * @publicApi
  */

@@ -99,6 +99,6 @@ export function serviceOf(method: LockedMethod, instance: unknown): LockService 
 /** Completes a sentence about an instance without a lock service. */
 export const NO_SERVICE =
   'has no lock service. Nest gives one only to instances that it makes from a class. Pass the instance of a factory ' +
-  '(useFactory) or a value (useValue), or one made with `new`, to bindLocks(instance, locks). A lazily loaded module ' +
-  'needs the same. In a unit test, use withLocks() of nestjs-redis-lock/testing. Call a method only on its instance, ' +
-  'once the application has started.';
+  '(useFactory) or a value (useValue), or one made with `new`, to bindLocks(instance, locks). The same applies in ' +
+  'a lazily loaded module. In a unit test, use withLocks() of nestjs-redis-lock/testing. Call a method only on its ' +
+  'instance, once the application has started.';

@@ -176,6 +176,6 @@ function findReplacedMethod(method: LockedMethod, outermost: object | undefined)
   return (
     `${method.name}: another decorator is above @Locked and replaces the method. The lock is released before ` +
     `that decorator ends, for example before its transaction commits. Put @Locked above it, or @LockScope() above ` +
-    `both. The option checks: 'off' turns all checks off.`
+    `both. To turn this warning off, set checks: 'off'.`
   );
 }

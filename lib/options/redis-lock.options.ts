@@ -117,7 +117,8 @@ export interface RedisLockModuleOptions extends Omit<CommonLockOptions, 'signal'
 
   /**
    * What the module does when it finds a mistake. `warn`: logs one line that says how to fix it. `error`: the
-   * application does not start, and throws `LockConfigError` with these lines. `off`: checks nothing.
+   * application does not start, and throws `LockConfigError` with these lines. `off`: reports none of these. An
+   * application with a `@Locked` method that cannot work does not start at any level.
    *
    * - **Servers:** one that may evict keys that have a TTL, is a replica, is older than Redis 6.2, or is a cluster node
    *   while the client expects a single server. The module sends `INFO` at startup and after each reconnect. A server
@@ -128,8 +129,8 @@ export interface RedisLockModuleOptions extends Omit<CommonLockOptions, 'signal'
    *   seconds longer.
    * - **Decorators:** one that is above `@Locked` and replaces the method, such as one for transactions. The lock is
    *   released before that decorator ends, for example before the commit. Methods with `@LockScope()` on top are not
-   *   reported. Neither are handlers, because their lock is held until the response is complete, nor any method if
-   *   transactions are lock scopes (`withLockScope`).
+   *   reported. Neither is any method if transactions are lock scopes (`withLockScope`). Above a handler, only a
+   * decorator that drops the method's metadata is reported.
    *
    * @default 'warn'
    */
@@ -148,8 +149,8 @@ export interface RedisLockModuleOptions extends Omit<CommonLockOptions, 'signal'
 
   /**
    * How long calls and holds may continue when the application shuts down, in milliseconds. It counts from the module's
-   * `beforeApplicationShutdown` hook. After that, callers that wait get `LockClosedError`, the signals of holds abort,
-   * and their locks are released. Until then, requests that still arrive can lock while Nest's servers are open.
+   * `beforeApplicationShutdown` hook. After that, the signals of the holds that are left abort, and their locks are
+   * released. Other calls are served until nobody has used the module for a second.
    *
    * @default 5000
    */

@@ -93,7 +93,6 @@ describe.each(CLIENTS)('a busy process with a healthy Redis, $name', ({ open }) 
     expect(outages()).toEqual([]);
   });
 
-  // `npm run load` makes 100,000.
   it('serves 3,000 calls for different keys at once', async () => {
     const ids = Array.from({ length: 3_000 }, (_, id) => String(id));
     const settled = await Promise.allSettled(ids.map(work));

@@ -17,7 +17,10 @@ function visible(text) {
   return text.replace(HIDDEN, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
 }
 
-/** Shows lines of text in an element. Leaves it alone if it shows them, so that nothing is selected or said again. */
+/**
+ * Shows lines of text in an element. Leaves equal text as it is, so that a selection stays and a screen reader does not
+ * repeat it.
+ */
 function setText(element, ...lines) {
   const text = lines.map(visible).join('\n');
   if (element.textContent !== text) element.textContent = text;
@@ -34,7 +37,10 @@ function count(number, noun) {
   return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/** Returns a duration: `310 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`. Or why there is none. */
+/**
+ * Returns a duration: `310 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`. Returns `otherwise` if `ms` is not a
+ * number.
+ */
 function duration(ms, otherwise) {
   if (typeof ms !== 'number') return otherwise;
   const seconds = Math.max(0, ms) / 1_000;
@@ -51,7 +57,7 @@ function duration(ms, otherwise) {
 
 /** The rows by the key of their lock. */
 const rows = new Map();
-/** On a phone they stand beside each cell. */
+/** The column titles. On a phone, each cell shows its own. */
 const headings = [...document.querySelectorAll('#locks th')].map((cell) => cell.textContent);
 
 /** Shows locks. A row stays the same element while its lock is shown, so that the focus and a selected text stay. */
@@ -122,7 +128,7 @@ function fillRow(row, lock) {
   row.button.setAttribute('aria-label', `Release ${visible(lock.resource)} by force`);
 }
 
-/** Adds how many there are besides those that the reply names. */
+/** Adds the number of those that the reply does not name. */
 function withRest(names, total) {
   return total > names.length ? [...names, `and ${total - names.length} more`] : names;
 }
@@ -175,7 +181,7 @@ function showState({ problem, isTruncated, held, waiting, found, locks }) {
   setNotice(byId('problem'), problem && `The locks could not be read: ${problem}`);
   showLocks(locks);
   const parts = [`${count(held, 'lock')} held, ${count(waiting, 'instance')} waiting.`];
-  if (isTruncated) parts.push('There are more, which are not read.');
+  if (isTruncated) parts.push('There are more locks, which this page does not read.');
   if (search !== '') parts.push(`${count(found, 'lock')} found.`);
   if (locks.length < found) parts.push(`The first ${locks.length} are shown. Search for the others.`);
   setText(byId('summary'), problem === undefined ? parts.join(' ') : '');

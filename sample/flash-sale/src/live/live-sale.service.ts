@@ -132,8 +132,8 @@ export class LiveSaleService implements OnModuleDestroy {
   }
 
   /**
-   * Returns the first two goods that nobody sells: usually 1 and 2. Late buyers of the sale before still buy its goods,
-   * so these are free again when they are forgotten.
+   * Returns the first two goods that nobody sells: usually 1 and 2. Late buyers of the previous sale still order its
+   * goods, so these become free only once they are removed.
    */
   private async freeGoods(): Promise<number> {
     const taken = new Set((await this.stock.findAll()).map(({ id }) => id));
