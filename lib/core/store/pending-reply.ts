@@ -22,7 +22,7 @@ export class PendingReply<Reply> implements PromiseLike<Reply> {
   /** Reports the outcome. Set if the outcome was known before anyone listened. */
   private report: (() => void) | undefined = undefined;
 
-  // oxlint-disable-next-line unicorn/no-thenable -- A store that wraps another one awaits its replies.
+  // oxlint-disable-next-line unicorn/no-thenable -- `LockStore` promises a PromiseLike. ReplicatedStore awaits it.
   then<Result = Reply, Other = never>(
     onReply?: ((reply: Reply) => Result | PromiseLike<Result>) | null,
     onError?: ((error: unknown) => Other | PromiseLike<Other>) | null,

@@ -129,11 +129,6 @@ export class ClusterTopology implements Topology {
     return byNode;
   }
 
-  /** Returns the node that a redirection names, if it is known. */
-  targetOf(key: string, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
-    return this.slotMap.targetOf(this.slotOf(key), redirection, from);
-  }
-
   serverOf(key: string): string | undefined {
     return this.slotMap.addressOf(this.slotOf(key));
   }

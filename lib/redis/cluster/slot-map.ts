@@ -110,7 +110,7 @@ export class SlotMap implements NodeListener {
   }
 
   /** Returns the node that a redirection names, and remembers a MOVED. Undefined if it names none that is known. */
-  targetOf(slot: number, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
+  private targetOf(slot: number, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
     const { kind } = redirection;
     if (kind === 'again') return undefined;
     if (kind === 'lost') return void this.refresh();

@@ -33,6 +33,7 @@ const PERMANENT = /unknown command|NOPERM|not (?:allowed|supported)|unsupported|
 export class ReplicatedStore extends TokenStore {
   /** The second connection to each server, by the client of the first one. */
   private readonly seconds = new Map<ServerClient, ReplicaConnection>();
+  private isClosed = false;
 
   /** @throws LockConfigError if the client cannot be duplicated. */
   constructor(
@@ -74,19 +75,23 @@ export class ReplicatedStore extends TokenStore {
   }
 
   override close(): Promise<void> {
+    this.isClosed = true;
     for (const second of this.seconds.values()) second.close();
     return super.close();
   }
 
   private async confirm(request: ExtendRequest): Promise<Failure> {
     const second = this.connectionFor(request.keys[0]);
-    return second === undefined ? noReply() : second.confirm(request);
+    if (second === undefined) return noReply();
+    const { clock, requestTimeoutMs } = this.context;
+    // It may wait for another batch that gets no reply.
+    return withTimeout(clock, requestTimeoutMs, second.confirm(request), noReply);
   }
 
   private connectionFor(key: string): ReplicaConnection | undefined {
     const client = this.topology.nodeOf(key)?.connection.client;
     const known = client && this.seconds.get(client);
-    if (client === undefined || known !== undefined) return known;
+    if (client === undefined || known !== undefined || this.isClosed) return known;
     const opened = client.open('replicas');
     if (opened === undefined) return undefined;
     const second = new ReplicaConnection(opened, this.topology, this.demand, this.context);
@@ -114,7 +119,8 @@ export class ReplicaConnection {
   private waiting: Confirmation[] = [];
   private isSending = false;
   private isClosed = false;
-  private readyAt = -Infinity;
+  /** When the connection last became ready or was lost. */
+  private changedAt = -Infinity;
 
   constructor(
     private readonly connection: FurtherConnection,
@@ -122,7 +128,11 @@ export class ReplicaConnection {
     private readonly demand: ReplicaDemand,
     private readonly times: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
   ) {
-    connection.watch({ ready: () => (this.readyAt = times.clock.now()) });
+    const onChange = (): void => {
+      this.changedAt = times.clock.now();
+    };
+    // After a loss, requests may fail at once. Without `close`, each of them would cut the attempt to connect again.
+    connection.watch({ ready: onChange, close: onChange });
   }
 
   confirm(request: ExtendRequest): Promise<Failure> {
@@ -149,7 +159,7 @@ export class ReplicaConnection {
       for (const [i, { resolve }] of batch.entries()) resolve(this.failureOf(replies[i], replies.at(-1)));
       // The connection may lead to a server that is not the store's.
       const isFound = batch.every((_, i) => isOne(replies[i]));
-      if (!isFound && this.times.clock.now() - this.readyAt > REOPEN_AFTER_MS) this.reconnect();
+      if (!isFound && this.times.clock.now() - this.changedAt > REOPEN_AFTER_MS) this.reconnect();
     }
     this.isSending = false;
   }
