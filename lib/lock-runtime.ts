@@ -92,11 +92,6 @@ export class LockRuntime {
     return new LockRuntime({ instance, options, service, engine, opened, checks, warn, info });
   }
 
-  /** The name of the module instance. */
-  get instance(): string {
-    return this.parts.instance;
-  }
-
   get service(): LockService {
     return this.parts.service;
   }
@@ -162,7 +157,7 @@ export class LockRuntime {
     return `Locks are in ${place}, ${prefix === '' ? 'keys have no prefix' : `keys begin with ${prefix}`}.`;
   }
 
-  /** How long a lock stays closed after the process was killed, in milliseconds. 0 for locks in memory. */
+  /** How long a lock stays held after the process was killed, in milliseconds. 0 for locks in memory. */
   get leaseAfterKillMs(): number {
     const { opened, options } = this.parts;
     return opened.endpoints.length === 0 ? 0 : options.ttlMs;

@@ -13,12 +13,15 @@ function serviceProperty(name: string): symbol {
   return Symbol.for(describeService(name));
 }
 
-/** Called with each instance that Nest gives a service, once the module of the service has started. */
-const lateListeners = new WeakMap<LockService, (instance: object) => void>();
+/**
+ * Called with each instance that Nest gives a service, once the module of the service has started. By engine, because
+ * `instrument` may wrap a service in a proxy.
+ */
+const lateListeners = new WeakMap<LockService['engine'], (instance: object) => void>();
 
 /** Calls `listener` with each instance that Nest gives the service from now on: those of lazily loaded modules. */
 export function onLateInstance(service: LockService, listener: (instance: object) => void): void {
-  lateListeners.set(service, listener);
+  lateListeners.set(service.engine, listener);
 }
 
 /**
@@ -32,7 +35,7 @@ export function injectServiceInto(target: object, name: string): ServiceBinding 
     configurable: true,
     set(this: object, locks: LockService) {
       Object.defineProperty(this, service, { value: locks, configurable: true, writable: true });
-      if (isLockService(locks)) lateListeners.get(locks)?.(this);
+      if (isLockService(locks)) lateListeners.get(locks.engine)?.(this);
     },
   });
   return { token, service };

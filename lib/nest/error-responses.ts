@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { ApplicationConfig } from '@nestjs/core';
-import { LockConfigError, LockError, type LockErrorCode, LockKeyError } from '../core/errors.js';
+import { LockConfigError, LockError, type LockErrorCode, LockKeyError, LockUnavailableError } from '../core/errors.js';
 import type { LockService } from '../lock.service.js';
 import { HTTP } from '../options/option-table.js';
 import type { HttpOptions } from '../options/redis-lock.options.js';
@@ -42,15 +42,16 @@ const KINDS: Readonly<Partial<Record<LockErrorCode, Kind>>> = {
   LOCK_STALE: STALE,
 };
 
-const known = new WeakMap<ApplicationConfig | LockService, ErrorResponses>();
+/** By engine, because `instrument` may wrap a service in a proxy. */
+const known = new WeakMap<ApplicationConfig | LockService['engine'], ErrorResponses>();
 
 /** What the clients of one application get for lock errors, whichever of its module instances throws them. */
 export class ErrorResponses {
   private readonly status: Partial<Record<LockErrorCode, number>> = {};
   private retryAfterMs: number | undefined;
 
-  /** Returns the responses of an application, or of one of its lock services. Without either, returns the defaults. */
-  static of(owner: ApplicationConfig | LockService | undefined): ErrorResponses {
+  /** Returns the responses of an application, or of one of its engines. Without either, returns the defaults. */
+  static of(owner: ApplicationConfig | LockService['engine'] | undefined): ErrorResponses {
     const responses = (owner && known.get(owner)) ?? new ErrorResponses();
     if (owner !== undefined) known.set(owner, responses);
     return responses;
@@ -62,7 +63,7 @@ export class ErrorResponses {
    * @throws LockConfigError if another instance has a different value for one of the options.
    */
   add({ status = {}, retryAfterMs }: HttpOptions, service: LockService): void {
-    known.set(service, this);
+    known.set(service.engine, this);
     checkEqual('http.retryAfterMs', this.retryAfterMs, retryAfterMs);
     this.retryAfterMs ??= retryAfterMs;
     for (const [code, value] of Object.entries(status) as [LockErrorCode, number][]) {
@@ -78,13 +79,15 @@ export class ErrorResponses {
     const kind = isClientsKey ? CLIENT : (KINDS[code] ?? PROGRAM);
     // A key that the program itself got wrong stays a 500.
     const isProgramsKey = code === 'LOCK_KEY' && !isClientsKey;
+    // A wrong password stays wrong.
+    const isPermanent = error instanceof LockUnavailableError && error.permanent;
     const status = (isProgramsKey ? undefined : this.status[code]) ?? kind.status;
     return {
       code,
       status,
       grpcStatus: kind.grpcStatus,
       message: messageFor(error, isClientsKey) ?? STATUS_CODES[status] ?? 'Error',
-      retryAfterMs: kind.isTransient ? (this.retryAfterMs ?? HTTP.retryAfterMs.default) : undefined,
+      retryAfterMs: kind.isTransient && !isPermanent ? (this.retryAfterMs ?? HTTP.retryAfterMs.default) : undefined,
     };
   }
 }

@@ -22,14 +22,12 @@ import { markSeen, toHttpError } from './lock-exception.filter.js';
  * Holds the lock of a `@Locked` handler until the response is complete, interceptors included, and keeps the locks of a
  * `@LockScope` handler equally long. Both decorators register it for their handlers, and `RedisLockModule` for the
  * whole application. The outermost one releases the locks.
- *
- * @publicApi
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {
   constructor(
-    @Optional() @Inject(ApplicationConfig) protected readonly application?: ApplicationConfig,
-    @Optional() @Inject(HttpAdapterHost) protected readonly adapterHost?: HttpAdapterHost,
+    @Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig,
+    @Optional() @Inject(HttpAdapterHost) private readonly adapterHost?: HttpAdapterHost,
   ) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {

@@ -27,14 +27,14 @@ export interface WhileLeaderOptions extends Pick<LeadOptions, 'ttlMs'> {
 type LeaderFunction = (signal: AbortSignal, lock: Lock) => unknown;
 
 /** The result of {@link WhileLeader}: a decorator for methods that take the signal and the lock, or fewer arguments. */
-export type WhileLeaderDecorator = <M extends LeaderFunction = NoMethod>(
+type WhileLeaderDecorator = <M extends LeaderFunction = NoMethod>(
   target: object,
   propertyKey: string | symbol,
   descriptor?: TypedPropertyDescriptor<M>,
 ) => OnlyMethods<M>;
 
 /** A method that is decorated with `@WhileLeader`. */
-export interface LeaderMethod extends ServiceBinding {
+interface LeaderMethod extends ServiceBinding {
   /** `ReportService.run` */
   readonly name: string;
   /** The name of the method in its class. */
@@ -109,13 +109,13 @@ export function findLeaderProblem(
   }
 }
 
-/** The property of an instance that names its methods with a candidate. */
+/** The property of an instance with the id of the engine that leads for each method. */
 const LED = Symbol('methods with a candidate');
 
 /** Starts a candidate for each `@WhileLeader` method of an instance that names this service. */
 export function startLeaders(instance: object, service: LockService, token: unknown): void {
   for (const [key, method] of leaderMethods.ofChain(instance)) {
-    if (method.token !== token || !begins(instance, key)) continue;
+    if (method.token !== token || !begins(instance, key, service)) continue;
     const { resource, ttlMs, name } = method;
     // Read at each term, because a test may have replaced the method.
     const onElected: LeadOptions['onElected'] = (lock) =>
@@ -125,11 +125,11 @@ export function startLeaders(instance: object, service: LockService, token: unkn
 }
 
 /** Marks a method as one with a candidate. Returns false if it was: two providers may have one instance. */
-function begins(instance: object, key: string | symbol): boolean {
+function begins(instance: object, key: string | symbol, { engine }: LockService): boolean {
   // A property, because a proxy of the instance is another object.
-  const started = (instance as { [LED]?: Set<string | symbol> })[LED] ?? new Set();
-  if (started.has(key)) return false;
+  const started = (instance as { [LED]?: Map<string | symbol, string> })[LED] ?? new Map<string | symbol, string>();
+  if (started.get(key) === engine.instanceId) return false;
   // Does nothing to a frozen instance.
-  Reflect.defineProperty(instance, LED, { value: started.add(key), configurable: true });
+  Reflect.defineProperty(instance, LED, { value: started.set(key, engine.instanceId), configurable: true });
   return true;
 }

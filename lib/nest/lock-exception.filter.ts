@@ -74,7 +74,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
  * that no global filter sees: those of gateways, and of microservices without `inheritAppConfig`.
  */
 @Catch(UnseenLockError)
-export class HandlerExceptionFilter extends LockExceptionFilter {}
+class HandlerExceptionFilter extends LockExceptionFilter {}
 
 /**
  * Returns what the filters of an HTTP handler get for an error: a Nest exception with its status, and sets
@@ -136,5 +136,7 @@ function replyWebSocket(payload: object, host: ArgumentsHost): void {
 
 /** Lets a class with decorated handlers answer their lock errors, after all other filters of the class. */
 export function answerErrorsOf(target: object): void {
+  // The constructor of a class is the global `Function`.
+  if (typeof target === 'function') return;
   prependMetadata(EXCEPTION_FILTERS_METADATA, HandlerExceptionFilter, target.constructor);
 }

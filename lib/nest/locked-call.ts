@@ -68,7 +68,9 @@ class LockedCall {
 
   /** Runs a GraphQL field resolver. */
   runField(): Promise<unknown> {
-    return this.run().catch((error: unknown) => throwFieldError(error, ErrorResponses.of(this.service)));
+    // What the caller gets is this promise, so it is the one to be dropped.
+    this.result = this.run().catch((error: unknown) => throwFieldError(error, ErrorResponses.of(this.service.engine)));
+    return this.result;
   }
 
   private async acquireAndCall(): Promise<unknown> {

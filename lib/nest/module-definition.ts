@@ -21,8 +21,6 @@ import { getLockServiceToken } from './service-token.js';
 /**
  * The options of `RedisLockModule` that Nest needs before it creates providers. They are next to the other options in
  * `forRoot()`, and outside the factory in `forRootAsync()`.
- *
- * @publicApi
  */
 export interface RedisLockModuleExtras {
   /**

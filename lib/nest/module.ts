@@ -42,8 +42,8 @@ export interface RedisLockOptionsFactory {
 }
 
 /**
- * The options of `RedisLockModule.forRootAsync()`: `useFactory` with `inject`, `useClass`, or `useExisting`. `name` is
- * next to them, because it is part of the injection token.
+ * The options of `RedisLockModule.forRootAsync()`: `useFactory` with `inject`, `useClass`, or `useExisting`. `name`
+ * and `isGlobal` are next to them, because Nest needs them before it creates providers.
  *
  * @publicApi
  */
@@ -68,7 +68,6 @@ export class RedisLockModule
 {
   /** The injection token of the lock service. */
   private readonly token: unknown;
-  private hasStarted = false;
   private hooksTimer: Timer | undefined;
 
   constructor(
@@ -115,7 +114,8 @@ export class RedisLockModule
     // A test has replaced the service, so no call uses this module's connections.
     if (!this.isUsed) return runtime.warn(REPLACED);
     checkProviders(this.discovery, checkTarget);
-    onLateInstance(runtime.service, (instance) => this.onLateInstance(instance));
+    // What the checks throw refuses a lazily loaded module.
+    onLateInstance(runtime.service, (instance) => checkLateInstance(instance, checkTarget));
     runtime.connect();
     await runtime.preflight();
   }
@@ -123,10 +123,9 @@ export class RedisLockModule
   /** @internal */
   onApplicationBootstrap(): void {
     if (!this.isUsed) return;
-    this.hasStarted = true;
-    for (const instance of singletonsOf(this.discovery)) this.startLeadersOf(instance);
     const { modules, adapterHost, runtime } = this;
     const { leaseAfterKillMs: ttlMs, service } = runtime;
+    for (const instance of singletonsOf(this.discovery)) startLeaders(instance, service, this.token);
     const { clock } = service.engine;
     if (ttlMs > 0)
       this.hooksTimer = warnWithoutHooks({ modules, adapterHost, clock, ttlMs, warn: (line) => runtime.warn(line) });
@@ -148,16 +147,6 @@ export class RedisLockModule
   /** @internal */
   onApplicationShutdown(): Promise<void> {
     return this.runtime.retire();
-  }
-
-  /** Called with an instance of a lazily loaded module. Throws what the checks throw, so that the module is refused. */
-  private onLateInstance(instance: object): void {
-    checkLateInstance(instance, this.checkTarget);
-    if (this.hasStarted) this.startLeadersOf(instance);
-  }
-
-  private startLeadersOf(instance: object): void {
-    startLeaders(instance, this.runtime.service, this.token);
   }
 
   /** Whether the service that this module provides is its own. */

@@ -15,8 +15,7 @@ import { methodBelow, refuseBare, returnsObservable } from './method-below.js';
 import { streamUnder, toObservable, undeclaredObservable } from './stream-under.js';
 
 /**
- * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work. Its other name,
- * `RunningLockScope`, is for declarations that compilers emit.
+ * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work.
  *
  * @publicApi
  */

@@ -3,7 +3,7 @@ import type { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import type { Clock, Timer } from '../core/time/clock.js';
 
 /** `enableShutdownHooks()` may be called after `listen()`, or after an application context was created. */
-export const CHECK_AFTER_MS = 5_000;
+const CHECK_AFTER_MS = 5_000;
 
 /** The signals that usually stop a process. */
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
@@ -11,18 +11,18 @@ const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 let isReported = false;
 
 /** What the check looks at. */
-export interface HooksCheck {
+interface HooksCheck {
   readonly modules: ModulesContainer;
   readonly adapterHost: HttpAdapterHost;
   readonly clock: Clock;
-  /** How long a lock stays closed after the process was killed, in milliseconds. */
+  /** How long a lock stays held after the process was killed, in milliseconds. */
   readonly ttlMs: number;
   warn(this: void, message: string): void;
 }
 
 /**
  * Warns once per process, a few seconds after the start, if nothing in it handles the signals that stop it. Its locks
- * would stay closed until their leases end. Does not keep the process alive.
+ * would stay held until their leases end. Does not keep the process alive.
  *
  * A module cannot know whether `enableShutdownHooks()` was called. The application's own listener also suffices.
  */
@@ -31,7 +31,7 @@ export function warnWithoutHooks({ modules, adapterHost, clock, ttlMs, warn }: H
     if (isReported || !isMainThread || isTest(modules) || isNotServing(adapterHost) || handlesSignals()) return;
     isReported = true;
     const signals = SIGNALS.join(' or ');
-    const effect = `When it is stopped, its locks stay closed for up to ${ttlMs} ms.`;
+    const effect = `When it is stopped, its locks stay held for up to ${ttlMs} ms.`;
     warn(`Nothing in this process listens to ${signals}. ${effect} Call app.enableShutdownHooks() in main.ts.`);
   };
   return clock.schedule(CHECK_AFTER_MS, check, true);

@@ -4,8 +4,6 @@ import type { RedisClient, RedisClusterOptions } from '../redis/redis-client.js'
 import type { ReplicaOptions, StoreFactory } from '../stores/store-context.js';
 import type { CommonLockOptions } from './lock.options.js';
 
-export type { RedisClusterOptions };
-
 /**
  * The option `http`: what callers of the application get for lock errors. All module instances of an application share
  * it. Two different values throw `LockConfigError` at startup.

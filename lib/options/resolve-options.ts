@@ -55,7 +55,7 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
  *
  * @throws LockConfigError that names the option, what was given and what is allowed.
  */
-export function resolveLockOptions<T extends ResolvedLockOptions>(given: LockOptions | undefined, defaults: T): T {
+export function resolveLockOptions(given: LockOptions | undefined, defaults: ResolvedLockOptions): ResolvedLockOptions {
   if (given === undefined) return defaults;
   const { mode, permits, ...rest } = checkMode(checkAt('lock', given, CALL), CALL);
   const resolved = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };

@@ -183,18 +183,21 @@ describe('a value that was forgotten', () => {
     }
   });
 
-  it.each(['goods:null', 'undefined:<id>', 'goods:NaN:<id>'])('%s is refused as a template', (template) => {
-    const load = (): unknown => {
-      class Shop {
-        @Locked(template)
-        async buy(id: number): Promise<number> {
-          return id;
+  it.each(['goods:null', 'undefined:<id>', 'goods:NaN:<id>', 'goods/undefined', 'null/<id>'])(
+    '%s is refused as a template',
+    (template) => {
+      const load = (): unknown => {
+        class Shop {
+          @Locked(template)
+          async buy(id: number): Promise<number> {
+            return id;
+          }
         }
-      }
-      return Shop;
-    };
-    expect(load).toThrow(LockKeyError);
-  });
+        return Shop;
+      };
+      expect(load).toThrow(LockKeyError);
+    },
+  );
 
   it.each(['nullable:1', 'goods:nullify', 'goods:1:undefined-behaviour', 'NaN1', 'user-null'])(
     '%s is a resource',

@@ -266,6 +266,13 @@ describe('an unavailable Redis', () => {
     await eventually('Redis is back', async () => (await app.call('/locked/2')).text === '2');
   });
 
+  it('is a 503 without Retry-After if a person has to act: the password is wrong', async () => {
+    const { host } = new URL(testRedisUrl());
+    const app = await start({ locks: { redis: `redis://nobody:wrong@${host}`, waitMs: 0 } });
+    const { status, headers, body } = await app.call('/locked/1');
+    expect([status, headers.get('retry-after'), body]).toEqual([503, null, unavailable]);
+  });
+
   it('has a different code from too few replicas, which is also a 503', async () => {
     const app = await start({ locks: { replicas: { min: 99, timeoutMs: 20 } } });
     const { status, headers, body } = await app.call('/locked/1');

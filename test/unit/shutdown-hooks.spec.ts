@@ -57,7 +57,7 @@ async function check({ root = AppModule, listening }: Application = {}) {
 
 describe('an application without listeners for signals', () => {
   const WARNING =
-    'Nothing in this process listens to SIGTERM or SIGINT. When it is stopped, its locks stay closed for up to ' +
+    'Nothing in this process listens to SIGTERM or SIGINT. When it is stopped, its locks stay held for up to ' +
     '30000 ms. Call app.enableShutdownHooks() in main.ts.';
 
   it.each([undefined, true])('is warned of once, some time after its start (listening: %s)', async (listening) => {

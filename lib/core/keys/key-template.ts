@@ -72,7 +72,7 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
       position += piece.length + 2;
     }
   }
-  const forgotten = forgottenValue(literals.join('…'));
+  const forgotten = forgottenValue(literals.join('…').replaceAll('/', ':'));
   if (forgotten !== undefined) fail(`has '${forgotten}' for a value. A placeholder is written <id>.`);
   const braces = braceProblem(literals.join('…'));
   if (braces) fail(`has ${braces}. Braces are Redis hash tags, one pair at most; a placeholder is written <id>.`);

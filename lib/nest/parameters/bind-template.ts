@@ -65,8 +65,8 @@ function refuseDefault(index: number, { path }: Placeholder, names: ParameterNam
   for (let length = 0; length <= path.length; length += 1) {
     if (!names.defaults.has([index, ...path.slice(0, length)].join('.'))) continue;
     throw new LockKeyError(
-      `${shown} names a parameter with a default value, which @Locked does not see. Give @Locked a function with the ` +
-        `same default: (page = '1') => resource\`page:\${page}\`.`,
+      `${shown} names a parameter with a default value, which @Locked does not see. In place of the template, give ` +
+        '@Locked a function that has the parameters of the method with the same defaults, and returns the resource.',
     );
   }
 }
@@ -125,7 +125,7 @@ function adviceFor(name: string, path: readonly string[], names: ParameterNames)
         : 'If the code was minified: minifiers rename parameters.',
     ...(names.destructured.size === 0 ? [] : [describeParts(names.destructured)]),
     `Put @LockParam('${name}') or @Param('${name}') on the parameter, write its index, <0>, ` +
-      `or give @Locked a function of the arguments, (id) => \`goods:\${id}\`.`,
+      'or give @Locked a function of the arguments that returns the resource.',
   ].join(' ');
 }
 

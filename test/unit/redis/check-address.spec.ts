@@ -33,6 +33,8 @@ describe('an address that cannot be one', () => {
     [{ hostname: 'a', port: 6380 }, 'redis: ioredis has no option hostname; expected host and port, '],
     [{ uri: 'redis://:secret@host' }, 'redis: ioredis has no option uri; expected host'],
     [{ connection: { host: 'a' } }, 'redis: ioredis has no option connection; expected host'],
+    [{ hosts: ['a'] }, 'redis: ioredis has no option hosts; expected host'],
+    [{ hots: 'a', port: 1 }, 'redis: ioredis has no option hots; expected host'],
     [{ options: { host: 'a' } }, 'redis: ioredis has no option options; expected host'],
     [
       { rootNodes: [{ url: 'redis://:secret@host' }] },
