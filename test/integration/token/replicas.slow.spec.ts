@@ -335,7 +335,7 @@ describe('replicas and a faulty network', () => {
     await client.connect();
     const lock = await runtime.service.acquire('goods:300');
     // So long after it became ready, a connection that does not lead to the lock is cut.
-    clock.advance(2_000);
+    await clock.advance(2_000);
     const own = String(await admin.client('LIST'))
       .split('\n')
       .find((line) => line.includes('name=nestjs-redis-lock:replicas'));
