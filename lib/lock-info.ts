@@ -1,5 +1,5 @@
 import type { Target } from './core/events/call.js';
-import { CallFinder, type CallNames, type KeyCalls } from './core/state/own-calls.js';
+import { CallFinder, type CallNames, type KeyCalls } from './engine/own-calls.js';
 import { identityOf } from './core/store/instance-id.js';
 import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
 

@@ -2,7 +2,7 @@
 import { LockUnavailableError } from '../core/errors.js';
 import { createKeySelectorFactory } from '../core/keys/key-selector.js';
 import { createKeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
-import { handoffLease } from '../core/lease/lease.js';
+import { handoffLease } from '../engine/lease.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { LockState, StoreListener } from '../core/store/lock-store.js';
 import { SystemClock, withTimeout } from '../core/time/clock.js';

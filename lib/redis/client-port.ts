@@ -15,11 +15,6 @@
 export interface ScriptClient {
   /** Runs a script, by its text or by its digest. */
   run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown>;
-  /**
-   * Resolves when all requests that were made until now are written to their sockets. Without it, a request is written
-   * in the tick that makes it.
-   */
-  written?(): Promise<void>;
 }
 
 /** Receives what happens to the connection of a client. */

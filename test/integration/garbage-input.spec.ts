@@ -32,6 +32,7 @@ import { eventually } from '../support/async.js';
 import { ABORT_REASON, CallbackError, type Garbage, GarbageMaker, SECRET } from '../support/garbage.js';
 import { randomFrom } from '../support/random.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
+import { keptBy } from '../support/inside.js';
 
 const SEED = 14;
 const LONGEST_MESSAGE = 2_500;
@@ -302,8 +303,7 @@ function complaintAbout(error: unknown): string | undefined {
 
 /** Returns whether only the three locks of this file are held. A `minHoldMs` of 60 may keep another one until then. */
 async function isTidy(): Promise<boolean> {
-  const { lines, watchdog } = locks.engine;
-  const onlyOurs = (): boolean => lines.size === 3 && watchdog.size === 3;
+  const onlyOurs = (): boolean => keptBy(locks) === 6;
   if (onlyOurs()) return true;
   return eventually('nothing else is held', onlyOurs).then(
     () => true,

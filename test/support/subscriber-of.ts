@@ -3,10 +3,11 @@ import type { ChannelSubscription } from '../../lib/redis/pubsub/channel-subscri
 import { encodeEntry } from '../../lib/stores/token/queue-entry.js';
 import type { TokenStore } from '../../lib/stores/token/token.store.js';
 import { eventually } from './async.js';
+import { storeOf } from './inside.js';
 
 /** Returns the channel on which an instance receives handoffs from a single server. Undefined if none was needed. */
 export function subscriptionOf(locks: LockService): ChannelSubscription | undefined {
-  const { handoffs } = locks.engine.store as TokenStore;
+  const { handoffs } = storeOf(locks) as TokenStore;
   return handoffs?.subscriptions.all[0];
 }
 
@@ -16,7 +17,7 @@ export function untilSubscribed(locks: LockService): Promise<void> {
 }
 
 /** Returns the queue entry of one attempt of an instance, without a mode. */
-export function entryOf({ engine }: LockService, attempt: number): string {
-  const { topology } = engine.store as TokenStore;
-  return encodeEntry({ owner: `${engine.instanceId}:${attempt}`, mode: 'exclusive' }, topology.secret);
+export function entryOf(locks: LockService, attempt: number): string {
+  const { topology } = storeOf(locks) as TokenStore;
+  return encodeEntry({ owner: `${locks.engine.instanceId}:${attempt}`, mode: 'exclusive' }, topology.secret);
 }

@@ -1,3 +1,4 @@
+import { FormerStore } from '../former-store.js';
 import type { StoreFactory } from '../store-context.js';
 import { ReplicatedStore } from './replicated.store.js';
 import { TokenStore } from './token.store.js';
@@ -13,5 +14,8 @@ import { TokenStore } from './token.store.js';
  */
 export function token(): StoreFactory {
   return (context) =>
-    context.replicas === undefined ? new TokenStore(context) : new ReplicatedStore(context, context.replicas);
+    new FormerStore(
+      context.replicas === undefined ? new TokenStore(context) : new ReplicatedStore(context, context.replicas),
+      context,
+    );
 }

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { eventually } from '../../support/async.js';
 import { COUNT, ManyLocks, RESOURCES } from '../../support/many-locks.js';
 import type { RedisProxy } from '../../support/proxy.js';
+import { renewAllOf } from '../../support/inside.js';
 
 let many: ManyLocks;
 
@@ -49,7 +50,7 @@ describe('requests that travel together', () => {
     const held = await many.acquireAll(locks);
     await many.here.admin.script('FLUSH');
     await many.halveLeases();
-    locks.engine.watchdog.renewAll();
+    renewAllOf(locks);
     await eventually('all leases are renewed', () => many.areRenewed());
     await many.here.admin.script('FLUSH');
     expect(await many.releaseAll(held)).toBe(held.length);
@@ -66,7 +67,7 @@ describe('requests that travel together', () => {
     expect(await Promise.all(tried)).toEqual(RESOURCES.map(() => null));
     expect(await many.releaseAll(held)).toBe(held.length);
     const own = await many.acquireAll(locks);
-    locks.engine.watchdog.renewAll();
+    renewAllOf(locks);
     expect(await many.faultsOf(own)).toEqual([]);
   });
 
@@ -76,7 +77,7 @@ describe('requests that travel together', () => {
     await many.here.admin.config('SET', 'maxmemory', '1');
     const refused = await Promise.allSettled(RESOURCES.map((_, i) => locks.acquire(`new:${i}`, { waitMs: 0 })));
     expect(refused.filter((result) => result.status === 'fulfilled' || !/OOM/.test(result.reason.message))).toEqual([]);
-    locks.engine.watchdog.renewAll();
+    renewAllOf(locks);
     const later = RESOURCES.map((_, i) => locks.acquire(`new:${i}`));
     expect(await many.releaseAll(held)).toBe(held.length);
     await many.here.admin.config('SET', 'maxmemory', '0');
@@ -101,7 +102,7 @@ describe('requests that travel together', () => {
     const results = await Promise.allSettled([...calls, ...released]);
     const reasons = results.map((result) => (result.status === 'rejected' ? String(result.reason) : 'none'));
     expect(reasons.filter((reason) => !reason.includes(code))).toEqual([]);
-    locks.engine.watchdog.renewAll();
+    renewAllOf(locks);
     await eventually('the renewal is sent', () => log.count('tokenExtend') > 0);
     // Failed releases are repeated together as well.
     expect(log.count('tokenAcquire')).toBeLessThan(COUNT);

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../support/async.js';
 import { COUNT, ManyLocks, RESOURCES, type Way } from '../../support/many-locks.js';
+import { renewAllOf } from '../../support/inside.js';
 
 let many: ManyLocks;
 
@@ -63,7 +64,7 @@ describe.each(CUTS)('a connection that ends (held: $direction, resent: $resend, 
     await many.halveLeases();
     way.log.clear();
     way.proxy.hold(direction);
-    way.locks.engine.watchdog.renewAll();
+    renewAllOf(way.locks);
     await cut(way, direction, 'tokenExtendBatch', () => many.areRenewed());
     await eventually('all leases are renewed', () => many.areRenewed());
     // A client that does not send it again loses a request that was written to the dying connection.

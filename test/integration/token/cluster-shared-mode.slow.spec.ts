@@ -7,6 +7,7 @@ import { ClusterContention } from '../../support/cluster-contention.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { eventually, renewed } from '../../support/redis-locks.js';
 import { clocksAhead } from '../../support/server-clock/wall-clock.js';
+import { storeOf } from '../../support/inside.js';
 
 /** The lease of a dead holder, which others wait for. */
 const DEAD_MS = 6_000;
@@ -35,10 +36,10 @@ async function waits(locks: LockService, options: object, places: number): Promi
 
 /** Acquires the lock and never releases it. */
 async function dies(mode: LockMode): Promise<void> {
-  const { engine } = here.instance();
+  const locks = here.instance();
   const dead = { keys: [here.key], owner: 'dead:1', mode, handoffMs: 500, tokens: 1, queue: false } as const;
-  const asked = { ...dead, leaseMs: DEAD_MS, expiresAt: engine.clock.now() + 1_000 };
-  expect((await engine.store.acquire(asked)).status).toBe('granted');
+  const asked = { ...dead, leaseMs: DEAD_MS, expiresAt: locks.engine.now() + 1_000 };
+  expect((await storeOf(locks).acquire(asked)).status).toBe('granted');
 }
 
 /** Fencing tokens give the order of the grants. */

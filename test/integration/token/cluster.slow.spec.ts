@@ -15,6 +15,7 @@ import type { ClusterMember } from '../../support/redis/index.js';
 import { entryOf } from '../../support/subscriber-of.js';
 import { eventually, renewed } from '../../support/redis-locks.js';
 import { clocksAhead } from '../../support/server-clock/wall-clock.js';
+import { ownerOf, renewAllOf, storeOf } from '../../support/inside.js';
 
 let here: ClusterContention;
 
@@ -147,8 +148,8 @@ describe('a connection to a node that ends', () => {
 });
 
 describe('a node that hangs', () => {
-  const renewal = ({ key, grant: { owner } }: Lock) =>
-    ({ keys: [key], owner, mode: 'exclusive', leaseMs: 60_000 }) as const;
+  const renewal = (lock: Lock) =>
+    ({ keys: [lock.key], owner: ownerOf(lock), mode: 'exclusive', leaseMs: 60_000 }) as const;
   const everywhere = (coverage: 'yes' | 'no') =>
     Promise.all(
       here.cluster.masters.map(({ admin }) => admin.config('SET', 'cluster-require-full-coverage', coverage)),
@@ -178,7 +179,7 @@ describe('a node that hangs', () => {
     const onExtended = (event: unknown): void => void extended.add((event as { resource: string }).resource);
     lockChannels.extended.subscribe(onExtended);
     hung.server.pause();
-    locks.engine.watchdog.renewAll();
+    renewAllOf(locks);
     await eventually('those on other nodes are renewed', () => onOthers.every((resource) => extended.has(resource)));
     lockChannels.extended.unsubscribe(onExtended);
   });
@@ -188,7 +189,7 @@ describe('a node that hangs', () => {
     const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
     const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
     hung.server.pause();
-    const replies = await locks.engine.store.extend(held.map(renewal));
+    const replies = await storeOf(locks).extend(held.map(renewal));
     expect(replies).toEqual(owners.map((owner) => (owner === hung ? 'unknown' : 'renewed')));
   });
 
@@ -200,7 +201,7 @@ describe('a node that hangs', () => {
     const held = all.filter((_, i) => owners[i] === elsewhere);
     await here.cluster.migrate(held[0].key, hung);
     hung.server.pause();
-    const replies = await locks.engine.store.extend(held.map(renewal));
+    const replies = await storeOf(locks).extend(held.map(renewal));
     expect(replies).toEqual(held.map((_, i) => (i === 0 ? 'unknown' : 'renewed')));
   });
 
@@ -253,7 +254,7 @@ it('a node that refuses requests is named once', async () => {
 });
 
 function subscriptionsOf(locks: LockService): HandoffChannels['subscriptions'] {
-  const { handoffs } = locks.engine.store as TokenStore;
+  const { handoffs } = storeOf(locks) as TokenStore;
   return (handoffs as HandoffChannels).subscriptions;
 }
 

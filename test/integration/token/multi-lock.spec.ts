@@ -14,6 +14,7 @@ import { crossTasks } from '../../support/crossing.js';
 import { deferred } from '../../support/async.js';
 import { commandsIn, sectionOf } from '../../support/pages.js';
 import { eventually } from '../../support/redis-locks.js';
+import { ownerOf, storeOf } from '../../support/inside.js';
 
 let here: StoppedContention;
 
@@ -53,10 +54,11 @@ describe('a multi-lock of free locks of one family', () => {
     expect(log.lockRequests).toEqual(['tokenAcquireMany']);
     expect(all.resources).toEqual(['account:3', 'account:1', 'account:2']);
     for (const resource of ACCOUNTS) {
-      const { grant, fencingToken } = all.of(resource);
+      const lock = all.of(resource);
+      const { fencingToken } = lock;
       expect(fencingToken).toBe(all.locks[0].fencingToken);
       expect(await here.admin.get(here.keyOf(resource))).toMatch(
-        new RegExp(`^v1-${grant.owner}/[\\w-]+ ${fencingToken}$`),
+        new RegExp(`^v1-${ownerOf(lock)}/[\\w-]+ ${fencingToken}$`),
       );
       expect(await here.admin.pttl(here.keyOf(resource))).toBeGreaterThan(25_000);
       expect(await here.instance().tryAcquire(resource)).toBeNull();

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { type Lock, LockConfigError, LockLostError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { helperKey } from '../../../lib/core/keys/resource-key.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
+import { ownerOf, storeOf } from '../../support/inside.js';
 
 let here: StoppedContention;
 
@@ -18,7 +19,7 @@ async function dies(locks: LockService, leaseMs: number): Promise<void> {
   const dead = { keys: [here.key], owner: 'dead:1', mode: 'shared', handoffMs: 500, tokens: 1, queue: false } as const;
   await locks.using('goods:301', () => undefined);
   const expiresAt = locks.engine.clock.now() + 1_000;
-  expect((await locks.engine.store.acquire({ ...dead, leaseMs, expiresAt })).status).toBe('granted');
+  expect((await storeOf(locks).acquire({ ...dead, leaseMs, expiresAt })).status).toBe('granted');
 }
 
 describe('readers and writers', () => {
@@ -104,7 +105,7 @@ describe('readers and writers', () => {
     ];
     const queue = helperKey(here.key, 'queue');
     const entries = await here.admin.zrange(queue, 0, '-1');
-    await here.admin.zrem(queue, ...entries.filter((entry) => entry.startsWith(`v1-${one.grant.owner}/`)));
+    await here.admin.zrem(queue, ...entries.filter((entry) => entry.startsWith(`v1-${ownerOf(one)}/`)));
     await here.clock.advanceUntil('its signal aborts', () => one.signal.aborted);
     expect(one.signal.reason).toBeInstanceOf(LockLostError);
     await here.clock.advanceUntil('the other one is renewed', () => other.expiresInMs > 1_250);
@@ -140,7 +141,7 @@ describe('readers and writers', () => {
     const locks = here.instance();
     const lock = await locks.acquire('goods:300', shared);
     const { store } = locks.engine;
-    const { owner } = lock.grant;
+    const owner = ownerOf(lock);
     const writes = async (): Promise<number> =>
       Number(/rdb_changes_since_last_save:(\d+)/.exec(await here.admin.info('persistence'))?.[1]);
     const before = await writes();

@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { type Lock, LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { eventually } from '../../support/async.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
+import { renewAllOf } from '../../support/inside.js';
 
 let here: StoppedContention;
 
@@ -228,7 +229,7 @@ describe('the requests of one tick', () => {
     const locks = here.instance({ redis });
     const held = await Promise.all(RESOURCES.slice(0, 10).map((resource) => locks.acquire(resource)));
     await here.admin.replicaof('127.0.0.1', '1');
-    locks.engine.watchdog.renewAll();
+    renewAllOf(locks);
     await eventually('the client has seen it', () => shown > 0);
     await here.admin.replicaof('NO', 'ONE');
     expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
@@ -335,7 +336,7 @@ describe('the requests of one tick', () => {
     const acquire = (resource: string, i: number): Promise<Lock> => locks.acquire(resource, { ttlMs: 30_000 + i });
     const held = await Promise.all(RESOURCES.map(acquire));
     await Promise.all(held.map(({ key }) => here.admin.pexpire(key, 10_000)));
-    locks.engine.watchdog.renewAll();
+    renewAllOf(locks);
     const areRenewed = async (): Promise<boolean> => {
       const leases = await Promise.all(held.map(({ key }) => here.admin.pttl(key)));
       return Math.min(...leases) > 25_000;

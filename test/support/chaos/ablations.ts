@@ -1,7 +1,7 @@
 import { Attempt } from '../../../lib/core/acquire/attempt.js';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import { AcquireLoop } from '../../../lib/core/acquire/acquire-loop.js';
-import { LockEngine } from '../../../lib/core/lock-engine.js';
+import { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { Grant } from '../../../lib/core/lease/grant.js';
 import { LeaseManager } from '../../../lib/core/lease/lease-manager.js';
 import { Releaser } from '../../../lib/core/lease/releaser.js';

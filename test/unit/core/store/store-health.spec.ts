@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockUnavailableError } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { StoreHealth } from '../../../../lib/core/store/store-health.js';
+import { StoreHealth } from '../../../../lib/engine/store-health.js';
 
 let warnings: string[];
 let infos: string[];

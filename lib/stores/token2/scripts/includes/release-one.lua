@@ -1,0 +1,38 @@
+--- @include ./mode-of.lua
+--- @include ./is-of.lua
+--- @include ./now-ms.lua
+--- @include ./read-holders.lua
+--- @include ./keep-shares.lua
+--- @include ./hand-off.lua
+--- @include ./wake-first.lua
+--- Releases one lock, or leaves its queue. Returns 1: the owner held it, or 0.
+local function releaseOne()
+  local holders = readHolders()
+  local value = holders.value
+  redis.call('ZREM', keys.queue, args.entry)
+  if value and isOf(value, args.entry) then
+    if args.closedForMs == '0' then
+      redis.call('DEL', keys.lock)
+      handOff({ count = 0 })
+    else
+      redis.call('SET', keys.lock, 'v2-!' .. string.sub(value, 4), 'PX', args.closedForMs)
+      wakeFirst()
+    end
+    return 1
+  end
+  local hadShare = modeOf(args.entry) and redis.call('ZREM', keys.holders, args.entry) == 1
+  if not hadShare or value then
+    handOff(holders)
+    return 0
+  end
+  if args.closedForMs == '0' then
+    holders.count = holders.count - 1
+    keepShares()
+    handOff(holders)
+  else
+    redis.call('ZADD', keys.holders, nowMs + args.closedForMs, 'v2-!' .. string.sub(args.entry, 4))
+    keepShares()
+    wakeFirst()
+  end
+  return 1
+end
