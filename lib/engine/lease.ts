@@ -133,11 +133,11 @@ export class Lease {
 
   /**
    * Counts a further caller that gets the lease without a request. Returns false if the limits or the reserved tokens
-   * are used up, if less than half of the lease is left, if it is shorter than the caller wants, or if a caller has lost
-   * its lock.
+   * are used up, if less than half of the lease is left, if it is shorter than the caller wants, if a caller has lost its
+   * lock, or if the store may have ended it by force.
    */
   tryPass(options: HoldOptions, now: number, { maxLocalPasses, maxLocalHoldMs }: PassingLimits): boolean {
-    if (this.wasLost || this.renewal !== undefined || this.closedUntil > now) return false;
+    if (this.wasLost || this.isForced || this.renewal !== undefined || this.closedUntil > now) return false;
     if (now - this.grantedAt >= maxLocalHoldMs || now - this.sentAt > this.leaseMs / 2) return false;
     if (now >= this.deadline || this.leaseMs < leaseOf(options)) return false;
     const { token, tokens } = this.granted;

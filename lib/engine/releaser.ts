@@ -112,9 +112,13 @@ export class Releaser {
 
   /** @internal */
   onGivenUp(pending: PendingRelease): void {
-    this.givenUp.set(pending.release.owner, pending.release);
-    dropOldest(this.givenUp, MOST_GIVEN_UP);
+    this.remember(pending.release);
     this.onOver(pending);
+  }
+
+  private remember(release: Release): void {
+    this.givenUp.set(release.owner, release);
+    dropOldest(this.givenUp, MOST_GIVEN_UP);
   }
 
   /** @internal */
@@ -122,6 +126,8 @@ export class Releaser {
     this.unanswered.delete(pending);
     if (this.unanswered.size === 0) this.onDrained?.();
     if (!pending.mayRunLate || this.isClosed) return;
+    // A request that runs late may join the queue, and the owner is woken before the next repetition.
+    this.remember(pending.release);
     for (const afterMs of AGAIN_AFTER_MS) {
       const send = (): void => {
         this.again.delete(timer);

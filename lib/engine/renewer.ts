@@ -279,14 +279,14 @@ export class Renewer {
     // A lease that is not longer than the last one is due at once. The pause keeps renewals apart.
     lease.renewNotBefore = now + retryPauseOf(lease, now);
     if (isRenewed) this.onRenewed(lease, renewal);
-    else if (reply === 'renewed') lease.isForced = false;
+    // A message that came meanwhile may be about the time after this reply.
+    if (reply === 'renewed') lease.isForced &&= lease.mustRenewAgain;
     if (lease.mustRenewAgain) this.renewNow(lease);
     this.moveTo(lease, nextLookAt(lease));
   }
 
   private onRenewed(lease: Lease, renewal: Renewal): void {
     lease.renewed(renewal);
-    lease.isForced = false;
     for (const lock of [...lease.locks]) {
       lock.whyOver = undefined;
       this.log.events.extended(lock);

@@ -33,7 +33,7 @@ export interface TableEntry {
 /** An owner that holds a key. */
 export interface TableHolder extends TableEntry {
   readonly token: number;
-  /** When the lease ends. An exclusive holder still has the key at that moment, as a key of Redis lives until then. */
+  /** When the lease ends. An exclusive holder still has the key at that moment, as in Redis. */
   endsAt: number;
 }
 
@@ -246,8 +246,8 @@ export class LockTable {
   }
 
   /**
-   * Hands the key to the first live entries of the queue, as far as they fit, and removes the dead ones. Returns true if
-   * no entry is left before the caller.
+   * Hands the key to the first live entries of the queue, as far as they fit, and removes the dead ones. Returns true
+   * if no entry is left before the caller.
    */
   private handOff(row: LockRow, key: string, handoffMs: number, caller?: string): boolean {
     while (row.exclusive === undefined) {

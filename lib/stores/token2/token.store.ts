@@ -157,7 +157,8 @@ export class TokenStore implements LockStore {
     const askedAt = wait ? this.clock.now() : 0;
     return new Promise((resolve, reject) => {
       const onReply = (reply: unknown): void => {
-        const decoded = decodeAcquire(reply, this.topology.nodeOf(key)?.connection);
+        const from = Array.isArray(reply) ? this.topology.nodeOf(key)?.connection : undefined;
+        const decoded = decodeAcquire(reply, from);
         resolve(decoded);
         // From now on a subscription is worth its cost.
         if (wait && decoded.status === 'held') this.channels?.onHeld(key, decoded.queued, askedAt);

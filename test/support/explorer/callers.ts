@@ -1,8 +1,11 @@
 import { LockError, type Lock, type LockOptions } from 'nestjs-redis-lock';
 import type { Clock } from '../../../lib/core/time/clock.js';
 import type { Conditions } from './conditions.js';
-import type { Instance } from './instance.js';
+import { type Instance, REQUEST_TIMEOUT_MS } from './instance.js';
 import { type Referee, SEVERAL } from './referee.js';
+
+/** The default of `unavailableAfterMs`. */
+const UNAVAILABLE_AFTER_MS = 500;
 
 /** Random callers of several instances. */
 export class Callers {
@@ -50,7 +53,22 @@ export class Callers {
     if ((roll -= several) < 0) return this.several(from, options);
     if ((roll -= scope) < 0) return this.inScope(from, options);
     if ((roll -= tries) < 0) return this.tryOnce(from, options);
-    return from.service.using(this.pick(this.keys), options, (lock) => this.work(from, lock, modeOf(options)));
+    const calledAt = this.clock.now();
+    let isGranted = false;
+    const call = from.service.using(this.pick(this.keys), options, (lock) => {
+      isGranted = true;
+      this.checkWait(options, calledAt);
+      return this.work(from, lock, modeOf(options));
+    });
+    return call.finally(() => isGranted || this.checkWait(options, calledAt));
+  }
+
+  /** No caller waits longer than it said, except for a first reply, or for a server that refuses. */
+  private checkWait({ waitMs = 0 }: LockOptions, calledAt: number): void {
+    const mostMs = Math.max(waitMs, 2 * REQUEST_TIMEOUT_MS) + REQUEST_TIMEOUT_MS + UNAVAILABLE_AFTER_MS;
+    const waitedMs = this.clock.now() - calledAt;
+    if (this.conditions.blocked === 0 && waitedMs > mostMs)
+      this.referee.report(`a caller with ${waitMs} ms has waited ${Math.round(waitedMs)} ms`);
   }
 
   private async force({ service }: Instance): Promise<void> {
@@ -72,7 +90,7 @@ export class Callers {
     try {
       if (this.random() < 0.1) await lock.extend();
       await this.pause(clock, this.random() < this.conditions.slow ? 600 : this.conditions.workMs);
-      const nests = this.random() < 0.1 && lock.mode === 'exclusive';
+      const nests = this.random() < this.conditions.nests && lock.mode === 'exclusive';
       if (nests) await service.using(lock.resource, { waitMs: Infinity }, () => this.pause(clock, 10));
     } finally {
       this.referee.leave(lock);
@@ -110,7 +128,7 @@ export class Callers {
     const mode = modeRoll >= modes ? {} : modeRoll < modes * 0.6 ? ({ mode: 'shared' } as const) : { permits: 2 };
     return {
       ...mode,
-      signal: this.random() < 0.3 ? this.abortedLater() : undefined,
+      signal: this.random() < this.conditions.aborts ? this.abortedLater() : undefined,
       waitMs: this.waitMs(),
       ttlMs: shortestTtlMs + Math.floor(this.random() * (longestTtlMs - shortestTtlMs)),
       minHoldMs: this.random() < minHold ? Math.floor(this.random() * 60) : 0,

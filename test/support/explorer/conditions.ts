@@ -66,6 +66,10 @@ export interface Habits {
   /** A caller that waits without a limit. */
   readonly patient: number;
   readonly minHold: number;
+  /** A caller whose signal aborts within 300 ms. */
+  readonly aborts: number;
+  /** Work that asks for its own lock again. */
+  readonly nests: number;
   /** The longest pause between two calls. */
   readonly pauseMs: number;
 }
@@ -95,6 +99,8 @@ export const CALM: Conditions = {
   longestTtlMs: 1_000,
   patient: 0.1,
   minHold: 0,
+  aborts: 0.3,
+  nests: 0.1,
   pauseMs: 30,
 };
 
@@ -134,6 +140,8 @@ export function conditionsOf(random: () => number): Conditions {
     longestTtlMs: random() < 0.2 ? 10_000 : 1_000,
     patient: 0.1,
     minHold: 0.1,
+    aborts: 0.3,
+    nests: 0.1,
     pauseMs: 30,
   };
 }

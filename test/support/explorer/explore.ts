@@ -56,6 +56,7 @@ export async function explore(seed: number, given?: Partial<Conditions>): Promis
   const keys = names.map((name) => `{lock_k}:${name.slice(2)}`);
   const callers = new Callers(instances, names, conditions, clock, referee);
   const measures = new Measures(instances, keys, () => clock.now());
+  referee.onGrant = (key) => measures.granted(key);
   for (const { wire } of instances) {
     wire.onForce = (key) => {
       referee.onForce(key);
@@ -112,6 +113,7 @@ export async function explore(seed: number, given?: Partial<Conditions>): Promis
   function failover(): void {
     const copy = [...table.rows].map(([key, row]) => [key, structuredClone(row)] as const);
     clock.schedule(random() * 50, () => {
+      referee.hasFailedOver = true;
       table.rows.clear();
       for (const [key, row] of copy) table.rows.set(key, row);
       for (const key of keys) referee.excuse(key, callers.excuseMs + 20);

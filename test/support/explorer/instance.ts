@@ -6,6 +6,9 @@ import type { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
 import type { Referee } from './referee.js';
 import { Wire } from './wire.js';
 
+/** After which time without a reply callers are refused. */
+export const REQUEST_TIMEOUT_MS = 100;
+
 /**
  * The clock of one process. While its event loop is blocked, nothing of it runs. Then its timers run, and then it reads
  * what has arrived.
@@ -86,7 +89,11 @@ export class Instance {
     const wire = (this.wire = new Wire(memory, shared, this.clock, referee));
     const fairness = isStrict ? 'strict' : 'throughput';
     const options = { store: () => wire, fairness, shutdownGraceMs: 0, checks: 'off' } as const;
-    this.runtime = LockRuntime.start(options, undefined, { clock: this.clock, requestTimeoutMs: 100 });
+    this.runtime = LockRuntime.start(options, undefined, { clock: this.clock, requestTimeoutMs: REQUEST_TIMEOUT_MS });
+    this.wire.isAwaited = (key, mode) => {
+      const first = this.engine.waiting(key).at(0);
+      return first?.mode === mode && first.isPatient;
+    };
   }
 
   get service(): LockRuntime['service'] {

@@ -47,6 +47,11 @@ export class Measures {
     }
   }
 
+  /** A key may be granted and released between two looks. */
+  granted(key: string): void {
+    this.lookAtClosed(key, false, this.now());
+  }
+
   private lookAtClosed(key: string, isClosed: boolean, now: number): void {
     const since = this.closedSince.get(key);
     if (isClosed && since === undefined) this.closedSince.set(key, now);

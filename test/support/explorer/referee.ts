@@ -19,6 +19,10 @@ interface OwnerRecord {
 export class Referee {
   readonly violations = new Set<string>();
   grants = 0;
+  /** Whether a replica has brought back what was over. */
+  hasFailedOver = false;
+  /** Called with the key of each grant. */
+  onGrant: (key: string) => void = () => undefined;
   private readonly holders = new Map<string, Set<Lock>>();
   private readonly lastTokens = new Map<string, number>();
   /** The keys on which exclusion was broken on purpose, until this moment. */
@@ -47,6 +51,7 @@ export class Referee {
     const others = this.holders.get(key) ?? new Set();
     this.holders.set(key, others);
     this.grants += 1;
+    this.onGrant(key);
     // A lock whose local deadline has passed excludes nobody.
     const valid = [...others].filter((other) => other !== root && other.expiresInMs > 0);
     const isExcused = this.isExcused(key);
@@ -134,8 +139,11 @@ export class Referee {
     if (record !== undefined) record.isAsking = false;
   }
 
-  onRelease({ key, owner }: ReleaseRequest): void {
+  /** @param isAwaited whether the first caller that waits could use the owner's place in the queue. */
+  onRelease({ key, owner }: ReleaseRequest, isAwaited: boolean): void {
     const record = this.owners.get(owner);
+    const hasPlace = this.table.waiting(key).some((entry) => entry.owner === owner);
+    if (isAwaited && hasPlace && record?.isReleased === false && !this.hasFailedOver) this.report(`${key}: a place is given up that is needed`);
     if (record?.isAsking === true) this.report(`${key}: a release leaves beside the request of its owner`);
     if (record !== undefined) record.isReleased = true;
   }

@@ -7,6 +7,7 @@ import {
   type ExtendReply,
   type ExtendRequest,
   type ForceReleaseRequest,
+  type LockMode,
   type LockState,
   type LockStore,
   type ReleaseRequest,
@@ -35,6 +36,8 @@ export class Wire implements LockStore {
   requests = 0;
   /** Called when a release by force runs. */
   onForce: (key: string) => void = () => undefined;
+  /** Whether the first caller of the instance that waits for a key wants this mode, and waits for others. */
+  isAwaited: (key: string, mode: LockMode) => boolean = () => false;
   private listener: StoreListener | undefined;
   private connection = 0;
   /** When the last request, and the last reply, of the connection arrives. */
@@ -73,7 +76,7 @@ export class Wire implements LockStore {
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    this.referee.onRelease(request);
+    this.referee.onRelease(request, this.isAwaited(request.key, request.mode));
     return this.send(() => this.inner.release(request));
   }
 

@@ -3,8 +3,8 @@
   keeps its place in it, if it waits and its instance listens to this server. A lock that is free although others wait
   is handed to them first. Running twice is harmless.
   keys.fence      last token
-  keys.lock       `v2-<owner> <token>` of an exclusive holder, `v2-!<owner> <token>` of a lock that its owner has closed,
-                  `v2-*` while sharers have the lock, or the value of another client
+  keys.lock       `v2-<owner> <token>` of an exclusive holder, `v2-!<owner> <token>` of a lock that its owner has
+                  closed, `v2-*` while sharers have the lock, or the value of another client
   keys.queue      entries by ticket
   keys.holders    entries that share the lock, by the end of their leases in ms
   args.handoffMs  lease of a lock that is handed off
@@ -16,8 +16,8 @@
   Several locks: fence, all locks, all queues, all holders. The last three arguments are repeated for each.
   returns a reply for one lock, a list of replies for several, or one token that was granted to all
     `<token>`: granted | {queued, remaining ms, holder, sharers, ahead}: held | {-1, permits}: another number of permits
-    `remaining` is -1 without an end. `holder` is the value, or the entry of one of `sharers`, or empty if nobody has the
-    lock: more dead entries stand before the caller than one run removes. `ahead` is -1 if unknown.
+    `remaining` is -1 without an end. `holder` is the value, or the entry of one of `sharers`, or empty if nobody has
+    the lock: more dead entries stand before the caller than one run removes. `ahead` is -1 if unknown.
 ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/next-token.lua
