@@ -280,7 +280,7 @@ export class Renewer {
     lease.renewNotBefore = now + retryPauseOf(lease, now);
     if (isRenewed) this.onRenewed(lease, renewal);
     // A message that came meanwhile may be about the time after this reply.
-    if (reply === 'renewed') lease.isForced &&= lease.mustRenewAgain;
+    if (reply === 'renewed') lease.isForced = false;
     if (lease.mustRenewAgain) this.renewNow(lease);
     this.moveTo(lease, nextLookAt(lease));
   }

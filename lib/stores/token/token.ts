@@ -1,4 +1,3 @@
-import { FormerStore } from '../former-store.js';
 import type { StoreFactory } from '../store-context.js';
 import { ReplicatedStore } from './replicated.store.js';
 import { TokenStore } from './token.store.js';
@@ -14,8 +13,5 @@ import { TokenStore } from './token.store.js';
  */
 export function token(): StoreFactory {
   return (context) =>
-    new FormerStore(
-      context.replicas === undefined ? new TokenStore(context) : new ReplicatedStore(context, context.replicas),
-      context,
-    );
+    context.replicas === undefined ? new TokenStore(context) : new ReplicatedStore(context, context.replicas);
 }

@@ -63,10 +63,6 @@ export class Referee {
       const closedUntil = this.closedUntil.get(key) ?? 0;
       if (this.now() < closedUntil) this.report(`${key}: granted before the end of minHoldMs`);
     }
-    // A message before the reply only means that the grant has to be renewed.
-    const { owner, grantedAt } = lock.lease;
-    if (root === lock && !others.has(root) && grantedAt < (this.toldAt.get(owner) ?? -Infinity))
-      this.report(`${key}: passed on although the instance was told that it was released by force`);
     others.add(root);
   }
 
@@ -75,6 +71,9 @@ export class Referee {
     const { key, root, mode, options } = lock;
     if (mode !== wanted && mode !== 'exclusive') this.report(`${key}: ${String(mode)} for ${String(wanted)}`);
     if (root !== lock) return;
+    // A message before the reply only means that the grant has to be renewed.
+    if (lock.lease.grantedAt < (this.toldAt.get(lock.lease.owner) ?? -Infinity))
+      this.report(`${key}: passed on although the instance was told that it was released by force`);
     // A caller may get a lease that was asked for by one that wanted a shorter one. It is renewed at once.
     const leaseMs = Math.min(leaseOf(options), lock.lease['leaseMs']);
     const least = leaseMs / 2 - driftOf(leaseMs) - 1;

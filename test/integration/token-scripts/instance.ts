@@ -1,6 +1,6 @@
 import type { AcquireReply, LockMode } from '../../../lib/stores/contract.js';
-import { token } from '../../../lib/stores/token2/token.js';
-import type { TokenStore } from '../../../lib/stores/token2/token.store.js';
+import { token } from '../../../lib/stores/token/token.js';
+import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import { eventually } from '../../support/async.js';
 import type { OpenClient } from '../../support/client-libraries.js';

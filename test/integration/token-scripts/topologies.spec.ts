@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jes
 import { Cluster, Redis } from 'ioredis';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import type { RedisClient } from '../../../lib/redis/redis-client.js';
-import { token } from '../../../lib/stores/token2/token.js';
+import { token } from '../../../lib/stores/token/token.js';
 import { eventually } from '../../support/async.js';
 import { ioredis, type OpenClient } from '../../support/client-libraries.js';
 import { asPort } from '../../support/client-port.js';

@@ -7,9 +7,9 @@ import {
   type Sharer,
   type TableEntry,
   type TableHolder,
-} from '../../../lib/stores/token2/lock-table.js';
-import { TokenStore } from '../../../lib/stores/token2/token.store.js';
-import { entryOf } from '../../../lib/stores/token2/wire.js';
+} from './lock-table.js';
+import { TokenStore } from '../../../lib/stores/token/token.store.js';
+import { entryOf } from '../../../lib/stores/token/wire.js';
 import { SystemClock } from '../../../lib/core/time/clock.js';
 import { asPort } from '../../support/client-port.js';
 import { randomFrom } from '../../support/random.js';
