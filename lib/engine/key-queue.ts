@@ -32,9 +32,9 @@ const HELD = heldUntil(undefined);
 const READERS_PER_PLACE = 50;
 
 /**
- * The callers of one key in this instance, in all modes, first in, first out. The first waiter decides in which mode the
- * store is asked. At most one request is on its way, and it is never given up: callers come and go, and its reply serves
- * whoever waits then.
+ * The callers of one key in this instance, in all modes, first in, first out. The first waiter decides in which mode
+ * the store is asked. At most one request is on its way, and it is never given up: callers come and go, and its reply
+ * serves whoever waits then.
  */
 export class KeyQueue {
   private readonly waiters = new WaiterList();
@@ -314,7 +314,9 @@ export class KeyQueue {
 
   // Asking the store.
 
-  /** What the next request asks for: the lease of the first waiter, and a place in the queue if one waits for others. */
+  /**
+   * What the next request asks for: the lease of the first waiter, and a place in the queue if one waits for others.
+   */
   wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } {
     const { head } = this.waiters;
     return { leaseMs: head === undefined ? 1 : leaseOf(head.options), asksForPlace: this.asksForPlace };
@@ -461,7 +463,8 @@ export class KeyQueue {
     const { clock, events, lockDelayMs, warn, onEnded } = this.parts;
     const now = clock.now();
     const elapsedMs = now - lock.grantedAt;
-    const message = `The lock on ${nameOfCall(resource, lock.options)} was lost after ${Math.round(elapsedMs)} ms: ${why}.`;
+    const name = nameOfCall(resource, lock.options);
+    const message = `The lock on ${name} was lost after ${Math.round(elapsedMs)} ms: ${why}.`;
     const loss = new LockLostError(message, { resource, elapsedMs, cause });
     lock.onEnded(loss);
     // Its work may still run.

@@ -133,8 +133,8 @@ export class Lease {
 
   /**
    * Counts a further caller that gets the lease without a request. Returns false if the limits or the reserved tokens
-   * are used up, if less than half of the lease is left, if it is shorter than the caller wants, if a caller has lost its
-   * lock, or if the store may have ended it by force.
+   * are used up, if less than half of the lease is left, if it is shorter than the caller wants, if a caller has lost
+   * its lock, or if the store may have ended it by force.
    */
   tryPass(options: HoldOptions, now: number, { maxLocalPasses, maxLocalHoldMs }: PassingLimits): boolean {
     if (this.wasLost || this.isForced || this.renewal !== undefined || this.closedUntil > now) return false;

@@ -144,7 +144,9 @@ export class Link {
   }
 }
 
-/** Returns the outcome of a request. A store must not throw before it returns a promise. If one does, no place is lost. */
+/**
+ * Returns the outcome of a request. A store must not throw before it returns a promise. If one does, no place is lost.
+ */
 function settled<Reply>(send: () => Promise<Reply>): Promise<Reply> {
   try {
     return send();

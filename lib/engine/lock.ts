@@ -161,7 +161,8 @@ export class Lock implements Hold {
    *
    * @returns false if the lock was lost, as far as this instance knows. While other callers of this instance share the
    * lock, the store is not queried.
-   * @throws LockUnavailableError if the store sent no reply. The release is repeated in the background until the store replies or the lease expires.
+   * @throws LockUnavailableError if the store sent no reply. The release is repeated in the background until the store
+   * replies or the lease expires.
    */
   release(): Promise<boolean> {
     return this.end();

@@ -10,14 +10,16 @@ export type AcquireOne = (target: Target, options: AcquireOptions) => Promise<Lo
 
 /**
  * One call for several locks. It asks for all of them in one tick, without waiting for others. If one is held, it keeps
- * those before it in a global order, releases the others, waits for that one, and goes on. A caller that waits thus holds
- * only locks before the one it waits for, so such callers cannot deadlock (resource ordering: Havender, "Avoiding
+ * those before it in a global order, releases the others, waits for that one, and goes on. A caller that waits thus
+ * holds only locks before the one it waits for, so such callers cannot deadlock (resource ordering: Havender, "Avoiding
  * deadlock in multitasking systems", 1968).
  */
 export class MultiAcquire {
   /** The locks that are kept, by key. */
   readonly locks = new Map<string, Lock>();
-  /** Aborts the wait with the caller's signal, and if a lock is lost, because waiting for the others is then useless. */
+  /**
+   * Aborts the wait with the caller's signal, and if a lock is lost, because waiting for the others is then useless.
+   */
   private readonly waiting = new AbortController();
 
   constructor(

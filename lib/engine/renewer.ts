@@ -102,8 +102,8 @@ export class Renewer {
   }
 
   /**
-   * Returns whether a lock whose deadline has passed may still be held, because a renewal was sent in time and its reply
-   * may be unread in the socket buffer.
+   * Returns whether a lock whose deadline has passed may still be held, because a renewal was sent in time and its
+   * reply may be unread in the socket buffer.
    */
   mayBeRenewed(lock: Lock, now: number): boolean {
     const { renewal } = lock.lease;
@@ -280,7 +280,7 @@ export class Renewer {
     lease.renewNotBefore = now + retryPauseOf(lease, now);
     if (isRenewed) this.onRenewed(lease, renewal);
     // A message that came meanwhile may be about the time after this reply.
-    if (reply === 'renewed') lease.isForced = false;
+    if (reply === 'renewed') lease.isForced &&= lease.mustRenewAgain;
     if (lease.mustRenewAgain) this.renewNow(lease);
     this.moveTo(lease, nextLookAt(lease));
   }

@@ -96,8 +96,8 @@ export interface StoreListener {
   /** The first part of all owners of this engine. */
   readonly instanceId: string;
   /**
-   * An owner that waits has to ask again, one that holds the lock has to renew it, and one that is over is released. The
-   * message grants nothing, and may come late, twice, falsely or never.
+   * An owner that waits has to ask again, one that holds the lock has to renew it, and one that is over is released.
+   * The message grants nothing, and may come late, twice, falsely or never.
    */
   onWake(owner: string, key: string): void;
   /** Others may have released the key. May be reported late, twice, falsely or never. */

@@ -1,7 +1,6 @@
 import type { Lock, LockService } from 'nestjs-redis-lock';
-import type { LockStore } from '../../lib/core/store/lock-store.js';
 import { holdsAround } from '../../lib/engine/call-context.js';
-import type { FormerStore } from '../../lib/stores/former-store.js';
+import { FormerStore } from '../../lib/stores/former-store.js';
 
 /** What tests need of the inside of an engine. A change of its classes changes this file, and no test. */
 
@@ -31,4 +30,7 @@ export const ownerOf = (lock: Lock): string => lock.lease.owner;
 export const contextsAround = (): number => [...holdsAround()].length;
 
 /** Returns the store of an instance. */
-export const storeOf = ({ engine }: Pick<LockService, 'engine'>): LockStore => (engine.store as FormerStore)['inner'];
+export function storeOf<Store extends object>({ engine }: Pick<LockService, 'engine'>): Store {
+  const { store } = engine;
+  return (store instanceof FormerStore ? store['inner'] : store) as object as Store;
+}

@@ -98,7 +98,7 @@ export class Masters {
     const store = quorum(nodes, { nodeTimeoutMs: Math.min(NODE_TIMEOUT_MS, nodeTimeoutMs), ...quorumOptions });
     const locks = this.running.start({ waitMs: 20_000, store, ...options });
     // Connecting takes real time, whatever the clock says. A vote does not wait for a node that still connects.
-    const nodesOf = (storeOf(locks) as QuorumStore)['nodes'];
+    const nodesOf = storeOf<QuorumStore>(locks)['nodes'];
     const isSettled = ({ known, outage }: QuorumNode): boolean => known || outage !== undefined;
     await eventually('it is connected', () => nodesOf.filter(isSettled).length >= connectedTo);
     return locks;

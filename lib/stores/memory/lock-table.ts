@@ -174,7 +174,8 @@ export class LockTable {
       if (isNext) this.grant(row, first, handoffMs);
       this.deps.wake(key, first.owner);
     }
-    this.forgetIfEmpty(key, row);
+    // The row of a caller is about to be granted.
+    if (caller === undefined) this.forgetIfEmpty(key, row);
     return row.lock === undefined;
   }
 

@@ -254,7 +254,7 @@ it('a node that refuses requests is named once', async () => {
 });
 
 function subscriptionsOf(locks: LockService): HandoffChannels['subscriptions'] {
-  const { handoffs } = storeOf(locks) as TokenStore;
+  const { handoffs } = storeOf<TokenStore>(locks);
   return (handoffs as HandoffChannels).subscriptions;
 }
 

@@ -126,7 +126,7 @@ export async function explore(seed: number, given?: Partial<Conditions>): Promis
     const gone = new Set(
       instances.filter(({ isDead, isClosing }) => isDead || isClosing).map(({ engine }) => engine.instanceId),
     );
-    for (const key of [...table.rows.keys()]) {
+    for (const key of Array.from(table.rows.keys())) {
       const owners = [...table.holders(key), ...table.waiting(key)].map(({ owner }) => owner);
       if (owners.some((owner) => !gone.has(instanceOf(owner)))) referee.report(`the store keeps ${key} for an owner`);
     }

@@ -73,7 +73,7 @@ export class Referee {
     if (root !== lock) return;
     // A message before the reply only means that the grant has to be renewed.
     if (lock.lease.grantedAt < (this.toldAt.get(lock.lease.owner) ?? -Infinity))
-      this.report(`${key}: passed on although the instance was told that it was released by force`);
+      this.report(`${key}: passed on although the instance was notified of a release by force`);
     // A caller may get a lease that was asked for by one that wanted a shorter one. It is renewed at once.
     const leaseMs = Math.min(leaseOf(options), lock.lease['leaseMs']);
     const least = leaseMs / 2 - driftOf(leaseMs) - 1;
@@ -116,7 +116,7 @@ export class Referee {
     for (const lock of engine.holds()) {
       const { key, lease, deadline } = lock;
       const isHolder = this.table.holders(key).some(({ owner }) => owner === lease.owner);
-      if (lock.expiresInMs > 0 && !isHolder && !this.isExcused(key)) this.report(`${key}: believed, but not held`);
+      if (lock.expiresInMs > 0 && !isHolder && !this.isExcused(key)) this.report(`${key}: trusted, but not held`);
       if (isAwake && this.now() > deadline + 250) this.report(`${key}: outlives its deadline`);
     }
   }
@@ -142,7 +142,8 @@ export class Referee {
   onRelease({ key, owner }: ReleaseRequest, isAwaited: boolean): void {
     const record = this.owners.get(owner);
     const hasPlace = this.table.waiting(key).some((entry) => entry.owner === owner);
-    if (isAwaited && hasPlace && record?.isReleased === false && !this.hasFailedOver) this.report(`${key}: a place is given up that is needed`);
+    if (isAwaited && hasPlace && record?.isReleased === false && !this.hasFailedOver)
+      this.report(`${key}: a place is given up that is needed`);
     if (record?.isAsking === true) this.report(`${key}: a release leaves beside the request of its owner`);
     if (record !== undefined) record.isReleased = true;
   }

@@ -149,7 +149,7 @@ export class Wire implements LockStore {
     const known = this.owners[Math.floor(this.clock.random() * this.owners.length)];
     if (known === undefined) return;
     const isIssued = this.clock.random() < 0.9;
-    const owner = isIssued ? known.owner : `${this.listener?.instanceId}:${1_000_000}`;
+    const owner = isIssued ? known.owner : `${this.listener?.instanceId}:1000000`;
     this.later(this.delay(), () => this.wake(owner, known.key));
   }
 
@@ -182,14 +182,15 @@ export class Wire implements LockStore {
     return new Promise((resolve, reject) => {
       const request: OnTheWay = {
         run: (connection) => {
-          void run().then((reply) => {
+          const onReply = (reply: T): void => {
             if (connection !== this.connection || !this.onTheWay.has(request)) return;
             this.repliesUntil = Math.max(this.repliesUntil, this.clock.now() + this.delay());
             this.later(this.repliesUntil - this.clock.now(), () => {
               if (connection === this.connection && this.onTheWay.delete(request))
                 this.process.read(() => resolve(reply));
             });
-          });
+          };
+          void run().then(onReply);
         },
         fail: reject,
       };

@@ -114,7 +114,7 @@ const repliesHeld: Fault = {
 
 export const subscribersCut: Fault = {
   name: 'subscribers cut',
-  what: 'CLIENT KILL of all connections that receive handoffs, just before the lock is released',
+  what: 'CLIENT KILL of all connections that receive messages, just before the lock is released',
   ablation: 'retry while queued',
   breaks: 'wait',
   terms: leases(8_000),

@@ -1,4 +1,4 @@
-import { queueOf } from '../workload/key.js';
+import { holdersOf, keyOf, queueOf } from '../workload/key.js';
 import { PERMITS } from '../workload/kinds.js';
 import { among, type Fault, leases } from './fault.js';
 import { repliesDropped } from './network.js';
@@ -44,8 +44,8 @@ export const permitFaults = [
   rush('permits', 'number of permits'),
   permitHolderStopped,
   permitHoldersKilled,
-  among('permits', keyDeleted(PERMITS, {}, [queueOf()]), {
-    what: 'DEL of the key of all permit holders, and of the queue; the next holder holds a permit for long',
+  among('permits', keyDeleted(PERMITS, {}, [keyOf(), holdersOf(), queueOf()]), {
+    what: 'DEL of all keys of a lock whose permits are held, and of its queue; the next holder holds a permit for long',
     // A waiter that has lost its place in the queue notices it at its next regular retry.
     promises: { waitMs: 8_000, losesHolds: true, overlapMs: 700 },
   }),

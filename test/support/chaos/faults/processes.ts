@@ -183,12 +183,12 @@ async function headOf({ fleet, victim }: Scene, holder: Member): Promise<Member>
   const others = fleet.places - 1;
   await eventually('all others are in the queue', async () => (await victim.admin.zcard(queue)) === others);
   const entries = await victim.admin.zrange(queue, '0', '-1');
-  const members = entries.map((entry) => fleet.members.find(({ instance }) => entry.startsWith(`v1-${instance}:`)));
+  const members = entries.map((entry) => fleet.members.find(({ instance }) => entry.startsWith(`v2-${instance}:`)));
   const head = members.find((member) => member !== holder);
   if (head === undefined) throw new Error(`${entries.join()}: an entry belongs to no member`);
   return head;
 }
 
 async function ownerOf({ victim }: Scene): Promise<string | undefined> {
-  return (await victim.admin.get(keyOf()))?.split(':')[0].replace(/^v1-/, '');
+  return (await victim.admin.get(keyOf()))?.split(':')[0].replace(/^v2-/, '');
 }

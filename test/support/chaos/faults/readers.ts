@@ -1,6 +1,6 @@
 import { eventually } from '../../redis-locks.js';
 import type { Scene } from '../scene.js';
-import { queueOf } from '../workload/key.js';
+import { holdersOf, keyOf, queueOf } from '../workload/key.js';
 import { replicasAsked } from './failovers.js';
 import { among, type Fault, leases } from './fault.js';
 import { repliesDropped, subscribersCut } from './network.js';
@@ -102,8 +102,8 @@ export const readerFaults = [
   freshReadersKilled,
   among('readers', queueHeadKilled),
   among('readers', flushed),
-  among('readers', keyDeleted(2, READER, [queueOf()]), {
-    what: 'DEL of the key of two readers, and of the queue; then a writer holds the lock for long',
+  among('readers', keyDeleted(2, READER, [keyOf(), holdersOf(), queueOf()]), {
+    what: 'DEL of all keys of a lock that two readers share, and of its queue; then a writer holds the lock for long',
     // A waiter that has lost its place in the queue notices it at its next regular retry.
     promises: { waitMs: 8_000, losesHolds: true, overlapMs: 700 },
   }),
@@ -115,6 +115,6 @@ export const readerFaults = [
 
 /** Returns how many shares of the lock these processes have on the server. */
 async function readersAt({ victim }: Scene, members: readonly { readonly instance: string }[]): Promise<number> {
-  const entries = await victim.admin.zrangebyscore(queueOf(), '-inf', '(0');
-  return entries.filter((entry) => members.some(({ instance }) => entry.startsWith(`v1-${instance}:`))).length;
+  const entries = await victim.admin.zrange(holdersOf(), '0', '-1');
+  return entries.filter((entry) => members.some(({ instance }) => entry.startsWith(`v2-${instance}:`))).length;
 }

@@ -3,13 +3,16 @@ import { ALL_STORES, type Fault, leases } from './fault.js';
 /** Faults that keep a living server from serving, or make it close connections. */
 
 const PAUSE_MS = 1_500;
+/** Longer than any wait for the lease of a process that is stopped. */
+const STOPPED_MS = 5_500;
 
 const clientPause: Fault = {
   name: 'CLIENT PAUSE',
   what: 'the server puts off all commands, with a request of a process that is stopped until all others have waited',
-  ablation: 'deadline of requests',
+  ablation: 'lease',
   breaks: 'wait',
-  terms: leases(10_000, { requestTimeoutMs: 500, waitMs: 14_000 }),
+  terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 14_000 }),
+  // The request runs, and keeps the lock closed for its lease.
   promises: { waitMs: 5_000, refuses: true },
   // The other masters may grant the lock to the process that is then stopped past its lease.
   stores: { ...ALL_STORES, quorum: { losesHolds: true } },
@@ -24,7 +27,7 @@ const clientPause: Fault = {
     caller.stop();
     await scene.sleep(PAUSE_MS);
     fleet.go();
-    await fleet.entry((member) => member !== caller);
+    await scene.sleep(STOPPED_MS);
     caller.goOn();
     scene.healed(this.name);
     await scene.settle();

