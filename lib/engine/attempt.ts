@@ -135,6 +135,12 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
     this.queue.onFailed(this, error);
   }
 
+  /** Whether the owner got no place in a queue, although it asked for one if the store has a queue. */
+  isUnqueued({ queued, isFree }: Held): boolean {
+    if (!this.queue.parts.link.store.capabilities.queue) return true;
+    return this.asksForPlace && !queued && isFree !== true;
+  }
+
   /** Returns how long to wait before the request is repeated, in milliseconds. */
   pauseAfter({ queued, isFree, isForeign, remainingMs = Infinity, ahead = 0 }: Held): number {
     const { clock, link } = this.queue.parts;

@@ -85,7 +85,7 @@ export function heldAround(parts: Parts, key?: string): Lock | undefined {
 }
 
 /** Returns why a lock of that key, which the caller still runs inside, was lost. Undefined if none was lost. */
-export function lossAround(resource: string, key: string): LockLostError | undefined {
+function lossAround(resource: string, key: string): LockLostError | undefined {
   for (const hold of holdsAround()) {
     const lost = hold.locks.find((lock) => lock.key === key && lock.loss !== undefined);
     // A lock scope no longer keeps a lost lock, but knows of its loss.

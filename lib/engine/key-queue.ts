@@ -21,7 +21,7 @@ import {
   unavailable,
   upgradeError,
 } from './refusals.js';
-import { FOREIGN_MS, type Turns, turnsOf } from './turns.js';
+import type { Turns } from './turns.js';
 import { type Waiter, WaiterList } from './waiter.js';
 
 const HELD = heldUntil(undefined);
@@ -274,9 +274,8 @@ export class KeyQueue {
   private onHeld(attempt: Attempt, held: Held, now: number): void {
     const { remainingMs, holder, ahead, isForeign } = held;
     const { parts, turns } = this;
-    if (isForeign === true) parts.turns.onOthers(this.key, FOREIGN_MS);
-    // Instances that share a queue return to it after their turns.
-    else if (!parts.link.store.capabilities.queue) turns?.onOthers(this.key);
+    if (isForeign === true) parts.turns.onForeigner(this.key);
+    else if (attempt.isUnqueued(held)) turns?.onOthers(this.key);
     const isOwn = holder?.instanceId === parts.instanceId;
     const undecided = this.whyUndecided(held, isOwn);
     attempt.undecidedSince = undecided === undefined ? undefined : (attempt.undecidedSince ?? now);
@@ -362,10 +361,9 @@ export class KeyQueue {
     return this.waiters.head?.mode === attempt.mode;
   }
 
-  /** The turns of this instance and others. Undefined if the order of the store's queue is enough. */
+  /** The turns of this instance and others. Undefined for callers that share the lock, which have no order. */
   private get turns(): Turns | undefined {
-    const { head } = this.waiters;
-    return turnsOf(this.parts, this.key, head?.mode ?? 'exclusive');
+    return (this.waiters.head?.mode ?? 'exclusive') === 'exclusive' ? this.parts.turns : undefined;
   }
 
   /** Half of the time that the first caller still waits, so that a yield alone never ends its wait. */
@@ -543,10 +541,11 @@ export class KeyQueue {
   /** Releases a lease that no caller uses. The release is sent before the next request for the key. */
   private end(lease: Lease, resource: string, now: number): Promise<boolean> {
     const { key, parts, turns } = this;
-    const { owner, mode, longestMs: leaseMs, closedUntil, grantedAt, hasFailed } = lease;
+    const { owner, mode, longestMs: leaseMs, closedUntil, askedAt, hasFailed } = lease;
     this.leases.splice(this.leases.indexOf(lease), 1);
     parts.renewer.forget(lease);
-    turns?.onReleased(key, now - grantedAt, this.waiters.head !== undefined);
+    // The store had it from about then on. Short work takes less time than its request.
+    turns?.onReleased(key, now - askedAt, this.waiters.head !== undefined);
     const released = parts.releaser.release({ resource, key, owner, mode, leaseMs, closedUntil }, now, hasFailed);
     this.askForHead(now);
     this.forgetIfIdle();

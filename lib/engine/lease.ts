@@ -48,6 +48,8 @@ export class Lease {
   dueAt: number | undefined = undefined;
   /** The key stays closed until this moment (`minHoldMs`, or `lockDelayMs` after a loss). */
   closedUntil = 0;
+  /** When the request that it was granted to was sent. */
+  readonly askedAt: number;
   private passes = 0;
   private wasLost = false;
 
@@ -67,6 +69,7 @@ export class Lease {
   ) {
     this.deadline = deadlineOf(sentAt, leaseMs);
     this.longestMs = leaseMs;
+    this.askedAt = sentAt;
   }
 
   get key(): string {

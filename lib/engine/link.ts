@@ -115,18 +115,17 @@ export class Link {
     listener: OutcomeListener<Reply>,
     lane?: Lane,
   ): void {
-    void settled(send).then(
-      (value) => {
-        if (lane !== undefined) this.leave(lane);
-        if (operation === 'acquire') this.health.onReply(key);
-        listener.onReply(value);
-      },
-      (error: unknown) => {
-        if (lane !== undefined) this.leave(lane);
-        if (!(error instanceof UnansweredError)) this.health.onFailed(operation, key, error);
-        listener.onFailed(error);
-      },
-    );
+    const onReply = (reply: Reply): void => {
+      if (lane !== undefined) this.leave(lane);
+      if (operation === 'acquire') this.health.onReply(key);
+      listener.onReply(reply);
+    };
+    const onFailed = (error: unknown): void => {
+      if (lane !== undefined) this.leave(lane);
+      if (!(error instanceof UnansweredError)) this.health.onFailed(operation, key, error);
+      listener.onFailed(error);
+    };
+    void settled(send).then(onReply, onFailed);
   }
 
   private leave(lane: Lane): void {
@@ -144,13 +143,11 @@ export class Link {
   }
 }
 
-/**
- * Returns the outcome of a request. A store must not throw before it returns a promise. If one does, no place is lost.
- */
+/** Sends a request. A store must not throw before it returns a promise. If one does, no place is lost. */
 function settled<Reply>(send: () => Promise<Reply>): Promise<Reply> {
   try {
     return send();
   } catch (error) {
-    return Promise.reject(error as Error);
+    return Promise.reject(error);
   }
 }

@@ -551,7 +551,7 @@ export class LockEngine {
 
   /** Calls a function for each queue, even if it ends queues. */
   private forEachQueue(call: (queue: KeyQueue) => void): void {
-    for (const queue of [...this.queues.values()]) call(queue);
+    for (const queue of Array.from(this.queues.values())) call(queue);
   }
 
   /** @param request what got no reply, to begin the error's message with. */

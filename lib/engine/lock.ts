@@ -255,7 +255,7 @@ export class Lock implements Hold {
     const { root } = this;
     if (root.callers <= 1) {
       root.minHoldUntil = root.grantedAt;
-      for (const hold of [...root.holds]) hold.unused();
+      for (const hold of Array.from(root.holds)) hold.unused();
     }
     return this.release();
   }
@@ -284,7 +284,7 @@ export class Lock implements Hold {
 
   /** Aborts the signals of all holds of a lost lock, which runs the callers' code. @internal */
   abortAll(loss: LockLostError): void {
-    for (const hold of [...this.root.holds]) hold.onLost(loss);
+    for (const hold of Array.from(this.root.holds)) hold.onLost(loss);
   }
 
   /** Called when the lock was lost. */

@@ -32,8 +32,6 @@ export type LastReply =
       readonly holder?: CurrentHolder | undefined;
       /** How many entries of the store's queue are ahead of this instance. Undefined if it is not known. */
       readonly ahead?: number | undefined;
-      /** Set if nobody else seems to have the lock. Then even a caller without `waitMs` waits for a while. */
-      readonly notYet?: NotYet;
     }
   /** Others hold the lock with a different number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
@@ -44,14 +42,6 @@ export type LastReply =
   | { readonly kind: 'undelivered'; readonly error: LockUnavailableError; readonly since: number }
   /** The request has failed, and so has every earlier request since `since`, on the local clock. */
   | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };
-
-/** Why a caller without `waitMs` is not refused immediately: nobody else seems to have the lock. */
-export interface NotYet {
-  /** The error, if the lock is not granted in time. */
-  readonly error: LockUnavailableError;
-  /** The minimum time that the caller waits, in milliseconds. */
-  readonly leastMs: number;
-}
 
 interface StoreLimit {
   readonly unavailableAfterMs?: number | undefined;
@@ -71,17 +61,6 @@ export function heldUntil(until: number | undefined, holder?: CurrentHolder, ahe
  */
 export function storeLimitOf(reply: LastReply, { unavailableAfterMs = Infinity }: StoreLimit): number {
   return reply.kind === 'failed' && !(reply.error instanceof LockReplicationError) ? unavailableAfterMs : Infinity;
-}
-
-/** @param sentAt when the request was sent. */
-export function failedBecause(error: LockUnavailableError, sentAt: number): LastReply {
-  return { kind: 'failed', error, since: sentAt };
-}
-
-/** Returns how long a caller without `waitMs` waits for the lock, in milliseconds. At least `leastMs`. */
-export function notYetLimitOf(leastMs: number, { unavailableAfterMs }: StoreLimit, requestTimeoutMs: number): number {
-  const isLimited = unavailableAfterMs !== undefined && unavailableAfterMs !== Infinity;
-  return Math.max(leastMs, isLimited ? unavailableAfterMs : requestTimeoutMs);
 }
 
 /** What an error says about the callers of this module instance that wait for the lock. */
@@ -116,11 +95,7 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
     return errorOfCall(unavailable(resource, 'the store has sent no reply yet'), resource, elapsedMs, place);
   if (lastReply.kind === 'failed' || lastReply.kind === 'undelivered')
     return errorOfCall(lastReply.error, resource, elapsedMs, place);
-  const { notYet } = lastReply;
-  const waitsForOthers = call.waitMs > 0;
-  const isQueueFull = call.line?.maxWaiting !== undefined;
-  if (notYet === undefined || waitsForOthers || isQueueFull) return timeout(lastReply, call, elapsedMs);
-  return errorOfCall(notYet.error, resource, elapsedMs, place);
+  return timeout(lastReply, call, elapsedMs);
 }
 
 /** Returns the error of a request, for one of the callers that share the request. */

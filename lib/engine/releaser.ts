@@ -1,6 +1,7 @@
 import { runOutside } from '../core/context/async-context.js';
 import { dropOldest } from '../core/drop-oldest.js';
 import { LockUnavailableError } from '../core/errors.js';
+import { dropPromise } from '../core/format-value.js';
 import { type Clock, type Timer, withTimeout } from '../core/time/clock.js';
 import { type LockMode, UnansweredError } from '../stores/contract.js';
 import { handoffLease } from './lease.js';
@@ -80,7 +81,7 @@ export class Releaser {
 
   /** Repeats the failed releases now, because their locks stay closed until a release arrives. */
   onReconnected(): void {
-    for (const pending of [...this.unanswered]) pending.repeatNow();
+    for (const pending of Array.from(this.unanswered)) pending.repeatNow();
   }
 
   /** Waits until all releases have a reply, at most for `limitMs`. */
@@ -93,7 +94,7 @@ export class Releaser {
   /** Stops repeating releases. */
   close(): void {
     this.isClosed = true;
-    for (const pending of [...this.unanswered]) pending.stop();
+    for (const pending of Array.from(this.unanswered)) pending.stop();
     for (const timer of this.again) timer.cancel();
   }
 
@@ -197,8 +198,7 @@ class PendingRelease implements OutcomeListener<boolean> {
 
   private tellCaller(error: unknown): void {
     this.hasFailed = true;
-    // A caller that does not await the promise must not end the process with an unhandled rejection.
-    this.released.catch(() => undefined);
+    dropPromise(this.released);
     this.reject(error instanceof UnansweredError ? this.noReply(error) : error);
   }
 

@@ -152,7 +152,7 @@ export class Renewer {
     const renewable: Lease[] = [];
     for (const lease of this.takeDue(now)) {
       // The end of a lock may end others, because it runs their callers' code.
-      for (const lock of [...lease.locks]) this.look(lock, now);
+      for (const lock of Array.from(lease.locks)) this.look(lock, now);
       if (lease.locks.length === 0) continue;
       const isDue = lease.renewal === undefined && renewalDueAt(lease) <= now;
       if (isDue) renewable.push(lease);
@@ -271,7 +271,7 @@ export class Renewer {
     if (lease.renewal === renewal) lease.renewal = undefined;
     const now = this.clock.now();
     const isRenewed = reply === 'renewed' && renewal.leaseMs > 1;
-    for (const lock of [...lease.locks]) {
+    for (const lock of Array.from(lease.locks)) {
       if (reply === 'lost') lease.queue.lose(lock, this.whyLost(lock, now));
       else if (!isRenewed || !lease.canBeRenewed(lock, renewal, now)) this.look(lock, now);
     }
@@ -287,7 +287,7 @@ export class Renewer {
 
   private onRenewed(lease: Lease, renewal: Renewal): void {
     lease.renewed(renewal);
-    for (const lock of [...lease.locks]) {
+    for (const lock of Array.from(lease.locks)) {
       lock.whyOver = undefined;
       this.log.events.extended(lock);
     }

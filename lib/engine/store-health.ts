@@ -2,6 +2,7 @@ import { messageOf } from '../core/errors.js';
 import { secondsOf } from '../core/format-value.js';
 import type { ServerState } from '../core/state/instance-states.js';
 import { isPermanent, refusalOf, Refusals, type StoreOperation } from '../core/store/refusals.js';
+import { UnansweredError } from '../stores/contract.js';
 
 /** Receives one line when a server goes (`warn`), and one when it is back (`info`). */
 export interface StoreLog {
@@ -144,9 +145,10 @@ export class StoreHealth {
     return [undefined, ...known].map((server) => ({ server, isUp: !this.silences.has(server) }));
   }
 
-  /** Records that a server, or without `server` the whole store, cannot be reached. */
+  /** Records that a server, or without `server` the whole store, cannot be reached. Silence hides no reason. */
   onUnreachable(error: Error, server?: string): void {
-    this.fallSilent(server, error.message, error);
+    const reason = error instanceof UnansweredError ? this.silences.get(server)?.error : error;
+    this.fallSilent(server, error.message, reason);
   }
 
   /** Records that a request for the key got no reply in time. */

@@ -1,6 +1,5 @@
 import { dropOldest } from '../core/drop-oldest.js';
-import type { LockMode, LockStore } from '../stores/contract.js';
-import type { Parts } from './parts.js';
+import type { LockStore } from '../stores/contract.js';
 import type { Clock } from '../core/time/clock.js';
 
 /**
@@ -27,7 +26,7 @@ const TURN_SPREAD_MS = 20;
 const LONGEST_SPREAD_MS = 8;
 
 /** How long a key counts as shared after a client of another library has held it, in milliseconds. */
-export const FOREIGN_MS = 10_000;
+const FOREIGN_MS = 10_000;
 
 /** How many keys are remembered. */
 const MOST_KEYS = 10_000;
@@ -42,39 +41,29 @@ interface KeyRecord {
   yieldedAt: number;
   /** When the instance's turn began. Undefined between its turns. */
   turnSince: number | undefined;
+  /** Whether the store's queue, if it has one, cannot be used. */
+  isUnqueued: boolean;
 }
 
 /**
- * Returns the turns of a key. Undefined if the store's queue keeps the order, and for callers that share the lock,
- * which have no order.
- */
-export function turnsOf(
-  { turns, link }: Pick<Parts, 'turns' | 'link'>,
-  key: string,
-  mode: LockMode,
-): Turns | undefined {
-  if (mode !== 'exclusive') return undefined;
-  return !link.store.capabilities.queue || turns.isShared(key) ? turns : undefined;
-}
-
-/**
- * Shares keys among instances and foreign clients if the store has no queue. An instance that releases a key and wants
- * it again would be first every time, because the others are still waiting to repeat their request. So it yields after
- * each turn if it has seen others have the key in the last period. An instance that has seen nobody yields once per
- * period, because it cannot see waiting instances before they have the key.
+ * Shares keys among instances and foreign clients if the store has no queue, or if its queue cannot be used. An instance
+ * that releases a key and wants it again would be first every time, because the others are still waiting to repeat their
+ * request. So it yields after each turn if it has seen others have the key in the last period. An instance that has seen
+ * nobody yields once per period, because it cannot see waiting instances before they have the key. Callers that share
+ * the lock have no turns.
  */
 export class Turns {
   private readonly records = new Map<string, KeyRecord>();
 
   constructor(
     private readonly clock: Clock,
-    private readonly store: Pick<LockStore, 'capabilities'>,
+    private readonly store: Pick<LockStore, 'capabilities' | 'canQueue'>,
   ) {}
 
   /** Returns how long to wait before the key is requested, in milliseconds. 0 within a turn. */
   yieldBefore(key: string): number {
     const record = this.records.get(key);
-    return record === undefined ? 0 : Math.max(this.endTurn(record), this.quietMs(record));
+    return record === undefined ? 0 : Math.max(this.endTurn(key, record), this.quietMs(record));
   }
 
   /** Returns how long to wait after a release by others before the key is requested, in milliseconds. */
@@ -86,16 +75,18 @@ export class Turns {
     return this.quietMs(record) + Math.min(LONGEST_SPREAD_MS, TURN_SPREAD_MS / turnsAgo);
   }
 
-  /** Returns whether the key is shared with others that were seen. */
-  isShared(key: string): boolean {
-    const record = this.records.get(key);
-    return record !== undefined && this.clock.now() < record.sharedUntil;
+  /** Called if a client of another library has the key. */
+  onForeigner(key: string): void {
+    this.share(this.records.get(key) ?? this.add(key), FOREIGN_MS);
   }
 
-  /** Called if others have the key. The key counts as shared for `forMs` milliseconds. */
-  onOthers(key: string, forMs = PERIOD_MS): void {
+  /** Called if another instance has the key, and this one got no place in a queue. */
+  onOthers(key: string): void {
+    // Instances that share a queue return to it after their turns.
+    if (this.canQueue(key)) return;
     const record = this.records.get(key) ?? this.add(key);
-    record.sharedUntil = Math.max(record.sharedUntil, this.clock.now() + forMs);
+    record.isUnqueued = true;
+    this.share(record, PERIOD_MS);
   }
 
   /** Called when this instance releases the key. @param isAwaited whether more of its callers want the key. */
@@ -107,14 +98,29 @@ export class Turns {
     record.evenAt = Math.max(record.evenAt, grantedAt) + 2 * heldMs;
   }
 
+  private canQueue(key: string): boolean {
+    return this.store.capabilities.queue && this.store.canQueue?.(key) !== false;
+  }
+
+  private share(record: KeyRecord, forMs: number): void {
+    const now = this.clock.now();
+    // The turn of an instance that was alone was none.
+    if (now >= record.sharedUntil) record.turnSince = undefined;
+    record.sharedUntil = Math.max(record.sharedUntil, now + forMs);
+  }
+
   /** Ends the turn if it has lasted long enough. Returns the yield after it. */
-  private endTurn(record: KeyRecord): number {
+  private endTurn(key: string, record: KeyRecord): number {
     const now = this.clock.now();
     const isShared = now < record.sharedUntil;
-    if (this.store.capabilities.queue) return isShared ? this.endTurnInQueue(record, now) : 0;
-    if (record.evenAt - now < (isShared ? TURN_MS : QUIET_MS)) return 0;
-    record.evenAt = now;
-    if (!isShared && this.hasYielded(record)) return 0;
+    const isOver = record.evenAt - now >= (isShared ? TURN_MS : QUIET_MS);
+    if (isOver) {
+      record.evenAt = now;
+      // Others may wait, which an instance that always has the key does not see.
+      record.isUnqueued = !this.canQueue(key);
+    }
+    if (!record.isUnqueued && this.store.capabilities.queue) return isShared ? this.endTurnInQueue(record, now) : 0;
+    if (!isOver || (!isShared && this.hasYielded(record))) return 0;
     record.yieldedAt = now;
     return TURN_MS;
   }
@@ -139,7 +145,13 @@ export class Turns {
   }
 
   private add(key: string): KeyRecord {
-    const record: KeyRecord = { evenAt: 0, sharedUntil: 0, yieldedAt: -Infinity, turnSince: undefined };
+    const record: KeyRecord = {
+      evenAt: 0,
+      sharedUntil: 0,
+      yieldedAt: -Infinity,
+      turnSince: undefined,
+      isUnqueued: false,
+    };
     this.records.set(key, record);
     dropOldest(this.records, MOST_KEYS);
     return record;

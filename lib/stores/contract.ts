@@ -106,7 +106,7 @@ export interface StoreListener {
   onForced(key: string): void;
   /** Messages arrive (again). Owners that wait ask again, to get their places in the queue. */
   onSubscribed(concerns?: KeyFilter): void;
-  /** A server, or the whole store, cannot be reached. May be reported repeatedly. */
+  /** A server, or the whole store, cannot be reached. May be reported repeatedly. `UnansweredError`: it is silent. */
   onDown(error: Error, server?: string): void;
   /** A server, or the whole store, replies again. May be reported repeatedly. */
   onUp(server?: string): void;
@@ -143,6 +143,11 @@ export interface LockStore {
   readonly list?: ((request: ListRequest) => AsyncIterable<ListedLock>) | undefined;
   /** Ends all holds of a key. Returns false if nobody holds it, or if `ifToken` is not its token. */
   readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
+  /**
+   * Returns false if owners of this engine cannot join the queue of a key, because messages cannot be received. If that
+   * is not known yet, the store finds out. Without this method, they can if the store has a queue.
+   */
+  readonly canQueue?: ((key: string) => boolean) | undefined;
   /** Returns the name of the server that keeps a key. Undefined if it is not known, or if there is only one. */
   serverOf(key: string): string | undefined;
   /** Sends a cheap request to each server. Does not reject. */

@@ -52,13 +52,7 @@ export class FormerStore implements LockStore {
     this.listener = listener;
     this.stopListening = this.inner.listen({
       instanceId: listener.instanceId,
-      onHandoff: ({ keys: [key], owner, mode, leaseMs }) => {
-        if (this.owners.has(owner)) listener.onWake(owner, key);
-        // Nobody here waits for it, so the next owner in the queue must get it.
-        else void this.sendRelease({ key, owner, mode, closedForMs: 0, handoffMs: leaseMs }).catch(() => undefined);
-      },
       onReleased: (key) => listener.onReleased(key),
-      onForceReleased: (key) => listener.onForced(key),
       onSubscribed: (concerns) => listener.onSubscribed(concerns),
       onDegraded: (message) => listener.onDegraded(message),
       onRecovered: (message) => listener.onRecovered(message),

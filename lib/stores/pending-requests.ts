@@ -54,7 +54,7 @@ export class PendingRequests {
       const onTimeout = (): void => {
         const why = `no reply within ${this.limitMs} ms`;
         fail(why);
-        this.onSilent(new Error(why), this.servers.serverOf?.(key));
+        this.onSilent(new UnansweredError(why), this.servers.serverOf?.(key));
       };
       const pending: Pending = { key, fail };
       const timer = this.clock.limitRequest(key, { onTimeout }, sentAt);
@@ -63,16 +63,15 @@ export class PendingRequests {
         timer.cancel();
         this.pending.delete(pending);
       };
-      reply.then(
-        (value) => {
-          end();
-          resolve(value);
-        },
-        (error: unknown) => {
-          end();
-          reject(error as Error);
-        },
-      );
+      const onReply = (value: T): void => {
+        end();
+        resolve(value);
+      };
+      const onFailed = (error: unknown): void => {
+        end();
+        reject(error);
+      };
+      void reply.then(onReply, onFailed);
     });
   }
 
@@ -83,7 +82,7 @@ export class PendingRequests {
 
   /** Ends the requests that were sent over a connection that has ended. */
   cut(concerns: KeyFilter = () => true): void {
-    for (const request of [...this.pending])
+    for (const request of Array.from(this.pending))
       if (concerns(request.key)) request.fail('the connection ended before the reply');
   }
 

@@ -305,7 +305,7 @@ function complaintAbout(error: unknown): string | undefined {
 async function isTidy(): Promise<boolean> {
   const onlyOurs = (): boolean => keptBy(locks) === 6;
   if (onlyOurs()) return true;
-  return eventually('nothing else is held', onlyOurs).then(
+  return eventually('nothing else is held', onlyOurs, 5_000).then(
     () => true,
     () => false,
   );

@@ -147,6 +147,17 @@ class NotifyingStore extends FaultyStore {
   }
 }
 
+/** A store whose queue cannot be used, because messages cannot be received. */
+class DeafStore extends FaultyStore {
+  canQueue(): boolean {
+    return false;
+  }
+
+  override acquire(request: AcquireRequest): Promise<AcquireReply> {
+    return super.acquire({ ...request, wait: false });
+  }
+}
+
 /** Instances on one store without a queue. */
 class World {
   readonly clock = new JitteredClock();
@@ -157,14 +168,20 @@ class World {
   constructor(
     private readonly pauseMs?: number,
     private readonly notifies = false,
+    private readonly isDeaf = false,
   ) {}
 
   instance(options: RedisLockModuleOptions = {}): LockService {
-    const store = this.notifies ? new NotifyingStore(this.memory, this.stores) : new FaultyStore(this.memory);
-    store.less.queue = false;
+    const store = this.open();
+    store.less.queue = this.isDeaf;
     if (this.pauseMs !== undefined) store.less.retry = { pauseMs: this.pauseMs, limit: Infinity };
     this.stores.push(store);
     return createTestLocks({ clock: this.clock, store: store.factory, ...options });
+  }
+
+  private open(): FaultyStore {
+    if (this.isDeaf) return new DeafStore(this.memory);
+    return this.notifies ? new NotifyingStore(this.memory, this.stores) : new FaultyStore(this.memory);
   }
 
   pass(ms: number): Promise<void> {
@@ -212,8 +229,11 @@ describe('the turns of instances at a store without a queue', () => {
     { count: 5, ratio: 3, longestMs: 2_000 },
     { count: 5, pauseMs: 100, ratio: 3, longestMs: 2_000 },
     { count: 5, notifies: true, ratio: 1.5, longestMs: 1_000 },
-  ])('are shared evenly, and nobody waits for long: %j', async ({ count, pauseMs, notifies, ratio, longestMs }) => {
-    const world = new World(pauseMs, notifies);
+    { count: 2, isDeaf: true, ratio: 1.5, longestMs: 300 },
+    { count: 5, isDeaf: true, ratio: 3, longestMs: 2_000 },
+  ])('are shared evenly, and nobody waits for long: %j', async (given) => {
+    const { count, pauseMs, notifies, isDeaf, ratio, longestMs } = given;
+    const world = new World(pauseMs, notifies, isDeaf);
     const all = Array.from({ length: count }, () => world.busy(world.instance(), 5));
     await world.clock.advance(10_000);
     const grants = all.map(({ length }) => length);
@@ -236,8 +256,8 @@ describe('the turns of instances at a store without a queue', () => {
     expect(Math.max(...waits)).toBeLessThanOrEqual(1_600);
   });
 
-  it('let an instance in that requests the key now and then', async () => {
-    const world = new World();
+  it.each([false, true])('let an instance in that requests the key now and then, whether deaf: %s', async (isDeaf) => {
+    const world = new World(undefined, false, isDeaf);
     world.busy(world.instance(), 5);
     await world.clock.advance(5_000);
     const rare = world.instance();

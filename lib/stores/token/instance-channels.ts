@@ -22,7 +22,8 @@ const LINGER_MS = 60_000;
 /** A subscription of this age is made again if the server does not count it. */
 const RENEW_AFTER_MS = 1_000;
 
-const NOT_COUNTED = 'the server does not count the subscriber: its connection may lead to another server';
+const NOT_COUNTED =
+  'the server does not count the subscriber: its connection may lead to another server, or its user may not run PUBSUB';
 
 /** A channel of this instance. */
 class InstanceChannel extends ChannelSubscription {
@@ -72,8 +73,7 @@ export class InstanceChannels {
    */
   onHeld(key: string, isQueued: boolean, askedAt: number): void {
     if (this.isClosed) return;
-    const channel = this.channelOf(key);
-    const subscription = this.subscriptions.get(channel) ?? this.add(channel, key);
+    const subscription = this.subscriptionFor(key);
     if (isQueued) {
       subscription.misses = 0;
       this.subscriptions.verify(subscription);
@@ -83,6 +83,13 @@ export class InstanceChannels {
     const isThere = state === 'subscribed' && source !== undefined && this.topology.sourceOf(key) === source;
     if (isThere) this.onMissed(subscription, source, askedAt);
     else this.subscriptions.open(subscription);
+  }
+
+  /** Returns false if the server refuses the subscription, or does not count it. Subscribes if that is not known. */
+  mayHear(key: string): boolean {
+    const subscription = this.subscriptionFor(key);
+    this.subscriptions.open(subscription);
+    return subscription.state !== 'refused' && subscription.misses < 2;
   }
 
   /** Ends the subscriptions. */
@@ -113,6 +120,11 @@ export class InstanceChannels {
       this.subscribed = new Set();
       if (!this.isClosed) this.listener.onSubscribed((key) => channels.has(this.channelOf(key)));
     });
+  }
+
+  private subscriptionFor(key: string): InstanceChannel {
+    const channel = this.channelOf(key);
+    return this.subscriptions.get(channel) ?? this.add(channel, key);
   }
 
   private channelOf(key: string): string {

@@ -116,7 +116,7 @@ export class TokenStore implements LockStore {
         release: { ...RELEASE, head: handingOff },
         extend: { ...EXTEND, head: renewing },
       },
-      onSilent: (key, why) => this.listener?.onDown(new Error(why), this.serverOf(key)),
+      onSilent: (key, why) => this.listener?.onDown(new UnansweredError(why), this.serverOf(key)),
     });
   }
 
@@ -150,6 +150,10 @@ export class TokenStore implements LockStore {
 
   serverOf(key: string): string | undefined {
     return this.topology.serverOf?.(key);
+  }
+
+  canQueue(key: string): boolean {
+    return this.channels?.mayHear(key) !== false;
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {

@@ -30,12 +30,6 @@ async function guest(...rules: string[]): Promise<string> {
 
 const withoutCommand = (name: string): Promise<string> => guest('allchannels', '+@all', `-${name}`);
 
-const subscriberIds = async (): Promise<readonly string[]> => {
-  const clients = (await here.admin.client('LIST', 'TYPE', 'PUBSUB')) as string;
-  // Redis rotates its list of clients.
-  return [...clients.matchAll(/^id=(\d+) /gm)].map(([, id]) => id).toSorted();
-};
-
 describe('the commands that the page on topologies lists', () => {
   const section = sectionOf('docs/topologies.md', '`token()`');
   const listed = commandsIn(section);
@@ -68,7 +62,7 @@ describe('the commands that the page on topologies lists', () => {
   const silence = (): Promise<void> => here.clock.advance(3_000);
 
   it('are found in it', () => {
-    expect(listed).toEqual(expect.arrayContaining(['eval', 'zpopmin', 'publish']));
+    expect(listed).toEqual(expect.arrayContaining(['eval', 'zcard', 'publish']));
     expect(channels).toBe('&lock_nestjs-redis-lock:*');
   });
 
@@ -103,22 +97,21 @@ describe('the commands that the page on topologies lists', () => {
 
   it('suffice to verify a silent subscription', async () => {
     const [, other] = await bothHeard(await readers(listed));
-    const before = await subscriberIds();
-    expect(before).toHaveLength(2);
-    const { receivedAt } = subscriptionOf(other)!;
+    const { source } = subscriptionOf(other)!;
+    const { receivedAt } = source!;
     await silence();
     const first = await here.holder();
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));
-    await eventually('its probe has arrived', () => subscriptionOf(other)!.receivedAt > receivedAt);
+    await eventually('the reply to its PING has arrived', () => source!.receivedAt > receivedAt);
     await first.release();
     await (await granted).release();
-    expect(await subscriberIds()).toEqual(expect.arrayContaining([...before]));
+    expect(await refused()).toEqual([]);
     expect(here.warnings).toEqual([]);
   });
 });
 
-describe('a user without a command of the queue', () => {
-  it.each(['zadd', 'zrange', 'zrem', 'zpopmin', 'publish', 'pubsub'])(
+describe('a user that may not receive messages', () => {
+  it.each(['subscribe', 'pubsub'])(
     '(%s) polls, and logs one line outside the context of any caller',
     async (command) => {
       const request = new AsyncLocalStorage<string>();
@@ -135,38 +128,51 @@ describe('a user without a command of the queue', () => {
         await first.release();
         const strangers = await here.instance().acquire('goods:300');
         const granted = request.run('A', () => locks.acquire('goods:300'));
-        await eventually(`the warning is logged in round ${round}`, () => said.length > 0);
+        await here.clock.advanceUntil(`the warning is logged in round ${round}`, () => said.length > 0);
         expect(await here.queueLength()).toBe(0);
         await strangers.release();
         await (await here.clock.until(granted)).release();
       }
-      const line = expect.stringMatching(/handoffs cannot be received: .*docs\/topologies\.md#permissions lists what/);
-      expect(warnings).toEqual([line]);
+      const reason = { subscribe: 'docs/topologies.md#permissions lists what', pubsub: 'may not run PUBSUB' }[command];
+      expect(warnings).toEqual([expect.stringMatching(`messages cannot be received: .*${reason}`)]);
       expect(said).toEqual([undefined]);
       expect(await here.leftovers()).toEqual([]);
     },
   );
+});
 
-  it.each(['zadd', 'zrange', 'zrem', 'zpopmin'])(
-    '(%s) gets a free lock that only dead waiters queue for',
-    async (command) => {
-      const locks = here.instance({ redis: await withoutCommand(command) });
-      await here.admin.zadd(`${here.key}|queue`, 1, 'dead:1');
-      const lock = await locks.acquire('goods:300');
-      expect(await lock.release()).toBe(true);
-      expect(await here.holderId()).toBeUndefined();
-    },
-  );
-
-  it('releases the lock at once although others queue', async () => {
-    const locks = here.instance({ redis: await withoutCommand('zpopmin') });
-    const first = await locks.acquire('goods:300');
+describe('a user without PUBLISH', () => {
+  it('hands its lock off, and the waiter learns it within a second', async () => {
+    const first = await here.holder({ redis: await withoutCommand('publish') });
     const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
     expect(await first.release()).toBe(true);
-    expect(await here.holderId()).toBeUndefined();
-    // A new subscription makes waiters request again.
-    await here.cutSubscribers();
-    await (await granted).release();
+    expect(await here.queueLength()).toBe(0);
+    const since = here.clock.now();
+    const next = await here.clock.until(granted);
+    expect(here.clock.now() - since).toBeLessThanOrEqual(1_000);
+    expect(next.fencingToken).toBeGreaterThan(first.fencingToken);
+    expect(await next.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('a user without a command of the queue', () => {
+  it.each(['zadd', 'zrange'])('(%s) gets free locks, and is told why it cannot wait', async (command) => {
+    const locks = here.instance({ redis: await withoutCommand(command) });
+    expect(await (await locks.acquire('goods:300')).release()).toBe(true);
+    const stranger = await here.instance().acquire('goods:300');
+    await here.clock.advance(1);
+    const outcomes = [];
+    // At the second time its subscription is counted.
+    for (let i = 0; i < 2; i += 1) {
+      const asking = locks.acquire('goods:300', { waitMs: 2_000 }).catch((reason: unknown) => reason);
+      outcomes.push(await here.clock.until(asking));
+    }
+    const why = expect.stringContaining('docs/topologies.md#permissions');
+    expect(outcomes.at(-1)).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true, message: why });
+    expect(await here.queueLength()).toBe(0);
+    expect(await stranger.release()).toBe(true);
+    expect(await (await locks.acquire('goods:300')).release()).toBe(true);
     expect(await here.leftovers()).toEqual([]);
   });
 });

@@ -34,7 +34,7 @@ const ablations = {
       "return string.find(value, entry .. ' ', 1, true) == 1",
       "return string.find(value, '^v2%-[^!*]') ~= nil",
     );
-    const own = "redis.call('ZREM', KEYS[4], ARGV[4]) == 1";
+    const own = 'removeShare(ARGV[4])';
     edit(RELEASE, own, `(${own} or redis.call('ZPOPMIN', KEYS[4])[1] ~= nil)`);
   },
   /** Reports a renewal if the key is gone or another owner's. */
@@ -53,16 +53,7 @@ const ablations = {
     edit(EXTEND, "redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[2]))", '');
   },
   /** A sharer shares the lock until it releases it. */
-  'leases of sharers': () => {
-    edit(HANDING_OFF, "redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', nowMs)", '');
-    edit(HANDING_OFF, 'if left <= 0 then', 'if not last then');
-    edit(
-      HANDING_OFF,
-      "redis.call('PEXPIRE', KEYS[4], left)\nredis.call('SET', KEYS[2], marker, 'PX', left)",
-      marked(4, 2),
-    );
-    edit(EXTEND, "redis.call('PEXPIRE', KEYS[2], left)\nredis.call('SET', KEYS[1], marker, 'PX', left)", marked(2, 1));
-  },
+  'leases of sharers': () => edit([...HANDING_OFF, ...EXTEND], 'last - time)', `last - time + ${FOREVER})`),
   /** Exclusive requests do not wait for sharers. */
   'readers keep writers out': () =>
     edit(HANDING_OFF, 'return mode and mode ==', 'return not mode and holders.mode or mode and mode =='),
@@ -93,7 +84,7 @@ const ablations = {
   'messages only wake': () =>
     replace(KeyQueue, 'onWake', (queue, [owner], own) => {
       const attempt = Reflect.get(queue, 'attempt') as Attempt | undefined;
-      if (attempt?.owner !== owner) return own();
+      if (attempt === undefined || attempt.owner !== owner) return own();
       const now = performance.now();
       attempt.sentAt = now;
       const granted: AcquireReply = { status: 'granted', token: Date.now() * 1_000, tokens: 1 };
@@ -108,8 +99,6 @@ const ablations = {
   },
   /** A failed release is not repeated. */
   'repeated releases': () => replace(Releaser, 'mayRepeat', () => false),
-  /** Nothing is released of an owner whose callers have left, whatever its request has brought. */
-  compensation: () => replace(KeyQueue, 'giveBack', () => undefined),
   /** Tokens are counted. The count is lost with the data. */
   'tokens by the clock': () => {
     const last = "local last = tonumber(redis.call('SET', KEYS[1], now, 'EX', 86400, 'GET') or nil)";
@@ -191,9 +180,4 @@ function edit(names: readonly (keyof typeof scripts)[], from: string, to: string
     if (!script.lua.includes(from)) throw new Error(`the script ${name} has no "${from}" to be replaced`);
     script.lua = script.lua.replaceAll(from, to);
   }
-}
-
-/** Returns what marks a shared lock, without an end. */
-function marked(holders: number, lock: number): string {
-  return `redis.call('PERSIST', KEYS[${holders}])\nredis.call('SET', KEYS[${lock}], marker)`;
 }

@@ -16,8 +16,8 @@
   Several locks: fence, all locks, all queues, all holders. The last three arguments are repeated for each.
   returns a reply for one lock, a list of replies for several, or one token that was granted to all
     `<token>`: granted | {queued, remaining ms, holder, sharers, ahead}: held | {-1, permits}: another number of permits
-    `remaining` is -1 without an end. `holder` is the value, or the entry of one of `sharers`, or empty if nobody has
-    the lock: more dead entries stand before the caller than one run removes. `ahead` is -1 if unknown.
+    `remaining` is -1 without an end. `holder` is the value, or the entry of one of `sharers`, or empty if no
+    holder blocks the caller: more dead entries stand before it than one run removes. `ahead` is -1 if unknown.
 ]]
 --- @include ../../../redis/scripts/includes/now.lua
 --- @include ./includes/next-token.lua

@@ -13,6 +13,7 @@
 ]]
 --- @include ./includes/marker.lua
 --- @include ./includes/read-holders.lua
+--- @include ./includes/remove-share.lua
 --- @include ./includes/keep-shares.lua
 --- @include ./includes/hand-off.lua
 --- @include ./includes/wake.lua
@@ -26,7 +27,7 @@ if value and value ~= marker then
   end
 end
 for entry in string.gmatch(args.entries, '[^,]+') do
-  if redis.call('ZREM', keys.holders, entry) == 1 then
+  if removeShare(entry) then
     table.insert(ended, entry)
   end
 end

@@ -8,6 +8,8 @@ import { ALL_STORES, type Fault, leases } from './fault.js';
 const SUBSCRIBER = /^id=(\d+) .* name=nestjs-redis-lock:handoffs /gm;
 
 const LOST_WAY_MS = 900;
+/** Longer than any wait for the lease of a process that gets no replies. */
+const DEAF_MS = 7_000;
 
 /** Returns a fault that ends the connections while a renewal, or its reply, is on the way. */
 function ended(name: string, what: string, lost: Direction, end: (way: RedisProxy) => void): Fault {
@@ -42,10 +44,11 @@ function ended(name: string, what: string, lost: Direction, end: (way: RedisProx
 export const repliesDropped: Fault = {
   name: 'half-open: replies lost',
   what: 'a caller gets no replies, while its requests are still served; then the connection is reset',
-  ablation: 'compensation',
+  ablation: 'lease',
   breaks: 'wait',
-  terms: leases(10_000, { requestTimeoutMs: 500, waitMs: 14_000 }),
-  promises: { waitMs: 5_000, refuses: true },
+  terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 14_000 }),
+  // The caller asks again until its connection is reset, and then keeps the lock for its lease.
+  promises: { waitMs: 6_000, refuses: true },
   stores: ALL_STORES,
   async inject(scene) {
     const { fleet, random } = scene;
@@ -53,11 +56,11 @@ export const repliesDropped: Fault = {
     const caller = fleet.other(random);
     scene.injected(this.name);
     for (const way of caller.ways) way.drop('replies');
-    caller.absent(scene.now(), scene.now() + LOST_WAY_MS);
+    caller.absent(scene.now(), scene.now() + LOST_WAY_MS + DEAF_MS);
     fleet.go([caller]);
     await scene.sleep(LOST_WAY_MS);
     fleet.go();
-    await fleet.entry((member) => member !== caller);
+    await scene.sleep(DEAF_MS);
     restore(caller);
     scene.healed(this.name);
     await scene.settle();

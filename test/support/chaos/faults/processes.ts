@@ -74,7 +74,8 @@ const waiterKilled: Fault = {
   ablation: 'skipping dead waiters',
   breaks: 'wait',
   terms: leases(8_000),
-  promises: { waitMs: 2_500 },
+  // The second of the killed waiters would keep the lock for 250 ms only.
+  promises: { waitMs: 2_000 },
   stores: ALL_STORES,
   async inject(scene) {
     const { fleet, random } = scene;
@@ -180,7 +181,7 @@ export async function killed(scene: Scene, name: string, ...victims: readonly Me
 /** Waits until all other processes are queued, and returns the first of them. */
 async function headOf({ fleet, victim }: Scene, holder: Member): Promise<Member> {
   const queue = queueOf();
-  const others = fleet.places - 1;
+  const others = fleet.members.length - 1;
   await eventually('all others are in the queue', async () => (await victim.admin.zcard(queue)) === others);
   const entries = await victim.admin.zrange(queue, '0', '-1');
   const members = entries.map((entry) => fleet.members.find(({ instance }) => entry.startsWith(`v2-${instance}:`)));

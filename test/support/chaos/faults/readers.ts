@@ -85,7 +85,7 @@ const freshReadersKilled: Fault = {
     fleet.go(victims, true);
     const { admin } = scene.victim;
     // The readers of a process share one place.
-    await eventually('all readers are in the queue', async () => (await admin.zcard(queueOf())) === 3);
+    await eventually('all readers are in the queue', async () => (await admin.zcard(queueOf())) === victims.length);
     for (const victim of victims) victim.stop();
     holder.send({ kind: 'end' });
     await eventually('they share the lock', async () => (await readersAt(scene, victims)) === 2);

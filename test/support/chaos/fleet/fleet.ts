@@ -2,7 +2,7 @@ import { machineMs, randomFrom } from '../../random.js';
 import { eventually } from '../../redis-locks.js';
 import type { AblationName } from '../ablations.js';
 import type { Topology } from '../topology/index.js';
-import { placesOf, type WorkloadName } from '../workload/kinds.js';
+import type { WorkloadName } from '../workload/kinds.js';
 import type { LockTerms, Order, Report, StoreName } from '../workload/orders.js';
 import { Member } from './member.js';
 
@@ -57,11 +57,6 @@ export class Fleet {
 
   get members(): readonly Member[] {
     return this.all.filter(({ alive }) => alive);
-  }
-
-  /** Returns how many queue entries they have if all callers wait. */
-  get places(): number {
-    return this.members.length * placesOf(this.options.workload);
   }
 
   fileOf(member: Member): string {

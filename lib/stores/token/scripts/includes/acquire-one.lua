@@ -1,6 +1,7 @@
 --- @include ./mode-of.lua
 --- @include ./is-of.lua
 --- @include ./read-holders.lua
+--- @include ./remove-share.lua
 --- @include ./share.lua
 --- @include ./next-token.lua
 --- @include ./fits.lua
@@ -21,7 +22,7 @@ local function acquireOne()
   end
   if mode and value then
     -- Another client has the lock beside this reader, which has lost it.
-    redis.call('ZREM', keys.holders, args.entry)
+    removeShare(args.entry)
   elseif mode and redis.call('ZSCORE', keys.holders, args.entry) then
     redis.call('ZREM', keys.queue, args.entry)
     share(args.entry, args.leaseMs)

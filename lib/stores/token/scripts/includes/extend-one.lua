@@ -1,7 +1,8 @@
 --- @include ./mode-of.lua
 --- @include ./is-of.lua
 --- @include ./marker.lua
---- @include ./now-ms.lua
+--- @include ./share-time.lua
+--- @include ./remove-share.lua
 --- @include ./share.lua
 --- Renews one lease. Returns 1: renewed, or 0: not held by the owner. Writes in any case, for a WAIT behind it.
 local function extendOne()
@@ -15,11 +16,11 @@ local function extendOne()
   end
   if value and value ~= marker then
     -- Another client has the lock beside this reader, which has lost it.
-    redis.call('ZREM', keys.holders, args.entry)
+    removeShare(args.entry)
     return 0
   end
   local ends = tonumber(redis.call('ZSCORE', keys.holders, args.entry) or -1)
-  if ends <= nowMs then
+  if ends <= shareTime() then
     return 0
   end
   -- Out of memory, Redis refuses ZADD unless the script has written before. This write changes nothing.

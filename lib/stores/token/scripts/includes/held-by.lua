@@ -1,9 +1,11 @@
---- @include ./now-ms.lua
+--- @include ./share-time.lua
+--- @include ./steps.lua
+--- @include ./fits.lua
 --- Returns why the caller does not get the lock: the reply `held` of the acquire script.
 local function heldBy(holders, mode, queued)
   local ahead = queued and redis.call('ZRANK', keys.queue, args.entry) or -1
   queued = queued and 1 or 0
-  if holders.count == 0 then
+  if holders.count == 0 or (steps == 0 and fits(holders, mode)) then
     return { queued, 0, '', 0, ahead }
   end
   if not holders.mode then
@@ -14,5 +16,5 @@ local function heldBy(holders, mode, queued)
   -- An exclusive caller waits for the last.
   local blocker = mode and 0 or -1
   local found = redis.call('ZRANGE', keys.holders, blocker, blocker, 'WITHSCORES')
-  return { queued, found[2] - nowMs, found[1], holders.count, ahead }
+  return { queued, found[2] - shareTime(), found[1], holders.count, ahead }
 end

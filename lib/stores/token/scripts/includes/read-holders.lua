@@ -1,4 +1,4 @@
---- @include ./now-ms.lua
+--- @include ./share-time.lua
 --- @include ./marker.lua
 --- @include ./mode-of.lua
 --[[ Returns who has the lock: how many, and in which mode. An exclusive holder, a closed lock and another client count
@@ -8,7 +8,7 @@ local function readHolders()
   if value and value ~= marker then
     return { count = 1, value = value }
   end
-  redis.call('ZREMRANGEBYSCORE', keys.holders, '-inf', nowMs)
+  redis.call('ZREMRANGEBYSCORE', keys.holders, '-inf', shareTime())
   local first = redis.call('ZRANGE', keys.holders, 0, 0)[1]
   if first then
     return { count = redis.call('ZCARD', keys.holders), mode = modeOf(first) }

@@ -1,8 +1,9 @@
 --- @include ./mode-of.lua
 --- @include ./is-of.lua
---- @include ./now-ms.lua
 --- @include ./read-holders.lua
+--- @include ./remove-share.lua
 --- @include ./keep-shares.lua
+--- @include ./share.lua
 --- @include ./hand-off.lua
 --- @include ./wake-first.lua
 --- Releases one lock, or leaves its queue. Returns 1: the owner held it, or 0.
@@ -20,7 +21,7 @@ local function releaseOne()
     end
     return 1
   end
-  local hadShare = modeOf(args.entry) and redis.call('ZREM', keys.holders, args.entry) == 1
+  local hadShare = modeOf(args.entry) and removeShare(args.entry)
   if not hadShare or value then
     handOff(holders)
     return 0
@@ -30,8 +31,7 @@ local function releaseOne()
     keepShares()
     handOff(holders)
   else
-    redis.call('ZADD', keys.holders, nowMs + args.closedForMs, 'v2-!' .. string.sub(args.entry, 4))
-    keepShares()
+    share('v2-!' .. string.sub(args.entry, 4), args.closedForMs)
     wakeFirst()
   end
   return 1
