@@ -383,8 +383,10 @@ describe('a handoff to a waiter that has left', () => {
     proxy.resume('replies');
     await other.release();
     await (await listening).release();
-    const sent = (name: string): number => log.requestsOf(name).filter((words) => words.includes(here.key)).length;
-    await eventually('a release is sent behind the late reply', () => sent('tokenRelease') === 1);
+    // It may travel with the release of the other lock.
+    const sent = (name: string): number =>
+      [name, `${name}Many`].flatMap((each) => log.requestsOf(each)).filter((words) => words.includes(here.key)).length;
+    await eventually('a release is sent behind the late reply', () => sent('tokenRelease') > 0);
     // By its digest, and then whole.
     expect(sent('tokenAcquire')).toBe(2);
     await here.queueOf(0);
