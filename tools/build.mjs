@@ -74,6 +74,7 @@ function bundle(extension, plugins) {
     external: isExternal,
     plugins,
     onwarn,
+    logLevel: 'warn',
   });
 }
 
@@ -89,6 +90,8 @@ const outputFor = (extension) => ({
   chunkFileNames: (chunk) => `chunks/${chunkName(chunk)}${extension}`,
   hoistTransitiveImports: false,
   minifyInternalExports: false,
+  // Small chunks join others that are loaded with them.
+  experimentalMinChunkSize: 15_000,
 });
 
 /** For tools that read the names of a CommonJS module's exports from its text. */

@@ -45,14 +45,16 @@ export class ReplicatedStore extends TokenStore {
   override async acquire(request: AcquireRequest): Promise<AcquireReply> {
     const reply = await super.acquire(request);
     if (reply.status !== 'granted') return reply;
-    const failure = await this.confirm(request);
+    const failure = await this.confirm(request, () => true);
     if (failure !== undefined) throw failure;
     return reply;
   }
 
   override async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    const confirming = Promise.all(requests.map((request) => this.confirm(request)));
-    const [replies, failures] = await Promise.all([super.extend(requests), confirming]);
+    let replies: readonly ExtendReply[] = [];
+    const confirming = Promise.all(requests.map((request, i) => this.confirm(request, () => replies[i] === 'renewed')));
+    replies = await super.extend(requests);
+    const failures = await confirming;
     return replies.map((reply, i) => (reply === 'renewed' && failures[i] !== undefined ? 'unknown' : reply));
   }
 
@@ -68,12 +70,12 @@ export class ReplicatedStore extends TokenStore {
     if (!this.topology.isCluster) for (const second of this.seconds.values()) second.reconnect();
   }
 
-  private async confirm(request: ExtendRequest): Promise<Failure> {
+  private async confirm(request: ExtendRequest, isHeld: () => boolean): Promise<Failure> {
     const second = this.connectionFor(request.key);
     if (second === undefined) return noReply();
     const { clock, requestTimeoutMs } = this.context;
     // It may wait for another batch that gets no reply.
-    return withTimeout(clock, requestTimeoutMs, second.confirm(request), noReply);
+    return withTimeout(clock, requestTimeoutMs, second.confirm(request, isHeld), noReply);
   }
 
   private connectionFor(key: string): ReplicaConnection | undefined {
@@ -93,6 +95,8 @@ export class ReplicatedStore extends TokenStore {
 /** A lock whose replicas are waited for. */
 interface Confirmation {
   readonly request: ExtendRequest;
+  /** Returns whether the first connection has found the lock by now. */
+  readonly isHeld: () => boolean;
   readonly resolve: (failure: Failure) => void;
 }
 
@@ -123,9 +127,9 @@ export class ReplicaConnection {
     connection.watch({ ready: onChange, close: onChange });
   }
 
-  confirm(request: ExtendRequest): Promise<Failure> {
+  confirm(request: ExtendRequest, isHeld: () => boolean): Promise<Failure> {
     return new Promise((resolve) => {
-      this.waiting.push({ request, resolve });
+      this.waiting.push({ request, isHeld, resolve });
       if (!this.isSending) void runOutside(() => this.sendAll());
     });
   }
@@ -145,9 +149,8 @@ export class ReplicaConnection {
       const batch = this.waiting.splice(0);
       const replies = await this.send(batch);
       for (const [i, { resolve }] of batch.entries()) resolve(this.failureOf(replies[i], replies.at(-1)));
-      // The connection may lead to a server that is not the store's.
-      const isFound = batch.every((_, i) => isOne(replies[i]));
-      if (!isFound && this.times.clock.now() - this.changedAt > REOPEN_AFTER_MS) this.reconnect();
+      const isElsewhere = batch.some(({ isHeld }, i) => leadsElsewhere(replies[i], isHeld));
+      if (isElsewhere && this.times.clock.now() - this.changedAt > REOPEN_AFTER_MS) this.reconnect();
     }
     this.isSending = false;
   }
@@ -185,6 +188,13 @@ export class ReplicaConnection {
     const wanted = `${min} (replicas.min) within ${timeoutMs} ms (replicas.timeoutMs)`;
     return new LockReplicationError(`Too few replicas know of the lock: ${Number(waited)} of ${wanted}.`);
   }
+}
+
+/** Returns whether the connection that brought this reply may lead to a server that is not the store's. */
+function leadsElsewhere(extended: unknown, isHeld: () => boolean): boolean {
+  if (extended === undefined || extended instanceof Error) return true;
+  // A lock that the first connection does not find either is lost. A cut would make other confirmations fail.
+  return !isOne(extended) && isHeld();
 }
 
 function noReply(): LockUnavailableError {

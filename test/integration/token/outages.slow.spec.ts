@@ -83,22 +83,27 @@ describe('an outage of Redis', () => {
     // Redis serves commands every 2 MB while it loads.
     const slowly = ['--key-load-delay', '4000', '--rdbcompression', 'no'];
     const slow = await startRedis({ local: true, args: ['--dir', folder, ...slowly] });
-    const filler = new Redis(slow.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
+    // Without the ready check it also sends commands while Redis loads.
+    const admin = new Redis(slow.url, { maxRetriesPerRequest: null, enableReadyCheck: false });
+    admin.on('error', () => undefined);
     try {
-      await filler.call('DEBUG', 'POPULATE', '2000', 'filler', '10000');
-      await filler.save();
-      filler.disconnect();
+      await admin.call('DEBUG', 'POPULATE', '2000', 'filler', '10000');
+      await admin.save();
       const locks = start({ redis: slow.url, requestTimeoutMs: 200 });
+      // A connection that Redis closes before it is ready looks like that of a server with TLS.
+      await connected(locks);
       await slow.kill();
       const restarting = slow.restart();
       const refusal = (): Promise<string> => locks.tryAcquire('goods:300').then(String, ({ message }) => message);
       const said = 'connected, but Redis is not ready: it may be loading its data';
       await eventually('an error says so', async () => (await refusal()).includes(said));
-      const patient = running.start({ redis: slow.url });
-      await patient.using('goods:300', () => undefined);
+      const patient = running.start({ redis: slow.url }).using('goods:300', () => undefined);
+      // On a busy machine, the rest would take longer than `restart` waits.
+      await admin.config('SET', 'key-load-delay', '0');
+      await patient;
       await restarting;
     } finally {
-      filler.disconnect();
+      admin.disconnect();
       await running.close();
       await slow.stop();
       rmSync(folder, { recursive: true, force: true });

@@ -327,13 +327,23 @@ describe('replicas and a faulty network', () => {
     client.disconnect();
   });
 
-  it('reconnects with node-redis although renewals are requested all the time, which fail at once', async () => {
+  /** An instance whose confirmations fail at once while their connection is cut. */
+  async function byNodeRedis() {
     const client = createClient({ url: master.url }).on('error', () => undefined);
     const clock = new ManualClock();
     const options = { redis: fromNodeRedis(client), replicas: REPLICAS, prefix: running.prefix };
     const runtime = LockRuntime.start(options, 'default', { clock });
     await client.connect();
-    const lock = await runtime.service.acquire('goods:300');
+    const close = async (): Promise<void> => {
+      await runtime.close();
+      client.destroy();
+    };
+    return { locks: runtime.service, clock, close };
+  }
+
+  it('reconnects with node-redis although renewals are requested all the time, which fail at once', async () => {
+    const { locks, clock, close } = await byNodeRedis();
+    const lock = await locks.acquire('goods:300');
     let id: string | undefined;
     await eventually('the server knows the name of the connection', async () => {
       const list = String(await admin.client('LIST'));
@@ -346,8 +356,19 @@ describe('replicas and a faulty network', () => {
     await renewed(lock);
     lock.assertHeld();
     await lock.release();
-    await runtime.close();
-    client.destroy();
+    await close();
+  });
+
+  it('a lost lock does not cut the WAIT connection', async () => {
+    const { locks, clock, close } = await byNodeRedis();
+    const [lost, other] = [await locks.acquire('goods:300'), await locks.acquire('goods:301')];
+    // So long after it became ready, a connection that does not lead to the lock is cut.
+    await clock.advance(2_000);
+    await admin.del(key);
+    await expect(lost.extend()).rejects.toBeInstanceOf(LockLostError);
+    await other.extend();
+    expect(await other.release()).toBe(true);
+    await close();
   });
 
   it('a WAIT connection without the lock does not lose it', async () => {

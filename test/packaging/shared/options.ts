@@ -1,6 +1,7 @@
 // Compiled with `exactOptionalPropertyTypes`, where an option that is `undefined` must be declared so.
 import {
   type AssertHeldOptions,
+  type CommonLockOptions,
   type HttpOptions,
   type ForceReleaseOptions,
   type LeadOptions,
@@ -10,6 +11,7 @@ import {
   type LockOptions,
   type LockScopeOptions,
   RedisLockModule,
+  type RedisLockModuleOptions,
   type ReplicaOptions,
   type WhileLeaderOptions,
 } from 'nestjs-redis-lock';
@@ -31,10 +33,12 @@ type AllUndefined<T> = { [K in keyof T as object extends Pick<T, K> ? K : never]
 /** Every type of options that the package exports. */
 interface Options {
   assertHeld: AssertHeldOptions;
+  common: CommonLockOptions;
   http: HttpOptions;
   lock: LockOptions;
   lockScope: LockScopeOptions;
   locked: LockedOptions<[id: number]>;
+  moduleOptions: RedisLockModuleOptions;
   module: NonNullable<Parameters<typeof RedisLockModule.forRoot>[0]>;
   replicas: ReplicaOptions;
   forceRelease: ForceReleaseOptions;
