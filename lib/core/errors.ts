@@ -14,7 +14,6 @@ export const LOCK_ERROR_CODES = [
   'LOCK_NOT_HELD',
   'LOCK_KEY',
   'LOCK_REENTRY',
-
   'LOCK_CONFIG',
 ] as const;
 

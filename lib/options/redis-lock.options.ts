@@ -128,7 +128,7 @@ export interface RedisLockModuleOptions extends Omit<CommonLockOptions, 'signal'
    * - **Decorators:** one that is above `@Locked` and replaces the method, such as one for transactions. The lock is
    *   released before that decorator ends, for example before the commit. Methods with `@LockScope()` on top are not
    *   reported. Neither is any method if transactions are lock scopes (`withLockScope`). Above a handler, only a
-   * decorator that drops the method's metadata is reported.
+   *   decorator that drops the method's metadata is reported.
    *
    * @default 'warn'
    */

@@ -1,6 +1,9 @@
 import { LockConfigError } from '../core/errors.js';
 
-/** Options of other clients that say where a server is. ioredis ignores them and connects to 127.0.0.1:6379. */
+/**
+ * Options of other clients that say where a server is, and names that users wrote for `host`. ioredis ignores them and
+ * connects to 127.0.0.1:6379.
+ */
 const FOREIGN_OPTIONS = [
   'url',
   'uri',
