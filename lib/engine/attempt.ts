@@ -129,9 +129,10 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
 
   onFailed(error: unknown): void {
     this.state = 'idle';
-    this.mayBeKept = true;
-    // A request that the server has refused does not run later.
-    this.hasFailed ||= !(error instanceof LockUnavailableError && error.refusal !== undefined);
+    // A request that the server has refused does not run later, and leaves nothing.
+    const isRefused = error instanceof LockUnavailableError && error.refusal !== undefined;
+    this.mayBeKept ||= !isRefused;
+    this.hasFailed ||= !isRefused;
     this.queue.onFailed(this, error);
   }
 

@@ -5,7 +5,7 @@ import type { Lock } from './lock.js';
 import { leaseOf, type HoldOptions, type PassingLimits } from './options.js';
 
 /** The longest lease of a lock that a release hands to another instance, which asks for its full lease at once. */
-const HANDOFF_MS = 1_200;
+export const HANDOFF_MS = 1_200;
 
 /** Returns the lease that the next instance starts with, if the last holder had a lease of `leaseMs`. */
 export function handoffLease(leaseMs: number): number {

@@ -89,6 +89,7 @@ export class LockEngine {
   private readonly parts: Parts;
   private readonly leaderships = new Set<Leadership>();
   private readonly info: (this: void, message: string) => void;
+  private attempts = 0;
   private isRefusing = false;
   private refusalsInTurn = 0;
   /** Called when no key is in use. */
@@ -115,7 +116,6 @@ export class LockEngine {
     );
     const instanceId = newInstanceId(options.identity ?? '');
     const link = new Link(store, this.health, requestTimeoutMs, lockDelayMs);
-    let attempts = 0;
     this.parts = {
       instanceId,
       clock,
@@ -126,7 +126,7 @@ export class LockEngine {
       events,
       passing,
       lockDelayMs,
-      nextOwner: () => `${instanceId}:${++attempts}`,
+      nextOwner: () => `${instanceId}:${++this.attempts}`,
       warn,
       checkTtl: (ttlMs) => options.checkTtl(ttlMs),
       forget: (queue) => {
@@ -570,13 +570,20 @@ export class LockEngine {
     }
   }
 
+  /** Whether this engine has given this name to an owner. Any client may send a message with another one. */
+  private wasIssued(owner: string): boolean {
+    const { instanceId } = this;
+    return owner.startsWith(`${instanceId}:`) && Number(owner.slice(instanceId.length + 1)) <= this.attempts;
+  }
+
   /** No message grants anything: it only makes an owner ask, renew or release again. */
   private listen(): void {
     const { instanceId, renewer, releaser, warn } = this.parts;
     this.store.listen({
       instanceId,
-      onWake: (owner, key) => {
-        if (this.queues.get(key)?.onWake(owner) !== true) releaser.releaseAgain(owner);
+      onWake: (owner, key, mode) => {
+        if (this.queues.get(key)?.onWake(owner) === true) return;
+        if (this.wasIssued(owner)) releaser.releaseAgain(owner, key, mode);
       },
       onReleased: (key) => this.queues.get(key)?.onReleased(),
       onForced: (key) => this.queues.get(key)?.onForced(),

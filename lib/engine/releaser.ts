@@ -1,10 +1,9 @@
 import { runOutside } from '../core/context/async-context.js';
-import { dropOldest } from '../core/drop-oldest.js';
 import { LockUnavailableError } from '../core/errors.js';
 import { dropPromise } from '../core/format-value.js';
 import { type Clock, type Timer, withTimeout } from '../core/time/clock.js';
 import { type LockMode, UnansweredError } from '../stores/contract.js';
-import { handoffLease } from './lease.js';
+import { HANDOFF_MS, handoffLease } from './lease.js';
 import type { Link, OutcomeListener } from './link.js';
 
 /** What is released: a lock, a place in the store's queue, or whatever a request without a reply has left. */
@@ -28,17 +27,12 @@ const LONGEST_REPEAT_MS = 1_000;
  */
 const AGAIN_AFTER_MS = [1_000, 3_000, 9_000];
 
-/** How many releases without a reply are remembered after their last repetition. */
-const MOST_GIVEN_UP = 1_000;
-
 /**
  * Sends releases. Repeats a release that failed until the store has replied or the lease is over, so that a lost packet
  * does not keep a lock closed. Releasing twice has no further effect.
  */
 export class Releaser {
   private readonly unanswered = new Set<PendingRelease>();
-  /** By owner. A place in the store's queue outlasts the lease, so that the owner may still get the lock. */
-  private readonly givenUp = new Map<string, Release>();
   /** The timers of the releases that are sent again after their reply. */
   private readonly again = new Set<Timer>();
   private onDrained: (() => void) | undefined = undefined;
@@ -64,12 +58,13 @@ export class Releaser {
     return pending.released;
   }
 
-  /** Releases an owner again that was woken although it is over. Does nothing if the releaser no longer knows it. */
-  releaseAgain(owner: string): void {
+  /**
+   * Releases an owner again that was woken although it is over: its place in the store's queue has outlasted its release,
+   * or its request has run late.
+   */
+  releaseAgain(owner: string, key: string, mode: LockMode): void {
     for (const pending of this.unanswered) if (pending.release.owner === owner) return pending.repeatNow();
-    const release = this.givenUp.get(owner);
-    if (release === undefined) return;
-    this.givenUp.delete(owner);
+    const release = { resource: key, key, owner, mode, leaseMs: HANDOFF_MS, closedUntil: 0 };
     this.release(release, this.clock.now()).catch(() => undefined);
   }
 
@@ -112,23 +107,10 @@ export class Releaser {
   }
 
   /** @internal */
-  onGivenUp(pending: PendingRelease): void {
-    this.remember(pending.release);
-    this.onOver(pending);
-  }
-
-  private remember(release: Release): void {
-    this.givenUp.set(release.owner, release);
-    dropOldest(this.givenUp, MOST_GIVEN_UP);
-  }
-
-  /** @internal */
   onOver(pending: PendingRelease): void {
     this.unanswered.delete(pending);
     if (this.unanswered.size === 0) this.onDrained?.();
     if (!pending.mayRunLate || this.isClosed) return;
-    // A request that runs late may join the queue, and the owner is woken before the next repetition.
-    this.remember(pending.release);
     for (const afterMs of AGAIN_AFTER_MS) {
       const send = (): void => {
         this.again.delete(timer);
@@ -175,7 +157,7 @@ class PendingRelease implements OutcomeListener<boolean> {
   onFailed(error: unknown): void {
     if (!this.hasFailed) this.tellCaller(error);
     const { releaser, pauseMs, leaseOverAt } = this;
-    if (!releaser.mayRepeat(error, releaser.clock.now() + pauseMs, leaseOverAt)) return releaser.onGivenUp(this);
+    if (!releaser.mayRepeat(error, releaser.clock.now() + pauseMs, leaseOverAt)) return releaser.onOver(this);
     this.pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS);
     this.timer = runOutside(() => releaser.clock.schedule(pauseMs, () => this.repeat(), true));
   }

@@ -97,9 +97,9 @@ export interface StoreListener {
   readonly instanceId: string;
   /**
    * An owner that waits has to ask again, one that holds the lock has to renew it, and one that is over is released.
-   * The message grants nothing, and may come late, twice, falsely or never.
+   * The message grants nothing, and may come late, twice, falsely or never. `mode` is that of the owner.
    */
-  onWake(owner: string, key: string): void;
+  onWake(owner: string, key: string, mode: LockMode): void;
   /** Others may have released the key. May be reported late, twice, falsely or never. */
   onReleased(key: string): void;
   /** The key may have been released by force. May be reported late, twice, falsely or never. */

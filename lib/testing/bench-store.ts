@@ -53,7 +53,7 @@ export class BenchStore implements LockStore {
     this.memory.listen({
       ...listener,
       // Messages that are sent during an outage are lost.
-      onWake: (owner, key) => void (this.outage ?? listener.onWake(owner, key)),
+      onWake: (...wake) => void (this.outage ?? listener.onWake(...wake)),
     });
     if (this.outage !== undefined) listener.onDown(this.outage);
   }

@@ -4,6 +4,7 @@ import type {
   ExtendReply,
   ExtendRequest,
   ForceReleaseRequest,
+  LockMode,
   LockState,
   LockStore,
   ReleaseRequest,
@@ -83,10 +84,11 @@ export class FaultyStore implements LockStore {
     this.listener = listener;
     this.inner.listen({
       ...listener,
-      onWake: (owner, key) => {
+      onWake: (owner, key, mode) => {
         this.wakes.push({ owner, key });
-        if (this.holding.has('wake')) this.heldBack.push({ of: 'wake', deliver: () => this.reportWake(owner, key) });
-        else this.reportWake(owner, key);
+        const deliver = (): void => this.reportWake(owner, key, mode);
+        if (this.holding.has('wake')) this.heldBack.push({ of: 'wake', deliver });
+        else deliver();
       },
     });
   }
@@ -134,8 +136,8 @@ export class FaultyStore implements LockStore {
   }
 
   /** Wakes an owner. */
-  reportWake(owner: string, key: string): void {
-    this.listener?.onWake(owner, key);
+  reportWake(owner: string, key: string, mode: LockMode = 'exclusive'): void {
+    this.listener?.onWake(owner, key, mode);
   }
 
   /** Reports that a key was released by force. */

@@ -53,7 +53,7 @@ export interface TableDeps {
   /** Returns whether the instance receives messages. */
   isListening(instanceId: string): boolean;
   /** Sends a message to the instance of an owner. */
-  wake(key: string, owner: string): void;
+  wake(key: string, entry: Entry): void;
 }
 
 /** Locks in memory, by the same steps as the scripts of `token()`. */
@@ -100,7 +100,7 @@ export class LockTable {
     this.steps = MOST_STEPS;
     const row = this.rowOf(key);
     const { owner } = entry;
-    leave(row, owner);
+    const hasLeft = leave(row, owner);
     const own = row.lock?.owner === owner ? row.lock : shareOf(row, entry);
     if (own !== undefined && closedForMs > 0) {
       this.closeFor(key, row, own, closedForMs);
@@ -109,6 +109,8 @@ export class LockTable {
     if (own !== undefined && own === row.lock) row.lock = undefined;
     else row.sharers = row.sharers.filter((each) => each !== own);
     this.handOff(key, row, handoffMs);
+    // The first may have been woken to learn how long the lock stays closed.
+    if (hasLeft && row.lock?.owner === '') this.wakeFirst(key, row);
     return own !== undefined;
   }
 
@@ -130,7 +132,7 @@ export class LockTable {
     row.sharers = [];
     this.handOff(key, row, handoffMs);
     // The former holders renew, and learn that they have lost the lock.
-    for (const { owner } of ended) if (owner !== '') this.deps.wake(key, owner);
+    for (const each of ended) if (each.owner !== '') this.deps.wake(key, each);
     return true;
   }
 
@@ -172,7 +174,7 @@ export class LockTable {
       row.queue.shift();
       if (!this.isListening(first.owner)) continue;
       if (isNext) this.grant(row, first, handoffMs);
-      this.deps.wake(key, first.owner);
+      this.deps.wake(key, first);
     }
     // The row of a caller is about to be granted.
     if (caller === undefined) this.forgetIfEmpty(key, row);
@@ -195,8 +197,12 @@ export class LockTable {
     const closed = { ...own, owner: '', endsAt: this.deps.now() + closedForMs };
     if (own === row.lock) row.lock = closed;
     else row.sharers = row.sharers.map((each) => (each === own ? closed : each));
+    this.wakeFirst(key, row);
+  }
+
+  private wakeFirst(key: string, row: Row): void {
     const first = row.queue.at(0);
-    if (first !== undefined) this.deps.wake(key, first.owner);
+    if (first !== undefined) this.deps.wake(key, first);
   }
 
   private nextToken(): number {
@@ -237,6 +243,9 @@ function otherPermits({ lock, sharers }: Row, mode: LockMode): number | undefine
   return typeof other === 'number' && typeof mode === 'number' && other !== mode ? other : undefined;
 }
 
-function leave(row: Row, owner: string): void {
+/** Removes an owner from the queue. Returns whether it was there. */
+function leave(row: Row, owner: string): boolean {
+  const { length } = row.queue;
   row.queue = row.queue.filter((entry) => entry.owner !== owner);
+  return row.queue.length < length;
 }

@@ -53,7 +53,8 @@ export class MemoryStore implements LockStore {
       wallMicros: () => Math.floor(clock.wallTime() * 1_000),
       isListening: (instanceId) => this.listeners.has(instanceId),
       // As with Redis, a message arrives after the reply to the request that caused it.
-      wake: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onWake(owner, key)),
+      wake: (key, { owner, mode }) =>
+        queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onWake(owner, key, mode)),
     });
   }
 

@@ -318,8 +318,8 @@ export class TokenStore implements LockStore {
     const decoded = decodeWake(message);
     const { prefix } = this.topology;
     if (decoded === undefined || !decoded.key.startsWith(prefix)) return;
-    if (decoded.owner.startsWith(`${listener.instanceId}:`))
-      listener.onWake(decoded.owner, decoded.key.slice(prefix.length));
+    const { owner, key, mode } = decoded;
+    if (owner.startsWith(`${listener.instanceId}:`)) listener.onWake(owner, key.slice(prefix.length), mode);
   }
 }
 

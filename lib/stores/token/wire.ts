@@ -11,6 +11,9 @@ const VERSION = 'v2-';
 /** `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock. A token or a mode may follow. */
 const ENTRY = /^v2-(!?)([\w-]+):([^ ]+)(?: (.*))?$/;
 
+/** `<owner> <mode> <key>`. The mode is `-` for an exclusive owner. */
+const WAKE = /^([\w-]+:\d+) ([-*]|\d{1,15}) (.+)$/s;
+
 /** A token has more digits than any number of permits. */
 const TOKEN_DIGITS = 16;
 
@@ -63,10 +66,11 @@ export function isFoundElsewhere(_key: string, { holder }: LockState, byOwnKey: 
   return byOwnKey !== (holder !== undefined);
 }
 
-/** Decodes `<owner> <key>`, the message that makes an owner look again. Undefined for any other text. */
-export function decodeWake(message: string): { readonly owner: string; readonly key: string } | undefined {
-  const space = message.indexOf(' ');
-  return space <= 0 ? undefined : { owner: message.slice(0, space), key: message.slice(space + 1) };
+/** Decodes `<owner> <mode> <key>`, the message that makes an owner look again. Undefined for any other text. */
+export function decodeWake(message: string): (Owned & { readonly key: string }) | undefined {
+  const [, owner, mode, key] = WAKE.exec(message) ?? [];
+  if (key === undefined) return undefined;
+  return { owner, mode: modeIn(mode === '-' ? undefined : mode), key };
 }
 
 type ServerClock = Pick<RedisConnection, 'localLowerBound'>;

@@ -70,12 +70,12 @@ export interface LockTableDeps {
   /** Returns whether that instance is woken by messages. */
   isListening(instanceId: string): boolean;
   /** Asks an owner to look again. The message grants nothing. */
-  wake(owner: string, key: string): void;
+  wake(entry: TableEntry, key: string): void;
 }
 
 /**
  * Keeps locks in memory with the same steps, in the same order, as the scripts of the token store: their specification.
- * A spec runs both on the same requests and compares the replies. The scripts also know the readers of version 1.
+ * A spec runs both on the same requests and compares the replies.
  */
 export class LockTable {
   /** Specs read and restore it. @internal */
@@ -127,7 +127,7 @@ export class LockTable {
       this.prune(row);
       this.handOff(row, key, handoffMs);
       // The former holder renews at once, and learns that it has lost the lock.
-      for (const holder of ended) if (isOwned(holder)) this.deps.wake(holder.owner, key);
+      for (const holder of ended) if (isOwned(holder)) this.deps.wake(holder, key);
       return true;
     });
   }
@@ -217,7 +217,7 @@ export class LockTable {
   private releaseOne(row: LockRow, { key, owner, closedForMs, handoffMs }: ReleaseRequest): boolean {
     const own = ownIn(row, owner);
     this.prune(row);
-    leave(row, owner);
+    const hasLeft = leave(row, owner);
     if (own !== undefined) {
       if (closedForMs === 0) {
         row.exclusive = undefined;
@@ -232,6 +232,7 @@ export class LockTable {
     removeShare(row, owner);
     if (share === undefined || row.exclusive !== undefined) {
       this.handOff(row, key, handoffMs);
+      if (hasLeft && row.exclusive?.isClosed === true) this.wakeFirst(row, key);
       return false;
     }
     if (closedForMs === 0) {
@@ -262,7 +263,7 @@ export class LockTable {
       row.queue.shift();
       if (!isListening) continue;
       if (isNext) this.grant(row, first, handoffMs);
-      this.deps.wake(first.owner, key);
+      this.deps.wake(first, key);
     }
     return false;
   }
@@ -281,7 +282,7 @@ export class LockTable {
   /** Lets the first in the queue learn how long the key stays closed. */
   private wakeFirst(row: LockRow, key: string): void {
     const [first] = row.queue;
-    if (first !== undefined) this.deps.wake(first.owner, key);
+    if (first !== undefined) this.deps.wake(first, key);
   }
 
   private heldBy(row: LockRow, { owner, mode }: TableEntry, queued: boolean): Held {
@@ -374,8 +375,11 @@ function permitsMismatch({ exclusive, sharers }: LockRow, mode: LockMode): Permi
   return differs ? { status: 'permits-mismatch', permits } : undefined;
 }
 
-function leave(row: LockRow, owner: string): void {
+/** Removes an owner from the queue. Returns whether it was there. */
+function leave(row: LockRow, owner: string): boolean {
+  const { length } = row.queue;
   row.queue = row.queue.filter((entry) => entry.owner !== owner);
+  return row.queue.length < length;
 }
 
 function removeShare(row: LockRow, owner: string): void {

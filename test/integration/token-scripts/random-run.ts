@@ -1,13 +1,8 @@
 import { deepStrictEqual, ok } from 'node:assert/strict';
 import type { Redis } from 'ioredis';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
 import type { AcquireReply, AcquireRequest, LockMode } from '../../../lib/stores/contract.js';
-import {
-  type LockRow,
-  LockTable,
-  type Sharer,
-  type TableEntry,
-  type TableHolder,
-} from './lock-table.js';
+import { type LockRow, LockTable, type Sharer, type TableEntry, type TableHolder } from './lock-table.js';
 import { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { entryOf } from '../../../lib/stores/token/wire.js';
 import { SystemClock } from '../../../lib/core/time/clock.js';
@@ -87,8 +82,8 @@ class RandomRun {
       now: () => Math.floor(this.us / 1_000),
       tokenTime: () => this.us,
       isListening,
-      wake: (owner, key) => {
-        if (isListening(owner.slice(0, owner.indexOf(':')))) this.tableWakes.push(`${owner} ${key}`);
+      wake: (entry, key) => {
+        if (isListening(instanceOf(entry.owner))) this.tableWakes.push(wakeOf(entry, key));
       },
     });
     const port = asPort(deps.client);
@@ -341,7 +336,10 @@ class RandomRun {
     const served = others.filter((owner) => !stays.has(owner));
     deepStrictEqual(served, others.slice(0, served.length), 'first in, first out');
     for (const owner of served)
-      ok(owner.startsWith('dead') || this.wakes.includes(`${owner} ${key}`), `${owner} left for a reason`);
+      ok(
+        owner.startsWith('dead') || this.wakes.some((wake) => wake.startsWith(`${owner} `) && wake.endsWith(` ${key}`)),
+        `${owner} left for a reason`,
+      );
   }
 
   private alive(sharers: readonly Sharer[]): number {
@@ -402,4 +400,9 @@ function comparable(reply: AcquireReply): AcquireReply {
   if (reply.status !== 'held' || reply.holder === undefined) return reply;
   const { since: _since, ...holder } = reply.holder;
   return { ...reply, holder: holder.count === undefined ? holder : { instanceId: '', count: holder.count } };
+}
+
+/** The message that wakes an owner, as the scripts write it. */
+function wakeOf({ owner, mode }: TableEntry, key: string): string {
+  return `${owner} ${{ exclusive: '-', shared: '*' }[mode] ?? mode} ${key}`;
 }

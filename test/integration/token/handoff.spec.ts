@@ -500,7 +500,7 @@ describe('a forged message', () => {
     const [channel] = await here.channels();
     const [entry] = await here.admin.zrange(`${here.key}|queue`, '0', '0');
     log.clear();
-    await here.admin.publish(channel, `${entry.replace('v2-', '')} ${here.key}`);
+    await here.admin.publish(channel, `${entry.replace('v2-', '')} - ${here.key}`);
     await eventually('it asks', () => log.count('tokenAcquire') === 1);
     await here.clock.advance(0);
     expect(next).toEqual({});

@@ -19,6 +19,8 @@ import { NO_FAULTS, type Faults } from './conditions.js';
 import type { ProcessClock } from './instance.js';
 import type { Referee } from './referee.js';
 
+type Wake = Parameters<StoreListener['onWake']>;
+
 /** A request on its way. */
 interface OnTheWay {
   /** Runs it on the server, and sends the reply over a connection. */
@@ -45,7 +47,7 @@ export class Wire implements LockStore {
   private repliesUntil = 0;
   private readonly onTheWay = new Set<OnTheWay>();
   /** The last owners, for messages that are forged. */
-  private readonly owners: { readonly owner: string; readonly key: string }[] = [];
+  private readonly owners: Pick<AcquireRequest, 'owner' | 'key' | 'mode'>[] = [];
   private isClosed = false;
 
   constructor(
@@ -66,7 +68,7 @@ export class Wire implements LockStore {
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
-    this.owners.push({ owner: request.owner, key: request.key });
+    this.owners.push(request);
     if (this.owners.length > 6) this.owners.shift();
     this.referee.onAcquire(request);
     return this.send(
@@ -134,15 +136,15 @@ export class Wire implements LockStore {
   private subscribe(): void {
     const { listener } = this;
     if (listener === undefined || this.isClosed) return;
-    this.inner.listen({ ...listener, onWake: (owner, key) => this.onMessage(owner, key) });
+    this.inner.listen({ ...listener, onWake: (...wake) => this.onMessage(...wake) });
     this.process.read(() => listener.onSubscribed());
   }
 
-  private onMessage(owner: string, key: string): void {
+  private onMessage(...wake: Wake): void {
     const { messageLost, messageTwice } = this.faults;
     if (this.hits(messageLost)) return;
-    this.later(this.delay(), () => this.wake(owner, key));
-    if (this.hits(messageTwice)) this.later(this.clock.random() * 300, () => this.wake(owner, key));
+    this.later(this.delay(), () => this.wake(...wake));
+    if (this.hits(messageTwice)) this.later(this.clock.random() * 300, () => this.wake(...wake));
   }
 
   private forge(): void {
@@ -150,14 +152,14 @@ export class Wire implements LockStore {
     if (known === undefined) return;
     const isIssued = this.clock.random() < 0.9;
     const owner = isIssued ? known.owner : `${this.listener?.instanceId}:1000000`;
-    this.later(this.delay(), () => this.wake(owner, known.key));
+    this.later(this.delay(), () => this.wake(owner, known.key, known.mode));
   }
 
-  private wake(owner: string, key: string): void {
+  private wake(...wake: Wake): void {
     if (this.isClosed) return;
     this.process.read(() => {
-      this.listener?.onWake(owner, key);
-      this.referee.onWake(owner);
+      this.listener?.onWake(...wake);
+      this.referee.onWake(wake[0]);
     });
   }
 

@@ -22,7 +22,7 @@ local value = redis.call('GET', keys.lock)
 if value and value ~= marker then
   if redis.sha1hex(value) == args.digest then
     redis.call('DEL', keys.lock)
-    table.insert(ended, value)
+    table.insert(ended, string.match(value, '^[^ ]*'))
     value = nil
   end
 end

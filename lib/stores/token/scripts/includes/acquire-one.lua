@@ -33,13 +33,11 @@ local function acquireOne()
   if permitsDiffer(holders, mode) then
     return { -1, tonumber(holders.mode) }
   end
-  local first = redis.call('ZRANGE', keys.queue, 0, 0, 'WITHSCORES')
-  if not first[1] and fits(holders, mode) then
+  if fits(holders, mode) and redis.call('EXISTS', keys.queue) == 0 then
     return grant(holders, args.entry, args.leaseMs)
   end
 
-  -- A release before this one keeps readers in the queue, and their leases in the life of its key.
-  local queued = args.wait == '1' and tonumber(first[2] or 1) > 0 and isListening(args.entry)
+  local queued = args.wait == '1' and isListening(args.entry)
   if queued then
     -- Tickets, not times: clocks are set back.
     local last = redis.call('ZRANGE', keys.queue, -1, -1, 'WITHSCORES')[2]

@@ -10,7 +10,7 @@
 local function releaseOne()
   local holders = readHolders()
   local value = holders.value
-  redis.call('ZREM', keys.queue, args.entry)
+  local hasLeft = redis.call('ZREM', keys.queue, args.entry) == 1
   if value and isOf(value, args.entry) then
     if args.closedForMs == '0' then
       redis.call('DEL', keys.lock)
@@ -24,6 +24,10 @@ local function releaseOne()
   local hadShare = modeOf(args.entry) and removeShare(args.entry)
   if not hadShare or value then
     handOff(holders)
+    -- The first may have been woken to learn how long the lock stays closed.
+    if hasLeft and value and string.find(value, 'v2-!', 1, true) == 1 then
+      wakeFirst()
+    end
     return 0
   end
   if args.closedForMs == '0' then

@@ -1,13 +1,15 @@
---- Asks the instance of an entry to look again. The message grants nothing.
+--- @include ./mode-of.lua
+--- Asks the instance of an entry to look again: `<owner> <mode> <key>`, `-` for exclusive. The message grants nothing.
 local function wake(entry)
   local owner = string.match(entry, '^v2%-([^ ]+)')
   if not owner then
     return
   end
   local channel = args.channels .. string.match(entry, '^[^:]*')
+  local start = owner .. ' ' .. (modeOf(entry) or '-') .. ' '
   if args.sharded == '1' then
-    redis.pcall('SPUBLISH', channel, owner .. ' ' .. keys.lock)
+    redis.pcall('SPUBLISH', channel, start .. keys.lock)
   else
-    redis.pcall('PUBLISH', channel, owner .. ' ' .. keys.lock)
+    redis.pcall('PUBLISH', channel, start .. keys.lock)
   end
 end
