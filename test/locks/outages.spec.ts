@@ -549,6 +549,26 @@ describe('a server from which nothing is read', () => {
     expect(locks.engine.servers()[0].isUp).toBe(true);
   });
 
+  it('is left after twice the time limit by a caller that does not wait, while replies come late', async () => {
+    const { clock, locks, store, server } = busyLocks();
+    server.isAlive = true;
+    const limitMs = 1_000;
+    for (let i = 0; i < 3; i += 1) {
+      store.hold('acquire');
+      const call = outcome(locks.tryAcquire('goods:300', { ttlMs: 60_000 }));
+      await clock.advance(2 * limitMs - 1);
+      expect(call).toEqual({});
+      await clock.advance(1);
+      expect(call.error).toBeInstanceOf(LockUnavailableError);
+      expect((call.error as Error).message).toContain('Redis replies slowly');
+      // What the late reply brings is released.
+      store.deliver('acquire');
+      await clock.advance(0);
+    }
+    expect(locks.engine.servers()[0].isUp).toBe(true);
+    await (await locks.acquire('goods:300', { waitMs: 0 })).release();
+  });
+
   it('keeps a shutdown waiting for a request that takes long, for one time limit', async () => {
     const { clock, locks, memory, store, server } = busyLocks();
     server.isAlive = true;

@@ -333,11 +333,12 @@ function besideForeign() {
     table.rows.set(KEY, { lock, sharers: [], queue, queueEndsAt });
     return true;
   };
+  const leave = (): void => void ((table.rows.get(KEY) as { lock: unknown }).lock = undefined);
   const client = async (owner: string, everyMs: number, count: () => void): Promise<void> => {
     while (!state.isOver) {
       while (!take(owner)) await pause(everyMs * (0.5 + clock.random()));
       await pause(WORK_MS);
-      (table.rows.get(KEY) as { lock: unknown }).lock = undefined;
+      leave();
       count();
       // A round trip, and the loop of the caller.
       await pause(1);
@@ -368,7 +369,7 @@ function besideForeign() {
   };
   const end = (): void => void (state.isOver = true);
   const queued = (): number => table.waiting(KEY).length;
-  return { take, client, start, caller, run, end, queued, requests: () => state.requests };
+  return { take, leave, client, start, caller, run, end, queued, requests: () => state.requests };
 }
 
 describe('beside foreign clients that poll', () => {
@@ -416,6 +417,21 @@ describe('beside foreign clients that poll', () => {
     expect(requests() - before).toBeLessThanOrEqual(40);
     await run(4_000);
     expect(acquired.value).toBeDefined();
+  });
+
+  it('does not starve beside an instance that has met none of them', async () => {
+    const { take, leave, start, caller, run } = besideForeign();
+    const services = [start(), start()];
+    take('foreign-0:1');
+    const met = outcome(services[0].acquire('goods:300'));
+    await run(100);
+    leave();
+    await run(100);
+    expect(await met.value?.release()).toBe(true);
+    const grants = [0, 0];
+    for (const i of [0, 1, 0, 1, 0, 1]) void outcome(caller(services[i], () => (grants[i] += 1)));
+    await run(10_000);
+    expect(Math.max(...grants) / Math.min(...grants)).toBeLessThan(3);
   });
 
   it('does not lose its place in the queue after one of them', async () => {
