@@ -33,11 +33,17 @@ export function openRedis(redis: string | RedisOptions | RedisClusterOptions | R
   const connect = (): void => {
     if (ioredis.status === 'wait') ioredis.connect().catch(() => undefined);
   };
-  return { client: portOf(ioredis), connect, close: () => closeClient(ioredis, clock), unref: () => unref(ioredis) };
+  return {
+    client: portOf(ioredis, true),
+    connect,
+    close: () => closeClient(ioredis, clock),
+    unref: () => unref(ioredis),
+  };
 }
 
-function portOf(client: IoredisClient): ServerClient | ClusterClient {
-  return isCluster(client) ? new IoredisCluster(client as object as Cluster) : new IoredisServer(client as Redis);
+function portOf(client: IoredisClient, isOurs = false): ServerClient | ClusterClient {
+  if (isCluster(client)) return new IoredisCluster(client as object as Cluster, isOurs);
+  return new IoredisServer(client as Redis, '', {}, isOurs);
 }
 
 /** @throws LockConfigError if an address cannot be one. ioredis would print the password, or fail without end. */

@@ -1,4 +1,5 @@
 import type { EventEmitter } from 'node:events';
+import { TLSSocket } from 'node:tls';
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import type { ClientListener, FurtherConnection, ServerTarget } from '../client-port.js';
 
@@ -40,12 +41,14 @@ export class IoredisServer implements FurtherConnection {
   /**
    * @param addedPrefix the part of the `keyPrefix` that the client does not add by itself.
    * @param copyOptions further options of further connections.
+   * @param isOurs whether the module made the client.
    */
   constructor(
     /** @internal Public for tests. */
     readonly client: Redis,
     private readonly addedPrefix = '',
     private readonly copyOptions: RedisOptions = {},
+    private readonly isOurs = false,
   ) {
     const { keyPrefix = '', enableAutoPipelining } = this.options;
     this.keyPrefix = addedPrefix + keyPrefix;
@@ -66,6 +69,10 @@ export class IoredisServer implements FurtherConnection {
 
   get socket(): FurtherConnection['socket'] {
     return this.client.stream;
+  }
+
+  get reset(): (() => void) | undefined {
+    return this.isOurs ? () => destroy(this.client.stream, this.options.path) : undefined;
   }
 
   run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
@@ -132,6 +139,13 @@ export class IoredisServer implements FurtherConnection {
     }
     return command;
   }
+}
+
+/** Ends a connection. Only one over TCP without TLS can drop what waits in the buffers of the machine. */
+function destroy(stream: Redis['stream'] | undefined, path: string | null | undefined): void {
+  if (stream === undefined || stream.destroyed) return;
+  if (path || stream instanceof TLSSocket) stream.destroy();
+  else stream.resetAndDestroy();
 }
 
 /**
