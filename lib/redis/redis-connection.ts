@@ -209,7 +209,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     const isBack = this.losses > 0 && !this.wasReady;
     this.wasReady = true;
     this.lastError = undefined;
-    if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.onError(toError(error)));
+    if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.ready && this.onError(toError(error)));
     else this.listener?.onReachable();
     if (isBack) this.listener?.onReconnected();
   }

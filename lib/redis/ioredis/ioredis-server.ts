@@ -12,6 +12,7 @@ const COPY: RedisOptions = {
   disconnectTimeout: 50,
   failoverDetector: false,
   enableAutoPipelining: false,
+  autoResendUnfulfilledCommands: false,
 };
 
 const PURPOSES: Readonly<Record<'handoffs' | 'replicas', RedisOptions>> = {
@@ -25,8 +26,6 @@ const PURPOSES: Readonly<Record<'handoffs' | 'replicas', RedisOptions>> = {
   replicas: {
     connectionName: 'nestjs-redis-lock:replicas',
     readOnly: false,
-    // WAIT counts only for what was written over the same connection.
-    autoResendUnfulfilledCommands: false,
     // WAIT has its own timeout.
     commandTimeout: undefined,
   },
@@ -113,6 +112,7 @@ export class IoredisServer implements FurtherConnection {
   copy(options: RedisOptions): IoredisServer {
     const copy = this.client.duplicate(options);
     onErrors(copy);
+    failWithConnection(copy);
     return new IoredisServer(copy, this.addedPrefix, this.copyOptions);
   }
 
@@ -158,6 +158,25 @@ export function onErrors(client: Pick<Redis | Cluster, 'on' | 'disconnect'>): vo
   client.on('error', ({ command }: Error & { readonly command?: { readonly name: string } }) => {
     if (command?.name === 'select') client.disconnect(true);
   });
+}
+
+/**
+ * Rejects the requests of a connection that has ended. If ioredis may not send them again, it forgets them, and their
+ * promises never settle.
+ */
+export function failWithConnection(client: Redis): void {
+  if (client.options.autoResendUnfulfilledCommands !== false) return;
+  client.on('close', () => {
+    // A private field of ioredis 5 and 6.
+    const unanswered = Reflect.get(client, 'prevCommandQueue') as CommandQueue | null | undefined;
+    for (let next = unanswered?.shift(); next !== undefined; next = unanswered?.shift())
+      next.command.reject(new Error('Connection is closed.'));
+  });
+}
+
+/** The part of ioredis' queue that is used. */
+interface CommandQueue {
+  shift(): { readonly command: { reject(error: Error): void } } | undefined;
 }
 
 /** Adds listeners to an ioredis client. Returns a function that removes them. */
