@@ -1,5 +1,5 @@
 import { runOutside } from '../../core/context/async-context.js';
-import type { ReplyListener } from '../../core/store/pending-reply.js';
+import type { ReplyListener } from '../../core/store/reply-listener.js';
 import { afterPromiseJobs, atNextTick, type Clock, type Timer } from '../../core/time/clock.js';
 import type { LimitedRequest, LimitRequest } from '../../core/time/timeout-pool.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
