@@ -52,6 +52,11 @@ export interface ServerClient extends ScriptClient {
   send(command: string, keys?: readonly string[], args?: readonly string[]): Promise<unknown>;
   /** Connects in the background. Does nothing if the owner of the client does that. */
   connect(): void;
+  /**
+   * Ends the connection at once, without the bytes that wait in its buffers if that is possible. The client connects
+   * again. Undefined for a client that the caller has given: its other users may wait for replies.
+   */
+  readonly reset?: (() => void) | undefined;
   /** Begins to report. Returns a function that stops it. */
   watch(listener: ClientListener): () => void;
   /**

@@ -4,7 +4,7 @@ import type { DeadlineRequests } from './deadline-requests.js';
 import type { ScanRequest } from './key-scan.js';
 import type { ChannelListener, ChannelSources } from './pubsub/channel-source.js';
 import type { ConnectionListener, RedisConnection } from './redis-connection.js';
-import type { ReplyListener } from '../core/store/pending-reply.js';
+import type { ReplyListener } from '../core/store/reply-listener.js';
 import type { RedisScript } from './redis-script.js';
 
 /** One Redis server and what is known of it. Each node has its own clock and its own script cache. */

@@ -1,8 +1,8 @@
 /** The version of what instances of different releases read of each other in Redis, on the masters of a quorum. */
 export const WIRE_VERSION = 1;
 
-/** What each value and each entry begins with, and the last part of each channel. */
-export const WIRE_PREFIX = `v${WIRE_VERSION}-`;
+/** What each value begins with. */
+const WIRE_PREFIX = `v${WIRE_VERSION}-`;
 
 /** Every version writes this beginning, so that each recognizes all others. */
 const MARKED = /^v(\d+)-([\w-]+):\d+\//;

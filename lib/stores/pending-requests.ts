@@ -1,5 +1,6 @@
 import type { KeyFilter, LockStore as FormerContract } from '../core/store/lock-store.js';
 import { ServerSigns } from '../core/store/server-signs.js';
+import type { Clock } from '../core/time/clock.js';
 import { TimeoutPool } from '../core/time/timeout-pool.js';
 import { UnansweredError } from './contract.js';
 import type { StoreContext } from './store-context.js';
@@ -15,7 +16,8 @@ interface Pending {
  * its server has been silent for the time limit.
  */
 export class PendingRequests {
-  private readonly clock: TimeoutPool;
+  private readonly timeouts: TimeoutPool;
+  private readonly clock: Clock;
   private readonly limitMs: number;
   private readonly pending = new Set<Pending>();
 
@@ -26,9 +28,10 @@ export class PendingRequests {
     /** Called with each request that ends because its server is silent. */
     private readonly onSilent: (error: Error, server: string | undefined) => void,
   ) {
+    this.clock = clock;
     this.limitMs = limitMs;
     const signs = new ServerSigns(servers, limitMs);
-    this.clock = new TimeoutPool(
+    this.timeouts = new TimeoutPool(
       clock,
       limitMs,
       servers.connections && {
@@ -57,7 +60,7 @@ export class PendingRequests {
         this.onSilent(new UnansweredError(why), this.servers.serverOf?.(key));
       };
       const pending: Pending = { key, fail };
-      const timer = this.clock.limitRequest(key, { onTimeout }, sentAt);
+      const timer = this.timeouts.limitRequest(key, { onTimeout }, sentAt);
       this.pending.add(pending);
       const end = (): void => {
         timer.cancel();
@@ -77,7 +80,7 @@ export class PendingRequests {
 
   /** Returns the reply to a request, or what `late` returns after the time limit. */
   inTime<T>(reply: Promise<T>, late: () => T): Promise<T> {
-    return this.clock.inTime(reply, late);
+    return this.timeouts.inTime(reply, late);
   }
 
   /** Ends the requests that were sent over a connection that has ended. */
@@ -87,6 +90,6 @@ export class PendingRequests {
   }
 
   close(): void {
-    this.clock.close();
+    this.timeouts.close();
   }
 }

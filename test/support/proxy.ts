@@ -12,6 +12,7 @@ export type CommandFilter = (words: readonly string[]) => string | undefined;
 interface Connection {
   readonly client: Socket;
   readonly server: Socket;
+  readonly toClient: Pipe;
 }
 
 const SUBSCRIBING = new Set(['SUBSCRIBE', 'PSUBSCRIBE', 'SSUBSCRIBE']);
@@ -78,6 +79,13 @@ export class RedisProxy {
   /** Delays data by `ms` from now on, in order. 0 ends the delay. */
   delay(traffic: Traffic, ms: number): void {
     for (const lane of this.lanesOf(traffic)) lane.delayMs = ms;
+  }
+
+  /** Drops the replies of the present connections for ever. Their requests arrive. */
+  swallowReplies(): void {
+    const deaf = new Lane();
+    deaf.mode = 'drop';
+    for (const { toClient } of this.connections) toClient.moveTo(deaf);
   }
 
   refuseCommands(names: readonly string[], error: string): void {
@@ -147,11 +155,11 @@ export class RedisProxy {
       port: Number(this.target.port || 6379),
       allowHalfOpen: true,
     });
-    const connection = { client, server };
-    this.connections.add(connection);
     const reader = new RespRequestReader();
     const toServer = this.lanes.requests.open(server);
     const toClient = this.lanes.replies.open(client);
+    const connection = { client, server, toClient };
+    this.connections.add(connection);
     const subscribed = (): void => toClient.moveTo(this.lanes.messages);
     this.pipe('requests', client, toServer, (chunk) => this.filtered(reader, chunk, subscribed));
     this.pipe('replies', server, toClient, (chunk) => this.packetsOf(chunk));

@@ -1,6 +1,6 @@
 /**
- * The former contract of a store. `quorum()`, `redisson()` and `timestamp()` implement it behind `FormerStore`. All times
- * are in milliseconds.
+ * The former contract of a store. `quorum()`, `redisson()` and `timestamp()` implement it behind `FormerStore`. All
+ * times are in milliseconds.
  */
 
 import type { LockUnavailableError } from '../errors.js';
@@ -311,4 +311,9 @@ export interface ServerConnection {
   readonly lostAt: number;
   /** Sends a cheap request, so that a server that is alive sends something. Does not throw. */
   probe(): void;
+  /**
+   * Replaces the connection if it is the module's own, because it has been silent for long. What waits in its buffers
+   * is dropped. Does not throw.
+   */
+  reset?(): void;
 }

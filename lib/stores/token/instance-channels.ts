@@ -2,7 +2,10 @@ import { atEndOfTick, type Clock } from '../../core/time/clock.js';
 import type { ChannelSource } from '../../redis/pubsub/channel-source.js';
 import { ChannelSubscription } from '../../redis/pubsub/channel-subscription.js';
 import { ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
+import { reasonOf } from '../../redis/redis-errors.js';
+import { RedisScript } from '../../redis/redis-script.js';
 import type { KeyFilter } from '../contract.js';
+import { scripts } from './scripts.js';
 import type { TokenTopology } from './token-topology.js';
 import { channelEnd } from './wire.js';
 
@@ -14,6 +17,8 @@ export interface ChannelsListener {
   onSubscribed(concerns: KeyFilter): void;
   /** Called with the reason when messages cannot be received. */
   onRefused(why: string): void;
+  /** Called with the reason when the scripts of this instance cannot send messages. */
+  onMute(why: string): void;
 }
 
 /** Longer than the pause between two acquire requests of a waiter in the queue. */
@@ -22,8 +27,9 @@ const LINGER_MS = 60_000;
 /** A subscription of this age is made again if the server does not count it. */
 const RENEW_AFTER_MS = 1_000;
 
-const NOT_COUNTED =
-  'the server does not count the subscriber: its connection may lead to another server, or its user may not run PUBSUB';
+const NOT_COUNTED = 'the server does not count the subscriber: its connection may lead to another server';
+
+const TRY_MESSAGES = new RedisScript(scripts.tryMessages, (reply) => reply as readonly [string, string] | null);
 
 /** A channel of this instance. */
 class InstanceChannel extends ChannelSubscription {
@@ -40,10 +46,17 @@ class InstanceChannel extends ChannelSubscription {
  * Nothing proves that a subscription works, and nothing has to: the acquire script counts the subscribers on its own
  * server before it puts an owner into the queue. If it does not count this instance, although the subscription was
  * acknowledged, the channel is subscribed again. That covers slots that moved, failovers and lost subscriptions.
+ *
+ * The scripts go on if the user may not count or publish, and say nothing. So that is tried once, at the first
+ * subscription.
  */
 export class InstanceChannels {
   readonly subscriptions: ChannelSubscriptions<InstanceChannel>;
   private isClosed = false;
+  /** Whether the user may count subscribers and publish. Tried at the next subscription if it is not known to be so. */
+  private mayUseAll = false;
+  /** Whether the user may not count subscribers. Another connection would change nothing. */
+  private mayNotCount = false;
   /** The channels that were subscribed in this tick of the event loop. */
   private subscribed = new Set<string>();
 
@@ -76,6 +89,8 @@ export class InstanceChannels {
     const subscription = this.subscriptionFor(key);
     if (isQueued) {
       subscription.misses = 0;
+      if (this.mayNotCount) this.onSubscribed(subscription);
+      this.mayNotCount = false;
       this.subscriptions.verify(subscription);
       return;
     }
@@ -89,7 +104,7 @@ export class InstanceChannels {
   mayHear(key: string): boolean {
     const subscription = this.subscriptionFor(key);
     this.subscriptions.open(subscription);
-    return subscription.state !== 'refused' && subscription.misses < 2;
+    return subscription.state !== 'refused' && subscription.misses < 2 && !this.mayNotCount;
   }
 
   /** Ends the subscriptions. */
@@ -99,6 +114,7 @@ export class InstanceChannels {
   }
 
   private onMissed(subscription: InstanceChannel, source: ChannelSource, askedAt: number): void {
+    if (this.mayNotCount) return;
     // The script may have run before the acknowledgement.
     if (askedAt <= subscription.subscribedAt + RENEW_AFTER_MS * subscription.misses) return;
     subscription.misses += 1;
@@ -118,8 +134,26 @@ export class InstanceChannels {
     atEndOfTick(() => {
       const channels = this.subscribed;
       this.subscribed = new Set();
-      if (!this.isClosed) this.listener.onSubscribed((key) => channels.has(this.channelOf(key)));
+      if (this.isClosed) return;
+      this.listener.onSubscribed((key) => channels.has(this.channelOf(key)));
+      if (!this.mayUseAll && subscription.source !== undefined)
+        void this.tryMessages(subscription.channel, subscription.source);
     });
+  }
+
+  private async tryMessages(channel: string, { connection }: ChannelSource): Promise<void> {
+    try {
+      const refused = await TRY_MESSAGES.run(connection, [], [channel, this.topology.isCluster ? '1' : '0']);
+      this.mayUseAll = refused === null;
+      if (refused === null || this.isClosed) return;
+      const [command, error] = refused;
+      this.mayNotCount = command === 'PUBSUB';
+      const why = `the Redis user may not run ${command}: ${reasonOf(error)}`;
+      if (this.mayNotCount) this.listener.onRefused(why);
+      else this.listener.onMute(why);
+    } catch {
+      // The next subscription tries again.
+    }
   }
 
   private subscriptionFor(key: string): InstanceChannel {

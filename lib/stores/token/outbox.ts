@@ -1,5 +1,5 @@
 import { runOutside } from '../../core/context/async-context.js';
-import type { ReplyListener } from '../../core/store/pending-reply.js';
+import type { ReplyListener } from '../../core/store/reply-listener.js';
 import { afterPromiseJobs, atNextTick, type Clock, type Timer } from '../../core/time/clock.js';
 import type { LimitedRequest, LimitRequest } from '../../core/time/timeout-pool.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
@@ -12,9 +12,6 @@ import type { TokenTopology } from './token-topology.js';
 
 /** Redis runs one script at a time: 64 locks take about a third of a millisecond if they are free. */
 const MAX_LOCKS = 64;
-
-/** After this many milliseconds, the next request sends those that wait, because other code blocks the event loop. */
-const MAX_AGE_MS = 1;
 
 /** How long the requests of a group are sent alone after the server has refused several in one call. */
 const ALONE_MS = 5_000;
@@ -69,7 +66,6 @@ const SPLIT = Symbol('split');
 export class Outbox {
   private waiting: Record<Kind, LockRequest[]> = { release: [], extend: [], acquire: [] };
   private isDue = false;
-  private waitingSince = 0;
   /** Until when the requests of each group are sent alone. */
   private readonly aloneUntil = new Map<string, number>();
   private readonly pending = new Set<ScriptCall>();
@@ -82,17 +78,12 @@ export class Outbox {
   add(kind: Kind, request: LockRequest): void {
     const requests = this.waiting[kind];
     requests.push(request);
-    const now = this.deps.clock.now();
     if (!this.isDue) {
       this.isDue = true;
-      this.waitingSince = now;
-      return atNextTick(this.onDue);
+      atNextTick(this.onDue);
     }
     // Redis begins with them while further requests are made.
-    const isFull = requests.length >= MAX_LOCKS && !this.deps.topology.isCluster;
-    if (!isFull && now - this.waitingSince <= MAX_AGE_MS) return;
-    this.flush();
-    this.waitingSince = now;
+    if (requests.length >= MAX_LOCKS && !this.deps.topology.isCluster) this.flush();
   }
 
   /** Sends what waits, before any other code runs. */

@@ -48,6 +48,8 @@ import {
 
 const DEGRADED = 'Waiting for locks costs more requests, because messages cannot be received';
 
+const MUTE = 'Waiters learn up to 1 s late that they have a lock, because no messages can be sent';
+
 const raw = (script: EmbeddedScript): RedisScript<unknown> => new RedisScript(script, (reply) => reply);
 
 const ACQUIRE = { one: raw(scripts.acquire), many: raw(scripts.acquireMany) };
@@ -87,7 +89,7 @@ export class TokenStore implements LockStore {
   private stopWatching: (() => void) | undefined;
   /** Why messages cannot be received. Undefined if they can, or if that has not been tried yet. */
   private refusal: string | undefined;
-  /** Reports once that waiting costs more requests. */
+  /** Reports once that waiting costs more requests, or more time. */
   private readonly warn = warnOnce((message) => this.listener?.onDegraded(message));
 
   constructor(context: StoreContext) {
@@ -137,6 +139,7 @@ export class TokenStore implements LockStore {
           this.refusal = why;
           this.warn(`${DEGRADED}: ${why}`);
         },
+        onMute: (why) => this.warn(`${MUTE}: ${why}`),
       },
     );
     const connections: ConnectionListener = {

@@ -82,6 +82,24 @@ describe('a faulty network', () => {
     await eventually('nothing is left', async () => (await direct.inspect('goods:300')) === null);
   });
 
+  it('that resets the connection before the replies: no request is sent twice or stays without an outcome', async () => {
+    const locks = start({ requestTimeoutMs: 60_000 });
+    await locks.using('goods:300', () => undefined);
+    const log = new RequestLog(proxy);
+    proxy.hold('replies');
+    const asking = [locks.inspect('goods:300'), locks.forceRelease('goods:300'), locks.ping()];
+    const outcomes = Promise.allSettled(asking);
+    await eventually('they are sent', () => log.count('tokenInspect') === 2 && log.count('time') === 1);
+    proxy.reset();
+    proxy.resume('replies');
+    const [inspected, forced, pinged] = await outcomes;
+    expect([inspected.status, forced.status]).toEqual(['rejected', 'rejected']);
+    expect(pinged).toMatchObject({ value: { isUp: false } });
+    await eventually('it is connected again', async () => (await locks.ping()).isUp);
+    expect(log.count('tokenInspect')).toBe(2);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
   it('that loses the reply of a release: the caller gets its result', async () => {
     const locks = start({ requestTimeoutMs: 100 });
     const result = await locks.using('goods:300', async () => {

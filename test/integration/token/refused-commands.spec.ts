@@ -141,7 +141,45 @@ describe('a user that may not receive messages', () => {
   );
 });
 
+describe('a user without PUBSUB', () => {
+  const connections = async (): Promise<string | undefined> =>
+    /total_connections_received:(\d+)/.exec(await here.admin.info('stats'))?.[1];
+
+  it('keeps its connections while it waits, and is woken again once it may', async () => {
+    const locks = here.instance({ redis: await withoutCommand('pubsub') });
+    const lock = await here.holder();
+    const granted = locks.acquire('goods:300');
+    await here.clock.advanceUntil('it is warned', () => here.warnings.length > 0);
+    const before = await connections();
+    for (let i = 0; i < 20; i += 1) await here.clock.advance(1_000);
+    expect(await connections()).toBe(before);
+    expect(here.warnings).toHaveLength(1);
+    expect(await locks.ping()).toMatchObject({ handoff: 'polling' });
+    await here.admin.acl('SETUSER', 'guest', '+pubsub');
+    await here.clock.advanceUntil('it is in the queue', async () => (await here.queueLength()) === 1);
+    await lock.release();
+    const since = here.clock.now();
+    await (await granted).release();
+    expect(here.clock.now()).toBe(since);
+    expect(await locks.ping()).toMatchObject({ handoff: 'subscription' });
+  });
+});
+
 describe('a user without PUBLISH', () => {
+  it('is told once what to change, when it first waits', async () => {
+    const locks = here.instance({ redis: await withoutCommand('publish') });
+    for (let round = 0; round < 2; round += 1) {
+      const lock = await here.holder();
+      const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+      await eventually('it is told', () => here.warnings.length > 0);
+      await lock.release();
+      await (await granted).release();
+    }
+    const line = /^Waiters learn up to 1 s late .* may not run PUBLISH: docs\/topologies\.md#permissions lists what/;
+    expect(here.warnings).toEqual([expect.stringMatching(line)]);
+    expect(await locks.ping()).toMatchObject({ handoff: 'subscription' });
+  });
+
   it('hands its lock off, and the waiter learns it within a second', async () => {
     const first = await here.holder({ redis: await withoutCommand('publish') });
     const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
