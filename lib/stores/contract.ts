@@ -21,8 +21,8 @@ export type { ExtendReply, HolderHint, KeyFilter, LockMode, LockState, PermitsMi
 export type { ListedLock, ListRequest };
 
 /**
- * There was no reply, and none will come: the connection ended, or the server is silent. The message says which. The
- * request may have run, or may still run.
+ * There was no reply: the connection ended, or the server is silent. The message says which. The request may have run,
+ * or may still run.
  */
 export class UnansweredError extends Error {}
 
