@@ -86,7 +86,7 @@ export interface RedisLockModuleOptions extends Omit<CommonLockOptions, 'signal'
    * `throughput`: a released lock is passed on to the next caller of the same instance, at most 16 times and for at
    * most 50 ms. Passing on takes microseconds and no request to Redis. Callers of other instances can be overtaken up
    * to 16 times for each grant. `strict`: every grant comes from Redis, in arrival order of the instances, and costs
-   * three requests in place of a pass. Readers of an instance that wait together get the lock together.
+   * two or three requests. Readers of an instance that wait together get the lock together.
    *
    * @default 'throughput'
    */
