@@ -1,7 +1,6 @@
 /**
  * The contract between the engine and a store, which keeps locks somewhere. All times are in milliseconds. A method
  * throws `LockUnavailableError` if there is no usable reply, and {@link UnansweredError} if there is none at all.
- * `forceRelease` may also throw `LockConfigError`.
  */
 
 import type { ListedLock, ListRequest } from '../core/store/lock-listing.js';
