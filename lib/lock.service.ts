@@ -211,7 +211,7 @@ export class LockService {
    * loop.
    *
    * A lock that is held or waited for throughout the scan is yielded once. Locks that appear or disappear meanwhile may
-   * be missing. Beyond 100,000 locks, one that changes between exclusive and shared may be yielded twice or not at all.
+   * be missing. Beyond 100,000 locks, one that changes between held and awaited may be yielded twice or not at all.
    *
    * ```ts
    * for await (const { resource, identity } of locks.list({ match: 'goods:*' })) console.log(resource, identity);
@@ -254,10 +254,10 @@ export class LockService {
    * lose it, and so do all holders of permits. For operators: the work of the former holder may still be running, and
    * only a fence refuses its late writes.
    *
-   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()`, this
-   * takes up to 100 ms if messages reach the holder. In a cluster, it takes up to 3 s if the holder has had the lock
-   * for less than 2 s. Otherwise, the holder's next renewal detects the loss, after a third of the lease. Holds of this
-   * module instance end immediately. The former holder's own release no longer has an effect.
+   * The `signal` of the former holder aborts with a `LockLostError`. With `token()`, a message makes the holder renew,
+   * which detects the loss at once. It reaches an instance that is subscribed because it has waited for a lock before.
+   * Otherwise, the holder's next renewal detects the loss, after a third of the lease. Holds of this module instance
+   * end immediately. The former holder's own release no longer has an effect.
    *
    * @returns false if nobody holds the lock, or if `ifToken` is not its holder's token. Nothing happens in these cases.
    * Also false if the hold ended by itself at the same moment.

@@ -27,7 +27,7 @@ export interface OutcomeListener<Reply> {
 
 /** A request that waits until it may be sent. */
 export interface Unsent extends Linked<Unsent> {
-  /** Sends the request, or does nothing if nobody wants it any more. */
+  /** Sends the request, or does nothing if nobody wants it. */
   send(): void;
 }
 

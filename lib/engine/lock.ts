@@ -31,7 +31,7 @@ export class Lock implements Hold {
   ttlMs: number;
   /** When the lock is reported as held for too long. @internal */
   warnAt: number;
-  /** Whether no event has told of the grant, so that none tells of the end. @internal */
+  /** Whether no event has reported the grant, so that none reports the end. @internal */
   isUnseen = false;
   /** Why the deadline has passed without a renewal, as found when that was first noticed. @internal */
   whyOver: string | undefined = undefined;

@@ -10,8 +10,8 @@ export type AcquireOne = (target: Target, options: AcquireOptions) => Promise<Lo
 
 /**
  * One call for several locks. It asks for all of them in one tick, without waiting for others. If one is held, it keeps
- * those before it in a global order, releases the others, waits for that one, and goes on. A caller that waits thus
- * holds only locks before the one it waits for, so such callers cannot deadlock (resource ordering: Havender, "Avoiding
+ * those before it in a global order, releases the others, waits for it, and goes on. A caller that waits thus holds
+ * only locks before the one it waits for, so such callers cannot deadlock (resource ordering: Havender, "Avoiding
  * deadlock in multitasking systems", 1968).
  */
 export class MultiAcquire {

@@ -46,7 +46,7 @@ export interface PassingLimits {
 }
 
 const STRICT: PassingLimits = { maxLocalPasses: 0, maxLocalHoldMs: 0 };
-// A fencing token is reserved for every pass. Tokens are microseconds and must not run ahead of the clock.
+// A grant reserves a fencing token for every pass.
 const THROUGHPUT: PassingLimits = { maxLocalPasses: 16, maxLocalHoldMs: 50 };
 
 /** Returns how far a lock may be passed on. */

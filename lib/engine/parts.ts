@@ -8,7 +8,7 @@ import type { Releaser } from './releaser.js';
 import type { Renewer } from './renewer.js';
 import type { Turns } from './turns.js';
 
-/** What the parts of one engine share. Also tells whose lock a lock is: each engine has one such object. */
+/** What the parts of one engine share. Each engine has one such object, which identifies its locks. */
 export interface Parts {
   /** The id by which stores know this engine. */
   readonly instanceId: string;

@@ -35,10 +35,7 @@ export type LastReply =
     }
   /** Others hold the lock with a different number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
-  /**
-   * The request was not sent, or it arrived too late and had no effect. The same is true of all requests since `since`,
-   * on the local clock. So the state of the lock is unknown.
-   */
+  /** No request was sent since `since`, on the local clock. So the state of the lock is unknown. */
   | { readonly kind: 'undelivered'; readonly error: LockUnavailableError; readonly since: number }
   /** The request has failed, and so has every earlier request since `since`, on the local clock. */
   | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };

@@ -46,11 +46,11 @@ interface KeyRecord {
 }
 
 /**
- * Shares keys among instances and foreign clients if the store has no queue, or if its queue cannot be used. An instance
- * that releases a key and wants it again would be first every time, because the others are still waiting to repeat their
- * request. So it yields after each turn if it has seen others have the key in the last period. An instance that has seen
- * nobody yields once per period, because it cannot see waiting instances before they have the key. Callers that share
- * the lock have no turns.
+ * Shares keys among instances and foreign clients if the store has no queue, or if its queue cannot be used. An
+ * instance that releases a key and wants it again would be first every time, because the others are still waiting to
+ * repeat their request. So it yields after each turn if it has seen others have the key in the last period. An instance
+ * that has seen nobody yields once per period, because it cannot see waiting instances before they have the key.
+ * Callers that share the lock have no turns.
  */
 export class Turns {
   private readonly records = new Map<string, KeyRecord>();
@@ -104,7 +104,7 @@ export class Turns {
 
   private share(record: KeyRecord, forMs: number): void {
     const now = this.clock.now();
-    // The turn of an instance that was alone was none.
+    // An instance that was alone had no turn.
     if (now >= record.sharedUntil) record.turnSince = undefined;
     record.sharedUntil = Math.max(record.sharedUntil, now + forMs);
   }

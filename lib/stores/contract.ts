@@ -1,7 +1,6 @@
 /**
  * The contract between the engine and a store, which keeps locks somewhere. All times are in milliseconds. A method
  * throws `LockUnavailableError` if there is no usable reply, and {@link UnansweredError} if there is none at all.
- * `forceRelease` may also throw `LockConfigError`.
  */
 
 import type { ListedLock, ListRequest } from '../core/store/lock-listing.js';
@@ -21,8 +20,8 @@ export type { ExtendReply, HolderHint, KeyFilter, LockMode, LockState, PermitsMi
 export type { ListedLock, ListRequest };
 
 /**
- * There was no reply, and none will come: the connection ended, or the server is silent. The message says which. The
- * request may have run, or may still run.
+ * There was no reply: the connection ended, or the server is silent. The message says which. The request may have run,
+ * or may still run.
  */
 export class UnansweredError extends Error {}
 

@@ -236,7 +236,7 @@ export interface StoreListener {
 
 /**
  * Keeps locks. Every method is atomic. Outcomes are values. A method throws only `LockUnavailableError`, if the store
- * sent no usable reply. `forceRelease` may also throw `LockConfigError`.
+ * sent no usable reply.
  */
 export interface LockStore {
   /** What the store can do. Constant. */
@@ -293,8 +293,7 @@ export interface LockStore {
    *
    * Returns false if nobody holds the key, if the hold ended by itself before the request ran, or if `ifToken` is not
    * its token. Throws `LockUnavailableError` if the store sent no usable reply, even if an earlier run of the request
-   * may have ended the hold. Throws `LockConfigError` if an instance of another wire version holds the key. The engine
-   * refuses `forceRelease()` if the store has no such method.
+   * may have ended the hold. The engine refuses `forceRelease()` if the store has no such method.
    */
   readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /** Closes what the store opened. */

@@ -192,7 +192,7 @@ export class LockTable {
     return granted(holder.token);
   }
 
-  /** Keeps the lock closed, as nobody's. The first waiter learns for how long. */
+  /** Keeps the lock closed, as nobody's. The first waiter learns how long. */
   private closeFor(key: string, row: Row, own: Holder, closedForMs: number): void {
     const closed = { ...own, owner: '', endsAt: this.deps.now() + closedForMs };
     if (own === row.lock) row.lock = closed;
