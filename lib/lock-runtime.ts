@@ -6,7 +6,7 @@ import { offerState } from './core/state/instance-states.js';
 import type { lockChannels } from './core/events/diagnostics.js';
 import { safely, type Warn } from './core/events/warnings.js';
 import { LockEngine } from './engine/lock-engine.js';
-import { tooShortLease } from './engine/refusals.js';
+import { tooShortLease } from './engine/error-texts.js';
 import { passingLimitsOf } from './engine/options.js';
 import type { LockStore } from './stores/contract.js';
 import { createKeySelectorFactory } from './core/keys/key-selector.js';

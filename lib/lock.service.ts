@@ -315,7 +315,7 @@ export class LockService {
 
   private describe(target: Target, state: LockState, calls: KeyCalls | undefined): LockInfo {
     const { engine } = this;
-    const info = toLockInfo(target, state, { isOwn: (id) => engine.isSelf(id), now: engine.now(), calls });
+    const info = toLockInfo(target, state, { isOwn: (id) => id === engine.instanceId, now: engine.now(), calls });
     return { ...info, waitingHere: engine.waitingAt(target.key) };
   }
 

@@ -142,7 +142,6 @@ function silentListener(): StoreListener {
     instanceId: newInstanceId(''),
     onWake: ignore,
     onReleased: ignore,
-    onForced: ignore,
     onSubscribed: ignore,
     onDown: ignore,
     onUp: ignore,

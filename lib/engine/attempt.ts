@@ -2,9 +2,9 @@ import { LockUnavailableError } from '../core/errors.js';
 import type { Clock } from '../core/time/clock.js';
 import type { AcquireReply, Held, LockMode } from '../stores/contract.js';
 import type { KeyQueue } from './key-queue.js';
-import { deadlineOf, handoffLease } from './lease.js';
+import { AFTER_EXPIRY_MS, deadlineOf, handoffLease } from './lease.js';
 import type { Linked } from '../core/linked-list.js';
-import type { OutcomeListener, Unsent } from './link.js';
+import type { Lane, OutcomeListener, Unsent } from './link.js';
 
 /** The pauses between requests that are in no queue: the first, the longest of the first few, and the longest. */
 const FIRST_PAUSE_MS = 10;
@@ -19,7 +19,7 @@ const STEADY_REPEATS = 40;
 const FIRST_FOREIGN_PAUSE_MS = 6;
 const LONGEST_FOREIGN_PAUSE_MS = 50;
 
-/** Two lease ends that differ by more than this, in milliseconds, belong to two leases. A reply takes some time. */
+/** Ends of leases that differ by more than this, in milliseconds, are of two leases. */
 const SAME_LEASE_MS = 5;
 
 /**
@@ -41,9 +41,6 @@ const EXPIRY_SPREAD_MS = 10;
 const EXPIRY_STEP_MS = 2;
 const LONGEST_EXPIRY_STEP_MS = 500;
 
-/** The lease of an owner that the store finds first in the queue of a free key. Its last holder may have died. */
-const AFTER_EXPIRY_MS = 250;
-
 /**
  * One owner that asks the store for a key: a request and its repetitions, until it is granted or released. The owner is
  * never used again.
@@ -51,6 +48,8 @@ const AFTER_EXPIRY_MS = 250;
 export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
   previous: Linked<Unsent>['previous'] = undefined;
   next: Linked<Unsent>['next'] = undefined;
+  /** See {@link Unsent.lane}. */
+  lane: Lane | undefined = undefined;
   /** When the last request was sent, -Infinity before the first. A lease counts from before its request is sent. */
   sentAt = -Infinity;
   /** The lease of the last request. */
@@ -84,7 +83,7 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
   ask(now: number): void {
     const { queue } = this;
     const { link } = queue.parts;
-    if (!link.mayAcquire(queue.key, this)) {
+    if (link.queueIfCrowded(queue.key, this)) {
       this.state = 'unsent';
       return queue.onCrowded(this, now);
     }
@@ -113,7 +112,7 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
   dropUnsent(): void {
     if (this.state !== 'unsent') return;
     this.state = 'idle';
-    this.queue.parts.link.drop(this.queue.key, this);
+    this.queue.parts.link.drop(this);
   }
 
   /** Whether less than half of a lease that was just granted has passed. */

@@ -20,7 +20,7 @@ import {
   storeLimitOf,
   unavailable,
   upgradeError,
-} from './refusals.js';
+} from './error-texts.js';
 import type { Turns } from './turns.js';
 import { type Waiter, WaiterList } from './waiter.js';
 
@@ -120,7 +120,7 @@ export class KeyQueue {
 
   /** Releases what a request may still bring, because nobody will wait for its reply. */
   abandon(): void {
-    if (this.attempt?.state === 'asking') this.giveBack(this.attempt);
+    if (this.attempt?.state === 'asking') this.releaseOwner(this.attempt);
   }
 
   /** How many callers wait. */
@@ -186,7 +186,7 @@ export class KeyQueue {
   onReply(attempt: Attempt, reply: AcquireReply): void {
     const now = this.parts.clock.now();
     if (reply.status === 'granted') this.onGranted(attempt, reply, now);
-    else if (!this.serves(attempt)) this.withdraw(now);
+    else if (!this.serves(attempt)) this.dropAttempt(now);
     else if (reply.status === 'held') this.onHeld(attempt, reply, now);
     else this.onPermitsMismatch(reply.permits, now);
   }
@@ -199,10 +199,10 @@ export class KeyQueue {
     if (failure.permanent) {
       // A repetition cannot succeed.
       for (const waiter of this.waiters.all()) this.refuse(waiter, this.errorFor(waiter, now));
-    } else this.countRefusal(now);
+    } else this.countReply(now);
     this.reviewAll(now);
     if (this.attempt !== attempt) return;
-    if (!this.serves(attempt)) return this.withdraw(now);
+    if (!this.serves(attempt)) return this.dropAttempt(now);
     this.askLater(attempt, pauseAfterFailure(this.parts.clock));
   }
 
@@ -211,7 +211,7 @@ export class KeyQueue {
     let next = attempt;
     if (!this.parts.link.store.capabilities.idempotentAcquire) {
       // A repeated request would be refused because of the first one.
-      this.giveBack(attempt);
+      this.releaseOwner(attempt);
       next = this.attempt = new Attempt(this, this.parts.nextOwner(), attempt.mode);
     }
     if (pauseMs > 0) this.pauseFor(pauseMs, () => this.repeat(next));
@@ -247,7 +247,7 @@ export class KeyQueue {
     this.lastReply = HELD;
     this.serve(lease, now);
     // Everybody who asked for it has left.
-    if (lease.locks.length === 0) this.end(lease, this.key, now).catch(() => undefined);
+    if (lease.locks.length === 0) this.releaseLease(lease, this.key, now).catch(() => undefined);
     else {
       this.parts.renewer.watch(lease, now);
       lease.isForced = isForced;
@@ -260,7 +260,7 @@ export class KeyQueue {
 
   /** Less than half of the lease is left, so the owner asks again, before any work. */
   private onStaleGrant(attempt: Attempt, now: number): void {
-    if (!this.serves(attempt)) return this.withdraw(now);
+    if (!this.serves(attempt)) return this.dropAttempt(now);
     const why = `the reply took longer than half of the lease of ${attempt.leaseMs} ms`;
     // The store has replied, and the event loop may have been blocked. So this is no outage since the request was sent.
     this.recordFailure(
@@ -282,7 +282,7 @@ export class KeyQueue {
     if (undecided === undefined) {
       const until = remainingMs === undefined ? undefined : now + remainingMs;
       this.lastReply = heldUntil(until, holder && { ...holder, isOwn }, ahead);
-      this.countRefusal(now);
+      this.countReply(now);
     } else if (!this.isReplyDue(now)) {
       const error = withoutStack(() => unavailable(this.resource, undecided));
       this.recordFailure(error, attempt.undecidedSince ?? now);
@@ -304,7 +304,10 @@ export class KeyQueue {
   private onPermitsMismatch(permits: number, now: number): void {
     const wanted = this.waiters.head?.mode;
     const mismatch = { kind: 'permits-mismatch', permits } as const;
+    const { attempt } = this;
     this.attempt = undefined;
+    // A place from an earlier request.
+    if (attempt?.mayBeKept === true) this.releaseOwner(attempt);
     for (const waiter of this.waiters.all())
       if (waiter.mode === wanted) this.refuse(waiter, this.errorFor(waiter, now, mismatch));
     this.askForHead(now);
@@ -337,7 +340,7 @@ export class KeyQueue {
     if (this.waiters.head !== undefined) attempt.ask(this.parts.clock.now());
   }
 
-  /** Whether the request is to join the store's queue: a caller that it is for waits for other holders. */
+  /** Whether the request joins the store's queue: one of the callers that it serves waits for other holders. */
   private get asksForPlace(): boolean {
     const mode = this.waiters.head?.mode;
     if (!this.parts.link.store.capabilities.queue) return false;
@@ -376,23 +379,23 @@ export class KeyQueue {
     const { attempt } = this;
     // A request that is on its way stays, and serves whoever waits when its reply comes.
     if (attempt !== undefined && attempt.state !== 'asking' && !this.serves(attempt))
-      this.withdraw(this.parts.clock.now());
+      this.dropAttempt(this.parts.clock.now());
     this.forgetIfIdle();
   }
 
   /** Ends the attempt, which nobody needs any more, and asks for the first waiter. */
-  private withdraw(now: number): void {
+  private dropAttempt(now: number): void {
     const { attempt } = this;
     this.attempt = undefined;
     this.endPause();
     attempt?.dropUnsent();
-    if (attempt?.mayBeKept === true) this.giveBack(attempt);
+    if (attempt?.mayBeKept === true) this.releaseOwner(attempt);
     this.askForHead(now);
     this.forgetIfIdle();
   }
 
   /** Releases whatever the store keeps for an attempt. */
-  private giveBack({ owner, mode, leaseMs, hasFailed }: Attempt): void {
+  private releaseOwner({ owner, mode, leaseMs, hasFailed }: Attempt): void {
     const { key, parts } = this;
     const release = { resource: key, key, owner, mode, leaseMs, closedUntil: 0 };
     parts.releaser.release(release, parts.clock.now(), hasFailed).catch(() => undefined);
@@ -426,7 +429,7 @@ export class KeyQueue {
     this.parts.onEnded();
     if (lease.locks.length > 0) return Promise.resolve(true);
     if (this.passOn(lease, now)) return Promise.resolve(true);
-    const released = this.end(lease, lock.resource, now);
+    const released = this.releaseLease(lease, lock.resource, now);
     this.parts.onReleasing(lock, released);
     return released;
   }
@@ -469,7 +472,7 @@ export class KeyQueue {
     lease.remove(lock, lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0);
     // The key may still be locked, although no caller holds it.
     if (lease.locks.length === 0) {
-      const released = this.end(lease, resource, now);
+      const released = this.releaseLease(lease, resource, now);
       released.catch(() => undefined);
       this.parts.onReleasing(lock, released);
     }
@@ -539,7 +542,7 @@ export class KeyQueue {
   }
 
   /** Releases a lease that no caller uses. The release is sent before the next request for the key. */
-  private end(lease: Lease, resource: string, now: number): Promise<boolean> {
+  private releaseLease(lease: Lease, resource: string, now: number): Promise<boolean> {
     const { key, parts, turns } = this;
     const { owner, mode, longestMs: leaseMs, closedUntil, askedAt, hasFailed } = lease;
     this.leases.splice(this.leases.indexOf(lease), 1);
@@ -584,11 +587,16 @@ export class KeyQueue {
     else if (at !== Infinity) waiter.wakeAt(at, now, clock, () => this.review(waiter, clock.now()));
   }
 
-  /** Returns when a waiter stops waiting. Infinity: a reply decides. */
+  /**
+   * Returns when a waiter stops waiting, by the last reply. Infinity: the next reply decides.
+   * - None yet: after `waitMs`. A request that is on its way has twice the time limit, to be sent and to be answered.
+   * - Others hold the key: after `waitMs`.
+   * - The store failed: `unavailableAfterMs` after it first did, whatever `waitMs` is.
+   * - The request could not be sent yet: after `waitMs`, and after the time limit without `waitMs`.
+   */
   private givesUpAt({ options, enteredAt, waitUntil, isPatient }: Waiter, now: number): number {
     const { lastReply } = this;
     const { limitMs, health } = this.parts.link;
-    // A request has no time limit, but its callers do, even if the server is slow and not silent.
     const replyDueUntil = this.isReplyDue(now) ? enteredAt + 2 * limitMs : 0;
     // Until the first reply, nobody knows whether others hold the key.
     if (lastReply.kind === 'none') return Math.max(waitUntil, replyDueUntil, enteredAt + (options.firstReplyMs ?? 0));
@@ -615,12 +623,12 @@ export class KeyQueue {
   }
 
   /** Counts a reply without a grant, for stores that limit how many a caller waits for. */
-  private countRefusal(now: number): void {
+  private countReply(now: number): void {
     const limit = this.parts.link.store.capabilities.retry?.limit;
     if (limit === undefined) return;
     for (const waiter of this.waiters.all()) {
-      waiter.refusals += 1;
-      if (waiter.refusals >= limit) this.refuse(waiter, this.errorFor(waiter, now));
+      waiter.repliesWithoutGrant += 1;
+      if (waiter.repliesWithoutGrant >= limit) this.refuse(waiter, this.errorFor(waiter, now));
     }
   }
 

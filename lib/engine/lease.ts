@@ -7,6 +7,9 @@ import { leaseOf, type HoldOptions, type PassingLimits } from './options.js';
 /** The longest lease of a lock that a release hands to another instance, which asks for its full lease at once. */
 export const HANDOFF_MS = 1_200;
 
+/** The same if a request finds the key free with a queue: its last holder may have died, and the first waiter, too. */
+export const AFTER_EXPIRY_MS = 250;
+
 /** Returns the lease that the next instance starts with, if the last holder had a lease of `leaseMs`. */
 export function handoffLease(leaseMs: number): number {
   return Math.max(1, Math.min(HANDOFF_MS, leaseMs));
@@ -42,7 +45,7 @@ export class Lease {
   mustRenewAgain = false;
   /** Whether a message said that the lock may have been released by force. */
   isForced = false;
-  /** The next renewal is not sent earlier, because the last one has brought nothing. */
+  /** The last renewal had no effect, so the next one is not sent before this moment. */
   renewNotBefore = 0;
   /** When the renewer looks at the lease next. Undefined while it is not watched. */
   dueAt: number | undefined = undefined;
@@ -127,7 +130,11 @@ export class Lease {
     this.deadline = deadline;
   }
 
-  /** Removes a lock that has ended. @param closedUntil until when a lost lock stays closed. */
+  /**
+   * Removes a lock that has ended.
+   *
+   * @param closedUntil until when the key stays closed: `minHoldMs`, or `lockDelayMs` after a loss.
+   */
   remove(lock: Lock, closedUntil: number): void {
     this.locks.splice(this.locks.indexOf(lock), 1);
     this.wasLost ||= lock.loss !== undefined;

@@ -37,7 +37,7 @@ export class Lifecycle {
   }
 
   /** @throws LockClosedError if the phase does not admit the caller. */
-  admit(resource: string, nested: boolean): void {
+  checkOpen(resource: string, nested: boolean): void {
     this.isUsed = true;
     if (this.phase === 'closed' || (this.phase === 'draining' && !nested)) throw closedError(resource);
   }

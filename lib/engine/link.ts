@@ -27,17 +27,19 @@ export interface OutcomeListener<Reply> {
 
 /** A request that waits until it may be sent. */
 export interface Unsent extends Linked<Unsent> {
-  /** Sends the request, or does nothing if nobody wants it. */
+  /** Where it waits. The key may be on another server by now. */
+  lane: Lane | undefined;
+  /** Sends the request. */
   send(): void;
 }
 
 /** The acquire requests for one server. */
-interface Lane {
+export interface Lane {
   onTheirWay: number;
   readonly unsent: LinkedList<Unsent>;
 }
 
-/** Sends requests to the store. The only caller of the store. */
+/** The only sender of acquire, extend and release requests. */
 export class Link {
   /** By server. The only server of a store is undefined. */
   private readonly lanes = new Map<string | undefined, Lane>();
@@ -52,19 +54,21 @@ export class Link {
   ) {}
 
   /**
-   * Returns whether an acquire request for a key may be sent now. Otherwise calls `unsent.send` when it may. Renewals
-   * and releases never wait.
+   * Returns whether an acquire request for a key has to wait, because too many are on their way. Its `send` is called
+   * when it may be sent. Renewals and releases never wait.
    */
-  mayAcquire(key: string, unsent: Unsent): boolean {
+  queueIfCrowded(key: string, request: Unsent): boolean {
     const lane = this.laneOf(key);
-    if (lane.onTheirWay < MOST_ON_THEIR_WAY) return true;
-    lane.unsent.push(unsent);
-    return false;
+    if (lane.onTheirWay < MOST_ON_THEIR_WAY) return false;
+    request.lane = lane;
+    lane.unsent.push(request);
+    return true;
   }
 
   /** Forgets a request that has not been sent. */
-  drop(key: string, unsent: Unsent): void {
-    this.laneOf(key).unsent.remove(unsent);
+  drop(request: Unsent): void {
+    request.lane?.unsent.remove(request);
+    request.lane = undefined;
   }
 
   acquire(request: AcquireRequest, listener: OutcomeListener<AcquireReply>): void {
@@ -137,7 +141,7 @@ export class Link {
   private sendNext(lane: Lane): void {
     for (let next = lane.unsent.head; next !== undefined; next = lane.unsent.head) {
       if (lane.onTheirWay >= MOST_ON_THEIR_WAY) return;
-      lane.unsent.remove(next);
+      this.drop(next);
       next.send();
     }
   }

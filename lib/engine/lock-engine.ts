@@ -37,7 +37,7 @@ import { MultiLock } from './multi-lock.js';
 import { type AcquireOptions, leaseOf, type PassingLimits } from './options.js';
 import { callsByKey, type KeyCalls } from './own-calls.js';
 import type { Parts } from './parts.js';
-import { describeUnsupportedForce, tooShortLease, unsupportedMode, withPlace } from './refusals.js';
+import { describeUnsupportedForce, tooShortLease, unsupportedMode, withPlace } from './error-texts.js';
 import { Releaser } from './releaser.js';
 import { Renewer } from './renewer.js';
 import { StoreHealth } from './store-health.js';
@@ -162,7 +162,7 @@ export class LockEngine {
       if (outer !== undefined) return Promise.resolve(this.nest(outer, options));
       return this.acquireNew(target, options);
     } catch (error) {
-      return this.refusal(error);
+      return this.rejectInTurn(error);
     }
   }
 
@@ -206,7 +206,7 @@ export class LockEngine {
       missing.delete(target.key);
       this.publishGrant(lock, target, options, startedAt);
     });
-    for (const target of missing.values()) this.admit(target);
+    for (const target of missing.values()) this.checkOpen(target);
     for (const target of missing.values()) events.requested(target, options);
     try {
       await all.run([...missing.values()]);
@@ -215,7 +215,7 @@ export class LockEngine {
       nameCaller(reason, options.signal);
       for (const target of missing.values()) events.refused(target, options, this.now() - startedAt, reason);
       this.lifecycle.onEnded();
-      return this.refusal(reason);
+      return this.rejectInTurn(reason);
     }
   }
 
@@ -311,11 +311,6 @@ export class LockEngine {
   async ping(): Promise<StorePing> {
     const ping = await this.store.ping();
     return { ...ping, degraded: ping.degraded ?? this.health.recentRefusal() };
-  }
-
-  /** Returns true if this is the id by which stores know this instance. */
-  isSelf(instanceId: string): boolean {
-    return instanceId === this.instanceId;
   }
 
   /** Returns the innermost hold around the caller, for that key or for any. */
@@ -447,7 +442,7 @@ export class LockEngine {
   private acquireNew(target: Target, options: AcquireOptions): Promise<Lock> {
     const { events } = this.parts;
     const startedAt = this.now();
-    this.admit(target);
+    this.checkOpen(target);
     events.requested(target, options);
     return this.enqueue(target, options, startedAt).then(
       (lock) => {
@@ -458,7 +453,7 @@ export class LockEngine {
         nameCaller(reason, options.signal);
         events.refused(target, options, this.now() - startedAt, reason);
         this.lifecycle.onEnded();
-        return this.refusal(reason);
+        return this.rejectInTurn(reason);
       },
     );
   }
@@ -466,7 +461,7 @@ export class LockEngine {
   /** @param enteredAt when the caller began to wait: earlier than `now` if it has waited for other locks. */
   private enqueue(target: Target, options: AcquireOptions, now: number, enteredAt = now): Promise<Lock> {
     try {
-      const isNested = this.admit(target);
+      const isNested = this.checkOpen(target);
       const refusal = this.queues.get(target.key)?.refusalAtOnce(target, options, now);
       if (refusal !== undefined) return Promise.reject(refusal);
       const waiter = new Waiter(target, options, enteredAt, isNested, scopeAround());
@@ -480,7 +475,7 @@ export class LockEngine {
   }
 
   /** Rejects with a reason. Lets the event loop turn if a loop of callers is refused at once, over and over. */
-  private async refusal(reason: unknown): Promise<never> {
+  private async rejectInTurn(reason: unknown): Promise<never> {
     if (this.refusalsInTurn === 0) atEndOfTick(() => (this.refusalsInTurn = 0));
     this.refusalsInTurn += 1;
     if (this.refusalsInTurn > MOST_REFUSALS_IN_TURN) await new Promise<void>((resolve) => atEndOfTick(resolve));
@@ -505,9 +500,9 @@ export class LockEngine {
    *
    * @throws LockClosedError if a shutdown no longer admits the caller.
    */
-  private admit({ resource }: Target): boolean {
+  private checkOpen({ resource }: Target): boolean {
     const isNested = heldAround(this.parts) !== undefined;
-    this.lifecycle.admit(resource, isNested);
+    this.lifecycle.checkOpen(resource, isNested);
     return isNested;
   }
 
@@ -586,7 +581,6 @@ export class LockEngine {
         if (this.wasIssued(owner)) releaser.releaseAgain(owner, key, mode);
       },
       onReleased: (key) => this.queues.get(key)?.onReleased(),
-      onForced: (key) => this.queues.get(key)?.onForced(),
       onSubscribed: (concerns) =>
         this.forEachQueue((queue) => {
           if (concerns?.(queue.key) !== false) queue.askAgain();

@@ -59,8 +59,8 @@ export class Releaser {
   }
 
   /**
-   * Releases an owner again that was woken although it is over: its place in the store's queue has outlasted its release,
-   * or its request has run late.
+   * Releases an owner again that was woken although it is over. Its place in the store's queue has outlasted its
+   * release, or its request has run late.
    */
   releaseAgain(owner: string, key: string, mode: LockMode): void {
     for (const pending of this.unanswered) if (pending.release.owner === owner) return pending.repeatNow();

@@ -84,11 +84,6 @@ export class Renewer {
     return this.leases().flatMap(({ locks }) => locks);
   }
 
-  /** Whether no lock is held. */
-  get isIdle(): boolean {
-    return this.buckets.size === 0;
-  }
-
   /** Renews the lease of a lock now, for `extend()`. Returns the store's reply. */
   async extend(lock: Lock): Promise<ExtendReply> {
     const sent = this.send([lock.lease], lock.wantedLeaseMs(this.clock.now()));

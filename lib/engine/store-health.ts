@@ -151,12 +151,6 @@ export class StoreHealth {
     this.fallSilent(server, error.message, reason);
   }
 
-  /** Records that a request for the key got no reply in time. */
-  onNoReply(key: string, why: string): void {
-    const server = this.serverOf(key);
-    this.fallSilent(server, why, this.silences.get(server)?.error);
-  }
-
   /** Records that a request for the key got a reply, of whatever kind. */
   onReply(key: string): void {
     if (this.refusing.size > 0) this.accept(this.serverOf(key));

@@ -17,7 +17,7 @@ export class Waiter implements Linked<Waiter> {
   /** Where it waits. Undefined before and after. */
   queue: KeyQueue | undefined = undefined;
   /** How many requests without a grant it has waited for. Only counted for stores that limit them. */
-  refusals = 0;
+  repliesWithoutGrant = 0;
   private resolve!: (lock: Lock) => void;
   private reject!: (reason: unknown) => void;
   private timer: Timer | undefined = undefined;

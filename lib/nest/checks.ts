@@ -1,6 +1,6 @@
 import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import type { DiscoveryService } from '@nestjs/core';
-import { describeUnsupportedMode } from '../engine/refusals.js';
+import { describeUnsupportedMode } from '../engine/error-texts.js';
 import { LockConfigError } from '../core/errors.js';
 import { transactionsAreScopes } from '../engine/transaction-scopes.js';
 import { kindOf } from '../core/store/lock-mode.js';

@@ -101,8 +101,6 @@ export interface StoreListener {
   onWake(owner: string, key: string, mode: LockMode): void;
   /** Others may have released the key. May be reported late, twice, falsely or never. */
   onReleased(key: string): void;
-  /** The key may have been released by force. May be reported late, twice, falsely or never. */
-  onForced(key: string): void;
   /** Messages arrive (again). Owners that wait ask again, to get their places in the queue. */
   onSubscribed(concerns?: KeyFilter): void;
   /** A server, or the whole store, cannot be reached. May be reported repeatedly. `UnansweredError`: it is silent. */

@@ -89,7 +89,7 @@ export const forceContract: ContractPart = {
       await fixture.subscribe();
       await fixture.acquire('ann');
       await fixture.forceRelease();
-      await fixture.untilForceReported('ann');
+      await fixture.untilWoken('ann');
     }),
 
     'wakes the former holder': onlyWith([queue, native], async (fixture) => {

@@ -102,7 +102,6 @@ export class StoreFixture {
   /** The owners that messages about the test's key named, in order. */
   private readonly wokenOwners: string[] = [];
   /** The keys that were reported as released by force, in order. */
-  private readonly forcedKeys: string[] = [];
   private readonly onMessage = new Set<() => void>();
   private readonly onSubscribed = new Set<() => void>();
   private readonly startedAt: number;
@@ -304,13 +303,6 @@ export class StoreFixture {
     await this.untilMessage(() => this.wokenOwners.some((owner) => this.nameOf(owner) === name));
   }
 
-  /** Waits until a message wakes the caller, or reports that the key may have been released by force. */
-  async untilForceReported(name: string): Promise<void> {
-    const isWoken = (): boolean => this.wokenOwners.some((owner) => this.nameOf(owner) === name);
-    await this.untilMessage(() => isWoken() || this.forcedKeys.length > 0);
-    ok(this.forcedKeys.every((key) => key === this.key));
-  }
-
   /** Asserts that a reply or a state shows the time left of a lease of `leaseMs` that began in this test. */
   assertRemaining(remainingMs: number | undefined, leaseMs: number): void {
     const leastMs = leaseMs - (this.under.clock.now() - this.startedAt) - TOLERANCE_MS;
@@ -357,10 +349,6 @@ export class StoreFixture {
         tell(this.onMessage);
       },
       onSubscribed: () => tell(this.onSubscribed),
-      onForced: (key) => {
-        this.forcedKeys.push(key);
-        tell(this.onMessage);
-      },
       onReleased: nothing,
       onDown: nothing,
       onUp: nothing,

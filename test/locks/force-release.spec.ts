@@ -193,7 +193,7 @@ describe('forceRelease()', () => {
     await clock.advance(60_000);
     expect(waiting).toEqual({});
     await clock.advance(10);
-    expect(store.releases).toEqual([expect.objectContaining({ owner, closedForMs: 60_000 })]);
+    expect(store.releases[0]).toMatchObject({ owner, closedForMs: 60_000 });
     waiting.value?.assertHeld();
     await clock.advance(60_000);
     waiting.value?.assertHeld();

@@ -140,9 +140,11 @@ export class FaultyStore implements LockStore {
     this.listener?.onWake(owner, key, mode);
   }
 
-  /** Reports that a key was released by force. */
+  /** Wakes the owners of a key that may have the lock, as a release by force does. */
   reportForceReleased(key: string): void {
-    this.listener?.onForced(key);
+    const over = new Set(this.releases.map(({ owner }) => owner));
+    const owners = new Map(this.acquires.filter((each) => each.key === key).map((each) => [each.owner, each.mode]));
+    for (const [owner, mode] of owners) if (!over.has(owner)) this.reportWake(owner, key, mode);
   }
 
   /** Reports that a key may be free. */

@@ -56,7 +56,6 @@ export class Instance {
         this.onWake?.(name);
       },
       onReleased: () => undefined,
-      onForced: () => undefined,
       onSubscribed: (concerns) => {
         if (concerns?.(this.key) !== false) this.subscriptions += 1;
       },

@@ -198,7 +198,7 @@ export const RULES: readonly Rule[] = [
     switchOff: () =>
       change(KeyQueue, 'onHeadChanged', (queue, original) => {
         const attempt = queue['attempt'];
-        if (attempt?.state === 'asking' && !queue['serves'](attempt)) queue['giveBack'](attempt);
+        if (attempt?.state === 'asking' && !queue['serves'](attempt)) queue['releaseOwner'](attempt);
         original();
       }),
   },
@@ -222,7 +222,7 @@ export const RULES: readonly Rule[] = [
     under: under({ ...LONG, longestMs: 400, patient: 1, pauseMs: 300, workMs: 5, aborts: 0.6 }),
     seeds: 5,
     switchOff: () =>
-      change(KeyQueue, 'end', (queue, original, lease: Lease, ...rest: unknown[]) => {
+      change(KeyQueue, 'releaseLease', (queue, original, lease: Lease, ...rest: unknown[]) => {
         if (lease.dueAt !== undefined) return original(lease, ...rest);
         const leases = queue['leases'];
         leases.splice(leases.indexOf(lease), 1);
@@ -236,7 +236,7 @@ export const RULES: readonly Rule[] = [
     shows: 'closedMs',
     under: under({ longestMs: 40, modes: 0.4, patient: 0 }),
     seeds: 5,
-    switchOff: () => change(KeyQueue, 'giveBack', () => undefined),
+    switchOff: () => change(KeyQueue, 'releaseOwner', () => undefined),
   },
   {
     off: 'an owner whose request has failed is given up',
@@ -246,7 +246,7 @@ export const RULES: readonly Rule[] = [
     seeds: 5,
     switchOff: () =>
       change(KeyQueue, 'askLater', (queue, original, attempt: Attempt, pauseMs: number) => {
-        queue['giveBack'](attempt);
+        queue['releaseOwner'](attempt);
         const next = (queue['attempt'] = new Attempt(queue, queue.parts.nextOwner(), attempt.mode));
         original(next, pauseMs);
       }),

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockUnavailableError } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { StoreHealth } from '../../../../lib/engine/store-health.js';
+import { StoreHealth } from '../../../lib/engine/store-health.js';
+import { UnansweredError } from '../../../lib/stores/contract.js';
 
 let warnings: string[];
 let infos: string[];
@@ -17,6 +18,7 @@ beforeEach(async () => {
 const log = { warn: (message: string) => warnings.push(message), info: (message: string) => infos.push(message) };
 /** From then on, trouble that was not seen is forgotten. */
 const MINUTES_10 = 600_000;
+const silent = new UnansweredError('no reply');
 const now = (): number => clock.now();
 const cannotBeReached = (why: string, at = ''): unknown =>
   expect.stringMatching(new RegExp(`cannot be reached${at && ` at ${at}`}, .*: ${why}$`));
@@ -27,9 +29,9 @@ describe('StoreHealth of one server', () => {
 
   it('warns once in an outage, and again in the next one', () => {
     for (let outage = 0; outage < 2; outage++) {
-      health.onNoReply('goods:300', 'no reply');
+      health.onUnreachable(silent);
       health.onUnreachable(new Error('refused'));
-      health.onNoReply('goods:301', 'no reply');
+      health.onUnreachable(silent);
       health.onReply('goods:302');
     }
     expect(warnings).toEqual([cannotBeReached('no reply'), cannotBeReached('no reply')]);
@@ -48,7 +50,7 @@ describe('StoreHealth of one server', () => {
     const [first, last] = [new Error('reset'), new Error('refused')];
     health.onUnreachable(first);
     health.onUnreachable(last);
-    health.onNoReply('goods:300', 'no reply');
+    health.onUnreachable(silent);
     expect(health.outageOf('goods:300')).toBe(last);
     health.onReachable();
     expect(health.outageOf('goods:300')).toBeUndefined();
@@ -119,17 +121,17 @@ describe('StoreHealth of several servers', () => {
   beforeEach(() => void (health = new StoreHealth(log, now, ([server]) => (server === '?' ? undefined : server))));
 
   it('warns once in the outage of each server, by its name', () => {
-    health.onNoReply('a1', 'no reply');
+    health.onUnreachable(silent, 'a');
     health.onReply('b1');
     health.onReachable('b');
-    health.onNoReply('a2', 'no reply');
+    health.onUnreachable(silent, 'a');
     health.onUnreachable(new Error('refused'), 'a');
     expect(warnings).toEqual([cannotBeReached('no reply', 'a')]);
-    health.onNoReply('b1', 'no reply');
+    health.onUnreachable(silent, 'b');
     expect(warnings).toEqual([cannotBeReached('no reply', 'a'), cannotBeReached('no reply', 'b')]);
     health.onReply('a1');
-    health.onNoReply('b2', 'no reply');
-    health.onNoReply('a3', 'no reply');
+    health.onUnreachable(silent, 'b');
+    health.onUnreachable(silent, 'a');
     expect(warnings.slice(2)).toEqual([cannotBeReached('no reply', 'a')]);
   });
 
@@ -142,7 +144,7 @@ describe('StoreHealth of several servers', () => {
   it('knows an outage of the whole store until any server replies', () => {
     const none = new Error('no node');
     health.onUnreachable(none);
-    health.onNoReply('?', 'no reply');
+    health.onUnreachable(silent);
     expect(warnings).toEqual([cannotBeReached('no node')]);
     expect(health.outageOf('b1')).toBe(none);
     health.onReachable('b');
