@@ -28,7 +28,7 @@ export class FormerStore implements LockStore {
   readonly list: LockStore['list'];
   readonly forceRelease: LockStore['forceRelease'];
   private readonly requests: PendingRequests;
-  /** The owners that ask for locks or hold them. */
+  /** The owners that request locks or hold them. */
   private readonly owners = new Set<string>();
   private listener: StoreListener | undefined;
   private stopListening: (() => void) | undefined;
