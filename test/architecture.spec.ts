@@ -103,8 +103,8 @@ function cyclesIn(graph: Graph): string[] {
 }
 
 /**
- * Returns a file's folder of the first `levels` below lib/. A file that lies above that level stands for itself, but for
- * the classes of the engine, which know each other's types.
+ * Returns a file's folder of the first `levels` below lib/. A file that lies above that level stands for itself, but
+ * for the classes of the engine, which know each other's types.
  */
 const folderOf = (levels: number) => (path: string) =>
   path.startsWith('lib/engine/')

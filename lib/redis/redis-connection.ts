@@ -192,7 +192,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     if (this.outageTimer === undefined && !this.wasReady) this.startOutageTimer();
   }
 
-  /** Replaces a connection that was accepted and brings nothing: the client would wait for ever. */
+  /** Replaces a connection that was accepted and brings nothing: the client would wait forever. */
   private onAccepted(): void {
     const { client } = this;
     this.acceptedTimer?.cancel();

@@ -17,7 +17,10 @@ describe('each ablation', () => {
     await jest.isolateModulesAsync(async () => {
       const { RedisScript } = await import('../../lib/redis/redis-script.js');
       const taken: string[] = [];
-      Object.defineProperty(RedisScript.prototype, 'digest', { set: (digest: string) => taken.push(digest) });
+      const set = (digest: string): void => {
+        taken.push(digest);
+      };
+      Object.defineProperty(RedisScript.prototype, 'digest', { set });
       const { switchOff } = await import('../support/chaos/ablations.js');
       await switchOff('tokens above the last');
       expect(taken).toEqual([]);

@@ -30,6 +30,7 @@ export const ownerOf = (lock: Lock): string => lock.lease.owner;
 export const contextsAround = (): number => [...holdsAround()].length;
 
 /** Returns the store of an instance. */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- only the caller knows which store it is
 export function storeOf<Store extends object>({ engine }: Pick<LockService, 'engine'>): Store {
   const { store } = engine;
   return (store instanceof FormerStore ? store['inner'] : store) as object as Store;

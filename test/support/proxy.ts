@@ -81,7 +81,7 @@ export class RedisProxy {
     for (const lane of this.lanesOf(traffic)) lane.delayMs = ms;
   }
 
-  /** Drops the replies of the present connections for ever. Their requests arrive. */
+  /** Drops the replies of the present connections forever. Their requests arrive. */
   swallowReplies(): void {
     const deaf = new Lane();
     deaf.mode = 'drop';

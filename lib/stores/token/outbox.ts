@@ -199,7 +199,7 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
   }
 
   send(node: RedisNode, listener: ReplyListener<unknown>): void {
-    // Nobody waits for it any more. The owner may have been released.
+    // Nobody waits for it now. The owner may have been released.
     if (this.isOver) return afterPromiseJobs(() => listener.onFailed(noConnection()));
     if (node.failsFast) this.run(node, listener);
     else if (this.kind === 'acquire') this.runLater(node, listener);
@@ -239,7 +239,7 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
     if (this.isSent) this.onFailed(new UnansweredError('the connection ended before the reply'));
   }
 
-  /** Waits for the connection. Requests in the client's queue would run when nobody wants them any more. */
+  /** Waits for the connection. Requests in the client's queue would run when nobody wants them. */
   private runLater(node: RedisNode, listener: ReplyListener<unknown>): void {
     const { clock, requestTimeoutMs } = this.outbox.deps;
     const { connection } = node;

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockService } from 'nestjs-redis-lock';
 import { RedisProxy } from '../../support/proxy.js';
+import { RequestLog } from '../../support/request-log.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 import { testRedisUrl } from '../../support/shared-redis.js';
 
@@ -24,8 +25,9 @@ afterEach(async () => {
 
 const start = (options = {}) => running.start({ redis: proxy.url, requestTimeoutMs: LIMIT_MS, ...options });
 
-/** Resolves after many time limits. */
-const longSilence = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 10 * LIMIT_MS));
+/** Returns how often a client has named its connection, which is the first thing that it does. */
+const connections = (log: RequestLog): number =>
+  log.requestsOf('client').filter((words) => words[1].toLowerCase() === 'setname').length;
 
 describe('a connection that carries requests and no replies', () => {
   it('is replaced, and the callers that wait get their locks', async () => {
@@ -43,10 +45,11 @@ describe('a connection that carries requests and no replies', () => {
   it('is replaced again while its network stays so', async () => {
     const locks = start();
     await locks.using('goods:300', () => undefined);
+    const log = new RequestLog(proxy);
     proxy.drop('replies');
     const waiting = locks.acquire('goods:300');
-    await longSilence();
-    // Connections that were accepted meanwhile bring nothing, either.
+    await eventually('two more connections were made', () => connections(log) >= 2);
+    // The last of them brings nothing, either.
     proxy.swallowReplies();
     proxy.resume('replies');
     expect(await (await waiting).release()).toBe(true);
@@ -58,9 +61,10 @@ describe('a connection that carries requests and no replies', () => {
     client.on('close', () => (closes += 1));
     const locks = start({ redis: client });
     await locks.using('goods:300', () => undefined);
+    const log = new RequestLog(proxy);
     proxy.swallowReplies();
     const waiting = locks.acquire('goods:300');
-    await longSilence();
+    await eventually('it was silent for many time limits', () => log.count('tokenAcquire') >= 6);
     expect(closes).toBe(0);
     client.disconnect(true);
     await (await waiting).release();

@@ -166,12 +166,12 @@ describe('a user without PUBSUB', () => {
 });
 
 describe('a user without PUBLISH', () => {
-  it('is told once what to change, when it first waits', async () => {
+  it('is warned once, with what to change, when it first waits', async () => {
     const locks = here.instance({ redis: await withoutCommand('publish') });
     for (let round = 0; round < 2; round += 1) {
       const lock = await here.holder();
       const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
-      await eventually('it is told', () => here.warnings.length > 0);
+      await eventually('it is warned', () => here.warnings.length > 0);
       await lock.release();
       await (await granted).release();
     }
@@ -195,7 +195,7 @@ describe('a user without PUBLISH', () => {
 });
 
 describe('a user without a command of the queue', () => {
-  it.each(['zadd', 'zrange'])('(%s) gets free locks, and is told why it cannot wait', async (command) => {
+  it.each(['zadd', 'zrange'])('(%s) gets free locks, and learns why it cannot wait', async (command) => {
     const locks = here.instance({ redis: await withoutCommand(command) });
     expect(await (await locks.acquire('goods:300')).release()).toBe(true);
     const stranger = await here.instance().acquire('goods:300');

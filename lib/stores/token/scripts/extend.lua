@@ -1,7 +1,7 @@
 --[[ Renews the leases of one or several owners that still hold their locks. Never shortens a lease.
   keys.lock      see the acquire script
   keys.holders?  entries that share the lock. Only needed for such an owner: a cluster that moves a slot refuses several
-                 keys of which some do not exist
+                 keys if some of them do not exist
   args.entry     `v2-<owner>`, followed by ` *` or ` <n>` if it shares the lock
   args.leaseMs
   Several locks: all locks, all holders. Both arguments are repeated for each.

@@ -1,4 +1,4 @@
---- Returns whether the instance of an entry hears this server. Returns nil if this user may not ask.
+--- Returns whether the instance of an entry is subscribed at this server. Returns nil if this user may not ask.
 local function isListening(entry)
   local channel = args.channels .. string.match(entry, '^[^:]*')
   local counted
