@@ -34,7 +34,7 @@ const READERS_PER_PLACE = 50;
 /**
  * The callers of one key in this instance, in all modes, first in, first out. The first waiter decides in which mode
  * the store is asked. At most one request is on its way, and it is never given up: callers come and go, and its reply
- * serves whoever waits then.
+ * serves the callers that wait then.
  */
 export class KeyQueue {
   private readonly waiters = new WaiterList();
@@ -140,7 +140,7 @@ export class KeyQueue {
 
   // What the store says.
 
-  /** Called with a message for an owner: a waiting one asks again, and a holder renews. Returns false for any other. */
+  /** Called with a message for an owner: a waiter repeats its request, and a holder renews. Returns false for any other. */
   onWake(owner: string): boolean {
     const lease = this.leases.find((each) => each.owner === owner);
     if (this.attempt?.owner === owner) this.askAgain(true);
@@ -206,7 +206,7 @@ export class KeyQueue {
     this.askLater(attempt, pauseAfterFailure(this.parts.clock));
   }
 
-  /** Asks again for an owner whose request has failed, or was granted too late. It keeps its place. */
+  /** Repeats the request of an owner after a failure, or after a grant that came too late. It keeps its place. */
   private askLater(attempt: Attempt, pauseMs: number): void {
     let next = attempt;
     if (!this.parts.link.store.capabilities.idempotentAcquire) {
@@ -242,11 +242,11 @@ export class KeyQueue {
     this.attempt = undefined;
     const { owner, mode, sentAt, leaseMs, hasFailed, mustAskAgain, isForced } = attempt;
     const lease = new Lease(this, owner, mode, granted, now, sentAt, leaseMs, hasFailed);
-    // Recorded before any caller is told.
+    // Recorded before any caller gets it.
     this.leases.push(lease);
     this.lastReply = HELD;
     this.serve(lease, now);
-    // Everybody who asked for it has left.
+    // All callers that it was for have left.
     if (lease.locks.length === 0) this.releaseLease(lease, this.key, now).catch(() => undefined);
     else {
       this.parts.renewer.watch(lease, now);
@@ -262,7 +262,7 @@ export class KeyQueue {
   private onStaleGrant(attempt: Attempt, now: number): void {
     if (!this.serves(attempt)) return this.dropAttempt(now);
     const why = `the reply took longer than half of the lease of ${attempt.leaseMs} ms`;
-    // The store has replied, and the event loop may have been blocked. So this is no outage since the request was sent.
+    // The store has replied, and the event loop may have been blocked. So this does not count as an outage since the request was sent.
     this.recordFailure(
       withoutStack(() => unavailable(this.resource, why)),
       now,
@@ -324,7 +324,7 @@ export class KeyQueue {
     return { leaseMs: head === undefined ? 1 : leaseOf(head.options), asksForPlace: this.asksForPlace };
   }
 
-  /** Asks the store for the first waiter, unless the key has been asked for already or is about to be passed on. */
+  /** Requests the key for the first waiter, unless a request is on its way or the key is about to be passed on. */
   private askForHead(now: number): void {
     const { head } = this.waiters;
     if (head === undefined || this.attempt !== undefined || !this.mayAsk(head.mode)) return;
@@ -377,13 +377,13 @@ export class KeyQueue {
   /** Called when the first waiter may have left. Gives up a place in the store's queue that nobody needs. */
   private onHeadChanged(): void {
     const { attempt } = this;
-    // A request that is on its way stays, and serves whoever waits when its reply comes.
+    // A request that is on its way stays, and serves the callers that wait when its reply comes.
     if (attempt !== undefined && attempt.state !== 'asking' && !this.serves(attempt))
       this.dropAttempt(this.parts.clock.now());
     this.forgetIfIdle();
   }
 
-  /** Ends the attempt, which nobody needs any more, and asks for the first waiter. */
+  /** Ends the attempt, which nobody needs now, and requests the key for the first waiter. */
   private dropAttempt(now: number): void {
     const { attempt } = this;
     this.attempt = undefined;

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockTable } from '../../lib/stores/memory/lock-table.js';
 
 describe('the table of memory locks', () => {
-  it('keeps a grant to an owner without a place if all who waited are gone', () => {
+  it('keeps a grant to an owner without a place if all waiters are gone', () => {
     let now = 0;
     const listening = new Set(['gone', 'other']);
     const table = new LockTable({

@@ -312,7 +312,7 @@ describe('a handoff to a line that has left the queue', () => {
     const abort = new AbortController();
     const leaving = outcome(locks.acquire('goods:300', { waitMs: 60_000, signal: abort.signal }));
     await clock.advance(500);
-    // The handoff goes to the first attempt, whose mode nobody wants any more.
+    // The handoff goes to the first attempt, whose mode nobody wants now.
     const waiting = outcome(locks.acquire('goods:300', { waitMs: 60_000, mode: 'shared' }));
     abort.abort(new Error('gone home'));
     await stranger.leave(KEY);

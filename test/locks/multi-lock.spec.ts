@@ -156,7 +156,7 @@ describe('several resources', () => {
     expect(store.acquires.filter(({ key }) => key === '{lock_goods}:1')).toHaveLength(3);
   });
 
-  it('wait locally behind a holder of one of them, without a request for that one', async () => {
+  it('wait locally behind a holder of one of them, without a request for it', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     const held = await locks.acquire('goods:2');
     const waiting = outcome(locks.acquire(family));

@@ -52,7 +52,7 @@ describe('a nested hold', () => {
     await lock.release();
   });
 
-  it('is not created inside a lock that was lost: the call acquires it anew, with a higher token', async () => {
+  it('is not created inside a lock that was lost: the call acquires it again, with a higher token', async () => {
     const { locks, store } = faultyLocks();
     await locks.using('goods:300', { onLost: 'ignore' }, async (outer) => {
       loseAllOf(locks);

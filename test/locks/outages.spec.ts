@@ -143,8 +143,8 @@ describe('a caller that does not wait, while a lost request of its instance may 
   const lost = new LockUnavailableError('Connection is closed.');
 
   /**
-   * Loses the reply to the request of a caller that then leaves, and all releases. The requests of the next caller get a
-   * reply.
+   * Loses the reply to the request of a caller that then leaves, and all releases. The requests of the next caller get
+   * a reply.
    */
   async function startAfterLoss(
     { unavailableAfterMs = 500, ...options }: LockOptions & { readonly unavailableAfterMs?: number },

@@ -53,7 +53,7 @@ describe('the error of a caller that gets no lock', () => {
     await clock.advance(250);
     const refused = outcome(one.acquire('goods:300', { waitMs: 0 }));
     await clock.advance(0);
-    // Nobody owns it any more.
+    // Nobody owns it now.
     expect(refused.error).toMatchObject({ heldForMs: 250, isOwn: false });
   });
 

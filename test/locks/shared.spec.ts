@@ -382,7 +382,7 @@ describe('the readers of one instance', () => {
     expect(trying.value).toBeDefined();
   });
 
-  it('share a request without a reply, also those that come after its first caller has left', async () => {
+  it('share a request without a reply, even those that come after its first caller has left', async () => {
     const { locks, store, clock } = faultyLocks();
     store.hold('acquire');
     const abort = new AbortController();

@@ -380,7 +380,7 @@ describe('maxWaiting', () => {
     }
   });
 
-  it('makes tryAcquire return null, and refuses lists of locks, of which none stays locked', async () => {
+  it('makes tryAcquire return null, and refuses lists of locks, and none of them stays locked', async () => {
     const { clock, locks, memory } = faultyLocks({ maxWaiting: 1 });
     const holder = await locks.acquire('goods:300');
     const waiter = outcome(locks.acquire('goods:300'));

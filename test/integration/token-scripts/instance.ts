@@ -101,7 +101,7 @@ export class Instance {
     for (const name of names) await this.acquire(name);
   }
 
-  /** Returns what each owner is told, asking without waiting. */
+  /** Returns the status of the reply to each owner, which does not wait. */
   async statuses(...names: readonly string[]): Promise<readonly string[]> {
     const found: string[] = [];
     for (const name of names) found.push((await this.acquire(name, { wait: false })).status);

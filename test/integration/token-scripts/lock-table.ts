@@ -37,7 +37,7 @@ export interface TableHolder extends TableEntry {
   endsAt: number;
 }
 
-/** Who has a key alone. */
+/** The owner that has a key alone. */
 export interface ExclusiveHolder extends TableHolder {
   /** Whether its owner has closed the key: nobody owns it for the rest of its life. */
   readonly isClosed: boolean;
@@ -69,7 +69,7 @@ export interface LockTableDeps {
   tokenTime(): number;
   /** Returns whether that instance is woken by messages. */
   isListening(instanceId: string): boolean;
-  /** Asks an owner to look again. The message grants nothing. */
+  /** Sends an owner a message, which grants nothing. */
   wake(entry: TableEntry, key: string): void;
 }
 

@@ -330,7 +330,7 @@ class RandomRun {
       this.lastGrant.set(key, token);
     }
     if (before === undefined || operation.startsWith('time')) return;
-    // Who left the queue without asking for it stood at its front, and was served, woken or dead.
+    // An owner that left the queue without a request of its own was first in it, and was served, woken or dead.
     const stays = new Set(queue.map(ownerIn));
     const others = before.queue.filter((owner) => !operation.includes(`"${owner}"`));
     const served = others.filter((owner) => !stays.has(owner));
@@ -393,8 +393,8 @@ function valueOf({ exclusive, markedUntil }: LockRow): string | null {
 }
 
 /**
- * When a holder got its lock depends on how well this process knows the clock of the server. Which of several sharers is
- * named does not matter if their leases end together.
+ * The start of a hold depends on how well this process knows the clock of the server. If the leases of several sharers
+ * end together, it does not matter which of them is named.
  */
 function comparable(reply: AcquireReply): AcquireReply {
   if (reply.status !== 'held' || reply.holder === undefined) return reply;

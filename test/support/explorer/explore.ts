@@ -109,7 +109,7 @@ export async function explore(seed: number, given?: Partial<Conditions>): Promis
     if (!isDead && !own.isBlocked) own.block(random() * 400);
   }
 
-  /** The server is replaced by a replica that lacks the last changes. Clients reconnect to it. */
+  /** The server is replaced by a replica without the last changes. Clients reconnect to it. */
   function failover(): void {
     const copy = [...table.rows].map(([key, row]) => [key, structuredClone(row)] as const);
     clock.schedule(random() * 50, () => {

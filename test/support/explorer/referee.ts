@@ -30,7 +30,7 @@ export class Referee {
   private readonly closedUntil = new Map<string, number>();
   /** By owner. */
   private readonly owners = new Map<string, OwnerRecord>();
-  /** The owners whose locks were released by force, and that were told. */
+  /** The owners whose locks were released by force, and that got the message. */
   private readonly forced = new Set<string>();
   private readonly toldAt = new Map<string, number>();
 
@@ -109,9 +109,9 @@ export class Referee {
       this.report(`${key}: ${others.length + 1} of ${mode} permits`);
   }
 
-  // What an engine believes.
+  // What an engine assumes.
 
-  /** A believed hold is the server's holder until its deadline, and ends then. */
+  /** An assumed hold is the server's holder until its deadline, and ends then. */
   look(engine: LockEngine, isAwake: boolean): void {
     for (const lock of engine.holds()) {
       const { key, lease, deadline } = lock;

@@ -15,7 +15,7 @@ import { CALM, type Conditions } from './conditions.js';
 import type { Result } from './explore.js';
 import type { Measured } from './measures.js';
 
-/** How the lack of a rule shows: as a problem, or only in a measure, which is then clearly larger. */
+/** How a missing rule shows: as a problem, or only in a measure, which is then clearly larger. */
 export type Shows = 'problem' | 'requests' | keyof Measured;
 
 /** One rule of ENGINE.md that can be switched off. */
@@ -144,7 +144,7 @@ export const RULES: readonly Rule[] = [
     switchOff: () => change(KeyQueue, 'checkHeld', () => undefined),
   },
   {
-    off: 'the former holders are not told of a release by force',
+    off: 'the former holders get no message after a release by force',
     of: '1',
     shows: 'problem',
     under: under({ force: 0.1, shortestTtlMs: 5_000, longestTtlMs: 6_000, workMs: 150, longestMs: 3 }),

@@ -1,5 +1,5 @@
 --- @include ./mode-of.lua
---- Asks the instance of an entry to look again: `<owner> <mode> <key>`, `-` for exclusive. The message grants nothing.
+--- Sends `<owner> <mode> <key>` to the instance of an entry, `-` for exclusive. The message grants nothing.
 local function wake(entry)
   local owner = string.match(entry, '^v2%-([^ ]+)')
   if not owner then
