@@ -140,7 +140,10 @@ export class KeyQueue {
 
   // What the store says.
 
-  /** Called with a message for an owner: a waiter repeats its request, and a holder renews. Returns false for any other. */
+  /**
+   * Called with a message for an owner: one that waits repeats its request, and one that holds renews. Returns false for
+   * any other.
+   */
   onWake(owner: string): boolean {
     const lease = this.leases.find((each) => each.owner === owner);
     if (this.attempt?.owner === owner) this.askAgain(true);
@@ -262,7 +265,7 @@ export class KeyQueue {
   private onStaleGrant(attempt: Attempt, now: number): void {
     if (!this.serves(attempt)) return this.dropAttempt(now);
     const why = `the reply took longer than half of the lease of ${attempt.leaseMs} ms`;
-    // The store has replied, and the event loop may have been blocked. So this does not count as an outage since the request was sent.
+    // The store has replied, and the event loop may have been blocked. So the outage does not count from the request.
     this.recordFailure(
       withoutStack(() => unavailable(this.resource, why)),
       now,
