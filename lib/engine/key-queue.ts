@@ -141,8 +141,8 @@ export class KeyQueue {
   // What the store says.
 
   /**
-   * Called with a message for an owner: one that waits repeats its request, and one that holds renews. Returns false for
-   * any other.
+   * Called with a message for an owner: one that waits repeats its request, and one that holds renews. Returns false
+   * for any other.
    */
   onWake(owner: string): boolean {
     const lease = this.leases.find((each) => each.owner === owner);
