@@ -128,6 +128,7 @@ async function historyOf(order: RunOrder, fleet: Fleet, topology: Topology, url:
   const { seed, control } = order;
   const scene = new Scene(fleet, topology, randomFrom(seed), settlesWithin(order));
   await scene.settle();
+  if (fleet.crashes.length > 0) throw new Misbehaviour(fleet.crashes.join('\n'));
   const end = control ? await runControl(order, scene) : await runToTheEnd(order, scene);
   if (fleet.crashes.length > 0) throw new Misbehaviour(fleet.crashes.join('\n'));
   const events: Event[] = [...scene.events];
