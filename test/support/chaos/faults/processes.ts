@@ -70,25 +70,30 @@ const holderKilled: Fault = {
 
 const waiterKilled: Fault = {
   name: 'waiter killed',
-  what: 'kill -9 of two waiters, while another process holds the lock',
+  what: 'kill -9 of two waiters; then the lock is released',
   ablation: 'skipping dead waiters',
   breaks: 'wait',
   terms: leases(8_000),
-  // The second of the killed waiters would keep the lock for 250 ms only.
-  promises: { waitMs: 2_000 },
+  // A killed waiter would keep the lock for 1.2 s.
+  promises: { waitMs: 1_300 },
   stores: ALL_STORES,
   async inject(scene) {
     const { fleet, random } = scene;
     const holder = fleet.other(random);
-    await fleet.longHold(holder, 600);
+    await fleet.longHold(holder, 20_000);
     await fleet.allWait(holder);
     await scene.sleep(100);
     const first = fleet.other(random, holder);
-    await killed(scene, this.name, first, fleet.other(random, holder, first));
+    const victims = [first, fleet.other(random, holder, first)];
+    scene.injected(this.name);
+    await Promise.all(victims.map((victim) => victim.kill()));
+    scene.healed(this.name);
+    await scene.settle(holder);
+    await Promise.all(victims.map(() => fleet.join()));
   },
 };
 
-export const queueHeadKilled: Fault = {
+const queueHeadKilled: Fault = {
   name: 'queue head killed',
   what: 'kill -9 of the holder and of the head of the queue: no process is left to hand the lock off',
   ablation: 'retry while queued',
