@@ -40,7 +40,7 @@ export interface RunResult {
 /** The folder with the histories of runs that broke a promise. */
 export const KEPT = join(tmpdir(), 'chaos-broken');
 
-/** A handed-off lock stays closed for 3 s at most if its new holder is dead. One second is added for recovery. */
+/** A lock that was handed to a process that is dead stays closed for 1.2 s. The rest is for recovery. */
 const LONGEST_CLOSURE_MS = 4_000;
 const BEYOND_MS = 1_500;
 /** Some members enter meanwhile. */

@@ -117,8 +117,8 @@ const oldMasterWritable: Fault = {
     await scene.dataLost(async () => {
       await servers.part(holder.ways);
       await fleet.written(holder);
-      // This hold outlasts the partition, and is too long for a local handoff (`maxLocalHoldMs`). Therefore only one
-      // master grants tokens at a time. Tokens of two masters at a time cannot be compared.
+      // This hold outlasts the partition, and is too long to be passed on (`maxLocalHoldMs`). Therefore only one master
+      // grants tokens at a time. Tokens of two masters at a time cannot be compared.
       await fleet.longHold(next, NO_END_MS);
       await scene.sleep(100);
       const again = fleet.entry((member) => member === holder);
