@@ -131,6 +131,8 @@ const freshGranteeKilled: Fault = {
 };
 
 const FROZEN = 8;
+/** Longer than a process may pass a lease on among its callers. */
+const PASSED_MS = 200;
 
 /** Not among {@link processFaults}, which the mixed faults include: it needs more processes. */
 export const waitersStopped: Fault = {
@@ -139,7 +141,7 @@ export const waitersStopped: Fault = {
   ablation: 'short lease of handoffs',
   breaks: 'wait',
   terms: leases(12_000, { waitMs: 30_000 }),
-  // The hold of 500 ms, 4 s for all stopped processes together, and room.
+  // 1.2 s for the first stopped process, at most 540 ms for each other one, and room.
   promises: { waitMs: 7_000, afterMs: 5_500, losesHolds: true },
   stores: { token: {} },
   once: true,
@@ -156,6 +158,8 @@ export const waitersStopped: Fault = {
     await eventually('all are in the queue', async () => (await victim.admin.zcard(queueOf())) === FROZEN);
     scene.injected(this.name);
     for (const member of frozen) member.stop();
+    // Its own callers would get the lease without a request otherwise.
+    await scene.sleep(PASSED_MS);
     scene.healed(this.name);
     holder.send({ kind: 'end' });
     // Its callers come after those that are stopped.
