@@ -7,6 +7,7 @@ import { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { Releaser } from '../../../lib/engine/releaser.js';
 import { Renewer } from '../../../lib/engine/renewer.js';
 import { SlotMap } from '../../../lib/redis/cluster/slot-map.js';
+import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { RedisScript } from '../../../lib/redis/redis-script.js';
 import type { AcquireReply } from '../../../lib/stores/contract.js';
 import { scripts } from '../../../lib/stores/token/scripts.js';
@@ -35,7 +36,8 @@ const ablations = {
       "return string.find(value, '^v2%-[^!*]') ~= nil",
     );
     const own = 'removeShare(ARGV[4])';
-    edit(RELEASE, own, `(${own} or redis.call('ZPOPMIN', KEYS[4])[1] ~= nil)`);
+    // An owner that leaves the queue has had no share.
+    edit(RELEASE, own, `(${own} or not hasLeft and redis.call('ZPOPMIN', KEYS[4])[1] ~= nil)`);
   },
   /** Reports a renewal if the key is gone or another owner's. */
   'owner check of renewals': () => edit(EXTEND, 'return 0', 'return 1'),
@@ -60,17 +62,14 @@ const ablations = {
   /** A permit is always left. */
   'number of permits': () => edit(HANDING_OFF, "(mode == '*' or holders.count < tonumber(mode))", 'true'),
   /** An entry that may share the lock is granted before the entries ahead of it. */
-  'one queue for all': () => {
-    const first = 'if not first[1] and fits(holders, mode) then';
+  'one queue for all': () =>
     edit(
       ACQUIRE,
-      first,
-      "if (not first[1] or holders.mode) and fits(holders, mode) then\nredis.call('ZREM', KEYS[3], ARGV[4])",
-    );
-  },
+      "if fits(holders, mode) and redis.call('EXISTS', KEYS[3]) == 0 then",
+      "if fits(holders, mode) and (holders.mode or redis.call('EXISTS', KEYS[3]) == 0) then\nredis.call('ZREM', KEYS[3], ARGV[4])",
+    ),
   /** The lock is handed to the head of the queue, alive or not. */
-  'skipping dead waiters': () =>
-    edit(HANDING_OFF, 'local listening = isOurs and isListening(entry)', 'local listening = isOurs'),
+  'skipping dead waiters': () => edit(HANDING_OFF, 'local listening = isListening(entry)', 'local listening = true'),
   /** A queued waiter relies on its message alone. */
   'retry while queued': () => {
     replace(Attempt, 'pauseAfter', (_, [held], own) => ((held as { queued: boolean }).queued ? FOREVER : own()));
@@ -97,8 +96,16 @@ const ablations = {
     const refused = "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SETNX', KEYS[1], '') end";
     for (const name of EXTEND) (scripts[name] as { lua: string }).lua = `${refused}\n${scripts[name].lua}`;
   },
+  /** A connection that brings no replies stays. */
+  'replaced silent connections': () => replace(RedisConnection, 'reset', () => undefined),
   /** A failed release is not repeated. */
   'repeated releases': () => replace(Releaser, 'mayRepeat', () => false),
+  /** The release of an owner whose request got no reply is not sent again later. */
+  'releases after lost requests': () =>
+    replace(Releaser, 'onOver', (_, [pending], own) => {
+      Reflect.set(pending as object, 'mayRunLate', false);
+      return own(pending);
+    }),
   /** Tokens are counted. The count is lost with the data. */
   'tokens by the clock': () => {
     const last = "local last = tonumber(redis.call('SET', KEYS[1], now, 'EX', 86400, 'GET') or nil)";
