@@ -64,6 +64,8 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
   hasFailed = false;
   /** When the first of the replies came that decide nothing. Undefined: the last reply has decided. */
   undecidedSince: number | undefined = undefined;
+  /** Whether a grant came so late that less than half of its lease was left. */
+  wasStale = false;
   /** Whether a message came while a reply was expected, so that the reply may be out of date. */
   mustAskAgain = false;
   /** Whether that message said that the lock may have been released by force. */

@@ -565,10 +565,11 @@ export class LockEngine {
     }
   }
 
-  /** Whether this engine has given this name to an owner. Any client may send a message with another one. */
-  private wasIssued(owner: string): boolean {
+  /** Whether this is an owner of this engine that is over. Any client may send a message with any owner and key. */
+  private isOver(owner: string): boolean {
     const { instanceId } = this;
-    return owner.startsWith(`${instanceId}:`) && Number(owner.slice(instanceId.length + 1)) <= this.attempts;
+    const wasIssued = owner.startsWith(`${instanceId}:`) && Number(owner.slice(instanceId.length + 1)) <= this.attempts;
+    return wasIssued && ![...this.queues.values()].some((queue) => queue.isOf(owner));
   }
 
   /** No message grants anything: it only makes an owner ask, renew or release again. */
@@ -578,7 +579,7 @@ export class LockEngine {
       instanceId,
       onWake: (owner, key, mode) => {
         if (this.queues.get(key)?.onWake(owner) === true) return;
-        if (this.wasIssued(owner)) releaser.releaseAgain(owner, key, mode);
+        if (this.isOver(owner)) releaser.releaseAgain(owner, key, mode);
       },
       onReleased: (key) => this.queues.get(key)?.onReleased(),
       onSubscribed: (concerns) =>

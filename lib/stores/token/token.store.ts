@@ -42,7 +42,6 @@ import {
   decodeWake,
   entryOf,
   isFoundElsewhere,
-  lockOf,
   stateOf,
 } from './wire.js';
 
@@ -218,6 +217,7 @@ export class TokenStore implements LockStore {
     const { clock, requestTimeoutMs } = this;
     const pages = this.topology.scan(request);
     const inspectAll: LockSource['inspectAll'] = (keys) => withinTime(this.statesOf(keys), { clock, requestTimeoutMs });
+    const lockOf: LockSource['lockOf'] = (name) => this.topology.lockOf(name);
     return listLocks(request, { pages, lockOf, inspectAll, isFoundElsewhere });
   }
 
