@@ -493,14 +493,15 @@ export class KeyQueue {
     lock.onEnded(loss);
     // Its work may still run.
     lease.remove(lock, lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0);
+    const isOver = lease.locks.length === 0;
+    // Code of callers runs. It learns of the loss before the next holder can have the lock.
+    lock.abortAll(loss);
     // The key may still be locked, although no caller holds it.
-    if (lease.locks.length === 0) {
+    if (isOver) {
       const released = this.releaseLease(lease, resource, now);
       released.catch(() => undefined);
       this.parts.onReleasing(lock, released);
     }
-    // From here on, code of callers runs.
-    lock.abortAll(loss);
     warn(loss.message);
     events.lost(lock, clock);
     onEnded();

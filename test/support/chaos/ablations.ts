@@ -145,8 +145,8 @@ const ablations = {
     replace(Lifecycle, 'settle', () => Promise.resolve());
     replace(Lifecycle, 'drain', () => Promise.resolve());
   },
-  /** A process that shuts down ends without a release of its locks, as if no hook had run. */
-  'release at shutdown': () => replace(LockEngine, 'end', () => process.exit()),
+  /** A process whose grace is over ends without a release of its locks, as if no hook had run. */
+  'release at shutdown': () => replace(LockEngine, 'loseAtShutdown', () => process.exit()),
   /** A message of a release by force does not make the holder renew its lock. */
   'notices of forced releases': () => replace(KeyQueue, 'checkHeld', () => undefined),
   /** The resource accepts any token. The workload itself does this. */
