@@ -139,6 +139,23 @@ describe('permits', () => {
     expect(await locks.inspect('goods:300')).toBeNull();
   });
 
+  it('of another number, refused after a wait behind a reader, leave no place in the queue', async () => {
+    const { locks, neighbour, clock, memory } = faultyLocks();
+    const writer = await locks.acquire('goods:300');
+    const [five, reader, three] = [{ permits: 5 }, { mode: 'shared' as const }, { permits: 3 }].map((options) =>
+      outcome(neighbour().locks.acquire('goods:300', { ...options, waitMs: 60_000 })),
+    );
+    await clock.advance(0);
+    await writer.release();
+    await clock.advance(5_000);
+    expect(three.error).toBeInstanceOf(LockConfigError);
+    expect(memory.table.waiting('{lock_goods}:300').map(({ mode }) => mode)).toEqual(['shared']);
+    expect(await five.value?.release()).toBe(true);
+    await clock.advance(0);
+    expect(await reader.value?.release()).toBe(true);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
   it.each([0, 1.5, -1, Infinity, 2_000_000])('must be a whole number: not %s', async (permits) => {
     await expect(faultyLocks().locks.acquire('goods:300', { permits })).rejects.toThrow(/permits is .*; expected/);
   });
