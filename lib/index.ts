@@ -15,10 +15,10 @@ export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export { WhileLeader, type WhileLeaderOptions } from './nest/leader.js';
 export { LockParam } from './nest/parameters/lock-param.js';
 export { CurrentLock } from './nest/parameters/current-lock.js';
-export { Lock } from './core/hold/lock.js';
-export { MultiLock } from './core/hold/multi-lock.js';
-export { type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
-export { Leadership } from './core/leader/leadership.js';
+export { Lock } from './engine/lock.js';
+export { MultiLock } from './engine/multi-lock.js';
+export { type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
+export { Leadership } from './engine/leadership.js';
 export { resource } from './core/keys/key-template.js';
 export {
   LockClosedError,

@@ -1,5 +1,5 @@
 import type { Target } from './core/events/call.js';
-import { CallFinder, type CallNames, type KeyCalls } from './core/state/own-calls.js';
+import { CallFinder, type CallNames, type KeyCalls } from './engine/own-calls.js';
 import { identityOf } from './core/store/instance-id.js';
 import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
 
@@ -9,7 +9,10 @@ import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js
  * @publicApi
  */
 export interface LockHolder {
-  /** The id of the module instance, random at each start. For a key that another system wrote, the value of the key. */
+  /**
+   * The id of the module instance, random at each start. For a key that another system wrote, the value of the key. For
+   * a lock that stays closed after its release (`minHoldMs`): the former holder, or empty with `memory()`.
+   */
   readonly holder: string;
   /** The `identity` of the module instance, such as `api-7f9c-31`. Undefined if it has none or the store keeps none. */
   readonly identity: string | undefined;
@@ -32,7 +35,7 @@ export interface LockHolder {
   readonly method?: string | undefined;
   /** The `label` of that call. Undefined for a holder in another instance. */
   readonly label?: string | undefined;
-  /** The wire version of a holder with another version of this library. Undefined if it equals this instance's. */
+  /** The wire version of a holder with another version of this library. Undefined if it is equal, or not known. */
   readonly wireVersion?: number | undefined;
 }
 
@@ -67,7 +70,7 @@ export interface LockWaiter extends LockSharing {
   readonly method?: string | undefined;
   /** The `label` of that call. Undefined for another instance. */
   readonly label?: string | undefined;
-  /** The wire version of a waiter with another version of this library. Undefined if it equals this instance's. */
+  /** The wire version of a waiter with another version of this library. Undefined if it is equal, or not known. */
   readonly wireVersion?: number | undefined;
 }
 

@@ -5,10 +5,10 @@ import { LockConfigError, LockUnavailableError } from './core/errors.js';
 import { offerState } from './core/state/instance-states.js';
 import type { lockChannels } from './core/events/diagnostics.js';
 import { safely, type Warn } from './core/events/warnings.js';
-import { LockEngine } from './core/lock-engine.js';
-import { tooShortLease } from './core/acquire/acquire-errors.js';
-import { passingLimitsOf } from './core/acquire/acquire-options.js';
-import type { LockStore } from './core/store/lock-store.js';
+import { LockEngine } from './engine/lock-engine.js';
+import { tooShortLease } from './engine/error-texts.js';
+import { passingLimitsOf } from './engine/options.js';
+import type { LockStore } from './stores/contract.js';
 import { createKeySelectorFactory } from './core/keys/key-selector.js';
 import { createKeyFactory } from './core/keys/resource-key.js';
 import { LockService } from './lock.service.js';
@@ -80,7 +80,6 @@ export class LockRuntime {
       requestTimeoutMs,
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
-      written: writtenBy(opened),
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
       warn,
       info,
@@ -250,20 +249,10 @@ function openStore(
     for (const endpoint of opened) endpoint.connect();
   };
   const close = async (): Promise<void> => {
-    try {
-      await created.close();
-    } finally {
-      await Promise.all(opened.map((endpoint) => endpoint.close()));
-    }
+    await Promise.all(opened.map((endpoint) => endpoint.close()));
   };
   const place = opened.length === 0 ? undefined : opened.map(({ client }) => placeOf(client)).join(', ');
   return { store: created, endpoints: opened, place, connect, close };
-}
-
-/** Returns a function that waits until requests are written, if a client does not write them in the same tick. */
-function writtenBy({ endpoints }: OpenedStore): (() => Promise<void>) | undefined {
-  const late = endpoints.find(({ client }) => client.written !== undefined)?.client;
-  return late?.written?.bind(late);
 }
 
 function preflightOf(

@@ -1,17 +1,18 @@
-import type { AcquireOptions } from './core/acquire/acquire-options.js';
+import type { AcquireOptions } from './engine/options.js';
 import { nextCall, type Target } from './core/events/call.js';
 import { aFunction, checkValue } from './core/checks/check-options.js';
 import { branded } from './core/brand.js';
 import { LockKeyError, LockTimeoutError } from './core/errors.js';
 import { dropPromise, kindOf } from './core/format-value.js';
-import { runOutsideHolds } from './core/hold/held-locks.js';
-import type { Hold, Lock } from './core/hold/lock.js';
-import type { MultiLock } from './core/hold/multi-lock.js';
-import type { Leadership } from './core/leader/leadership.js';
-import type { LockEngine } from './core/lock-engine.js';
-import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './core/hold/lock-scope.js';
-import { runUnder } from './core/hold/run-under.js';
-import type { KeyCalls } from './core/state/own-calls.js';
+import { runOutsideHolds } from './engine/call-context.js';
+import type { Hold } from './engine/hold.js';
+import type { Lock } from './engine/lock.js';
+import type { MultiLock } from './engine/multi-lock.js';
+import type { Leadership } from './engine/leadership.js';
+import type { LockEngine } from './engine/lock-engine.js';
+import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
+import { runUnder } from './engine/run-under.js';
+import type { KeyCalls } from './engine/own-calls.js';
 import { isList, readList } from './core/keys/read-list.js';
 import type { KeySelectorFactory } from './core/keys/key-selector.js';
 import type { KeyFactory } from './core/keys/resource-key.js';
@@ -210,7 +211,7 @@ export class LockService {
    * loop.
    *
    * A lock that is held or waited for throughout the scan is yielded once. Locks that appear or disappear meanwhile may
-   * be missing. Beyond 100,000 locks, one that changes between exclusive and shared may be yielded twice or not at all.
+   * be missing. Beyond 100,000 locks, one that changes between held and awaited may be yielded twice or not at all.
    *
    * ```ts
    * for await (const { resource, identity } of locks.list({ match: 'goods:*' })) console.log(resource, identity);
@@ -253,10 +254,10 @@ export class LockService {
    * lose it, and so do all holders of permits. For operators: the work of the former holder may still be running, and
    * only a fence refuses its late writes.
    *
-   * The `signal` of the former holder aborts with a `LockLostError` that says "released by force". With `token()`, this
-   * takes up to 100 ms if messages reach the holder. In a cluster, it takes up to 3 s if the holder has had the lock
-   * for less than 2 s. Otherwise, the holder's next renewal detects the loss, after a third of the lease. Holds of this
-   * module instance end immediately. The former holder's own release no longer has an effect.
+   * The `signal` of the former holder aborts with a `LockLostError`. With `token()`, a message makes the holder renew,
+   * which detects the loss at once. It reaches an instance that is subscribed because it has waited for a lock before.
+   * Otherwise, the holder's next renewal detects the loss, after a third of the lease. Holds of this module instance
+   * end immediately. The former holder's own release no longer has an effect.
    *
    * @returns false if nobody holds the lock, or if `ifToken` is not its holder's token. Nothing happens in these cases.
    * Also false if the hold ended by itself at the same moment.
@@ -314,7 +315,7 @@ export class LockService {
 
   private describe(target: Target, state: LockState, calls: KeyCalls | undefined): LockInfo {
     const { engine } = this;
-    const info = toLockInfo(target, state, { isOwn: (id) => engine.isSelf(id), now: engine.now(), calls });
+    const info = toLockInfo(target, state, { isOwn: (id) => id === engine.instanceId, now: engine.now(), calls });
     return { ...info, waitingHere: engine.waitingAt(target.key) };
   }
 

@@ -5,7 +5,10 @@
 // - A script begins with its contract, a --[[ header ]]. The header first says what the script does. Then it declares
 //   `keys.name` and `args.name`, one a line, in the order in which they are sent. A line "returns …" ends it.
 //   `keys.a or keys.b` gives one key two names. `keys.a?` may be omitted by the caller.
-// - A command that takes any number of keys may get `unpack(keys, 2)`: the second key and all after it.
+// - A command that takes any number of keys may get `unpack(keys, 2)`: the second key and all after it, or
+//   `unpack(keys, 2, last)`.
+// - Lines between `--- @one`, `--- @many` and `--- @end` belong to one of two scripts that are made of one file:
+//   `release` for one lock and `releaseMany` for several. All other lines are in both.
 // - Scripts write `keys.name` and `args.name`. The embedder replaces them by KEYS[n] and ARGV[n], because some vendors
 //   refuse a key that is not a literal KEYS[n]. Includes use the names that the including script declares.
 // - `--- @include ./includes/name.lua` lines stand at the top. Paths are relative to the file. An include defines one
@@ -35,6 +38,7 @@ const KEYLESS = new Set(['TIME', 'PUBSUB', 'PUBLISH', 'SPUBLISH']);
 const ALL_KEYS = new Set(['DEL', 'UNLINK', 'EXISTS', 'TOUCH', 'MGET', 'RENAME', 'RENAMENX']);
 const ARRAYS = { keys: 'KEYS', args: 'ARGV' };
 const INCLUDE = /^--- @include (\S+)[ \t]*$/;
+const VARIANT = /^--- @(one|many|end)[ \t]*$/;
 
 function tokenize(source) {
   const tokens = [];
@@ -91,9 +95,35 @@ function statementsOf(stripped) {
   return statements.map((texts) => texts.join('').trim());
 }
 
+/** Returns the text without the lines that only the other variant has. */
+function variantOf(text, variant) {
+  let current;
+  return text
+    .split('\n')
+    .filter((line) => {
+      const mark = VARIANT.exec(line)?.[1];
+      if (mark !== undefined) current = mark === 'end' ? undefined : mark;
+      return mark === undefined && (current === undefined || current === variant);
+    })
+    .join('\n');
+}
+
+/** Returns the scripts that are made of a file: by their names, the variant of each. */
+function variantsOf(file) {
+  const name = camelCase(file);
+  const hasVariants = readFileSync(file, 'utf8')
+    .split('\n')
+    .some((line) => VARIANT.test(line));
+  if (!hasVariants) return [{ name }];
+  return [
+    { name, variant: 'one' },
+    { name: `${name}Many`, variant: 'many' },
+  ];
+}
+
 /** Reads a file: its text, its code, and the paths of its includes. */
-function readSource(file) {
-  const text = readFileSync(file, 'utf8');
+function readSource(file, variant) {
+  const text = variantOf(readFileSync(file, 'utf8'), variant);
   const tokens = tokenize(text);
   const firstCode = tokens.findIndex(({ kind }) => kind !== 'comment' && kind !== 'space');
   const includes = tokens.flatMap(({ kind, text: comment }, i) => {
@@ -133,6 +163,13 @@ function collect(file, source, found = new Map(), trail = [file]) {
     found.set(path, include);
   }
   return found;
+}
+
+/** Leaves out the includes that only the other variant of the script uses. */
+function withUsedIncludes(source, variant) {
+  if (variant === undefined) return source;
+  const code = codeOf(source.code);
+  return { ...source, includes: source.includes.filter((path) => names(code, camelCase(path))) };
 }
 
 /** Returns the top-level statements of a script, each include before the first statement that needs it. */
@@ -201,7 +238,7 @@ function checkCall(args) {
   const keys = ALL_KEYS.has(name) ? rest : rest.slice(0, 1);
   if (keys.length === 0) throw new Error(`${name} has no key`);
   for (const key of keys) {
-    if (ALL_KEYS.has(name) && /^unpack\(keys,\d\)$/.test(key)) continue;
+    if (ALL_KEYS.has(name) && /^unpack\(keys,\d(?:,[\w+]+)?\)$/.test(key)) continue;
     if (!/^keys\.\w+$/.test(key)) throw new Error(`${name}: a key must be keys.name, found ${key}`);
   }
 }
@@ -268,10 +305,10 @@ function positionOf(slots, name) {
   return slots.findIndex(({ names: own }) => own.includes(name)) + 1;
 }
 
-function readScript(file) {
-  const source = readSource(file);
+function readScript(file, variant) {
+  const source = readSource(file, variant);
   const declared = readHeader(source.text);
-  const pieces = assemble(file, source);
+  const pieces = assemble(file, withUsedIncludes(source, variant));
   const used = checkBody(
     codeOf(pieces.map(({ code, computesKeys }) => (computesKeys ? '' : code)).join('\n')),
     declared,
@@ -325,9 +362,10 @@ function camelCase(file) {
 
 function generate(folder) {
   const files = readdirSync(folder).filter((file) => file.endsWith('.lua'));
-  const scripts = files.toSorted().map((file) => {
+  const scripts = files.toSorted().flatMap((file) => {
     try {
-      return { name: camelCase(file), ...readScript(join(folder, file)) };
+      const path = join(folder, file);
+      return variantsOf(path).map(({ name, variant }) => ({ name, ...readScript(path, variant) }));
     } catch (error) {
       throw new Error(`${file}: ${error.message}`, { cause: error });
     }
@@ -337,7 +375,7 @@ function generate(folder) {
   const entries = scripts.map(({ name, keys, args, texts }) => {
     return `  ${name}: { keys: ${keys}, args: ${args}, lua: ${expressionOf(texts, shared)} },\n`;
   });
-  const union = files.toSorted().map((file) => `'${camelCase(file)}'`);
+  const union = scripts.map(({ name }) => `'${name}'`);
   return (
     '// Generated from scripts/*.lua by `npm run lua`. Edit the scripts, not this file.\n\n' +
     'interface Script {\n' +

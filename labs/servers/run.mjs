@@ -19,7 +19,7 @@ const PAGE = new URL('../../docs/topologies.md', import.meta.url).pathname;
 /** @type {[name: string, args: string[]][]} */
 const SUITES = [
   ['contract', ['test/contract/stores.spec.ts', '-t', '^token store']],
-  ['handoff', ['handoff', 'handoff-faults'].map((name) => `test/integration/token/${name}.spec.ts`)],
+  ['handoff', ['test/integration/token/handoff.spec.ts']],
   ['modes', ['shared-mode', 'multi-lock'].map((name) => `test/integration/token/${name}.spec.ts`)],
   ['faults', ['server-faults', 'refused-commands'].map((name) => `test/integration/token/${name}.spec.ts`)],
   ['replicas', ['test/integration/token/replicas.spec.ts']],

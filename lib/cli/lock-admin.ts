@@ -2,14 +2,15 @@
 import { LockUnavailableError } from '../core/errors.js';
 import { createKeySelectorFactory } from '../core/keys/key-selector.js';
 import { createKeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
-import { handoffLease } from '../core/lease/lease.js';
+import { handoffLease } from '../engine/lease.js';
 import { newInstanceId } from '../core/store/instance-id.js';
-import type { LockState, StoreListener } from '../core/store/lock-store.js';
+import type { LockState } from '../core/store/lock-state.js';
 import { SystemClock, withTimeout } from '../core/time/clock.js';
 import { type LockInfo, toLockInfo } from '../lock-info.js';
 import { isCluster } from '../redis/client-port.js';
 import { type OpenedRedis, openRedis } from '../redis/open-redis.js';
 import { neverConnected, reasonOf, toError } from '../redis/redis-errors.js';
+import type { StoreListener } from '../stores/contract.js';
 import { TokenStore } from '../stores/token/token.store.js';
 import { CliError, EXIT } from './cli-error.js';
 import type { RedisTarget } from './redis-target.js';
@@ -23,11 +24,8 @@ const TIMEOUT_MS = 5_000;
 /** About how many keys a server looks at in one step of a scan. */
 const SCAN_COUNT = 1_000;
 
-/** How long the end of the command waits until the former holders are notified. */
-const NOTICE_MS = 700;
-
-/** The lease and the number of tokens that the next holder of a released lock gets, as a module with defaults does. */
-const NEXT_HOLDER = { handoffMs: handoffLease(30_000), tokens: 17 };
+/** The lease that the next holder of a released lock gets, as from a module with defaults. */
+const HANDOFF_MS = handoffLease(30_000);
 
 const clock = new SystemClock();
 
@@ -47,7 +45,7 @@ export async function openAdmin(settings: AdminSettings) {
   const redis = () => opened.client;
   const { prefix } = settings;
   const store = new TokenStore({ clock, requestTimeoutMs: TIMEOUT_MS, prefix, redis, open: redis });
-  const stopListening = store.listen(silentListener());
+  store.listen(silentListener());
   return {
     /** Returns the key of a resource. Throws `LockKeyError` if the resource cannot form a safe key. */
     keyOf,
@@ -85,14 +83,11 @@ export async function openAdmin(settings: AdminSettings) {
      * @throws LockUnavailableError if Redis did not reply. The lock may still have been released.
      */
     release(resource: string, ifToken: number | undefined): Promise<boolean> {
-      return store.forceRelease({ key: keyOf(resource), ifToken, ...NEXT_HOLDER });
+      return store.forceRelease({ key: keyOf(resource), ifToken, handoffMs: HANDOFF_MS });
     },
 
-    /** Closes the connection, when the holders of locks that were released are notified. */
+    /** Closes the connection. */
     async close(): Promise<void> {
-      // A holder that is dead is never notified.
-      await withTimeout(clock, NOTICE_MS, store.notified(), () => undefined);
-      stopListening();
       await store.close();
       await opened.close();
     },
@@ -145,13 +140,14 @@ function silentListener(): StoreListener {
   const ignore = (): void => undefined;
   return {
     instanceId: newInstanceId(''),
-    onHandoff: ignore,
+    onWake: ignore,
     onReleased: ignore,
     onSubscribed: ignore,
-    onDegraded: ignore,
-    onDisconnected: ignore,
+    onDown: ignore,
+    onUp: ignore,
     onReconnected: ignore,
-    onUnreachable: ignore,
-    onReachable: ignore,
+    onExtendFailed: ignore,
+    onDegraded: ignore,
+    onRecovered: ignore,
   };
 }

@@ -1,7 +1,7 @@
 import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import type { InjectionToken, Type, NestInterceptor } from '@nestjs/common';
 import type { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
-import type { OnLost } from '../core/hold/run-under.js';
+import type { OnLost } from '../engine/options.js';
 import type { ResolvedLockOptions } from '../options/resolve-options.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;

@@ -1,10 +1,10 @@
 import { finished } from 'node:stream';
 import type { ExecutionContext } from '@nestjs/common';
 import { RESPONSE_PASSTHROUGH_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
-import { callerAround, runForCaller, runInHold } from '../core/hold/held-locks.js';
-import type { Lock } from '../core/hold/lock.js';
-import { type KeptUse, ScopeHold } from '../core/hold/lock-scope.js';
-import type { MultiLock } from '../core/hold/multi-lock.js';
+import { callerAround, runForCaller, runInHold } from '../engine/call-context.js';
+import type { Lock } from '../engine/lock.js';
+import { type KeptUse, ScopeHold } from '../engine/lock-scope.js';
+import type { MultiLock } from '../engine/multi-lock.js';
 import { boundaryOf } from './boundary.js';
 import type { DecoratedMethod, LockedMethod, ScopedMethod } from './decorated-method.js';
 

@@ -1,6 +1,6 @@
 import { checkValue, type OptionRule } from '../core/checks/check-options.js';
 import { LockConfigError, messageOf } from '../core/errors.js';
-import type { Lock } from '../core/hold/lock.js';
+import type { Lock } from '../engine/lock.js';
 import type { LockService } from '../lock.service.js';
 import type { LeadOptions } from '../options/lead.options.js';
 import { checkAt } from '../options/option-table.js';

@@ -6,7 +6,7 @@ import {
   type LockScopeOptions,
   runInLockScope,
   ScopeHold,
-} from '../core/hold/lock-scope.js';
+} from '../engine/lock-scope.js';
 import { decoratedMethodOf, type ScopedMethod, wrapMethod } from './decorated-method.js';
 import { HandlerScope } from './handler-scope.js';
 import { LockedInterceptor } from './interceptor.js';

@@ -1,5 +1,4 @@
 import type { ClientListener, ServerTarget } from '../redis/client-port.js';
-import { written } from './node-redis.js';
 
 type Event = keyof ClientListener;
 type Arguments<E extends Event> = Parameters<NonNullable<ClientListener[E]>>;
@@ -8,7 +7,6 @@ type Arguments<E extends Event> = Parameters<NonNullable<ClientListener[E]>>;
 export abstract class NodeRedisServer {
   abstract readonly keyPrefix: string;
   abstract readonly target: ServerTarget;
-  readonly written = written;
   private readonly listeners = new Set<ClientListener>();
 
   run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {

@@ -62,12 +62,6 @@ export function send(client: NodeRedisClient, args: readonly string[]): Promise<
   return client.sendCommand(args, PLAIN).catch(rethrow);
 }
 
-/** Resolves when all requests that were made until now are written: node-redis writes them with `setImmediate`. */
-export function written(): Promise<void> {
-  // A request of this tick may set it after the first one here, and never after the second one.
-  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-}
-
 /** Throws the error. One of a server gets the name by which stores distinguish it from one of the connection. */
 export function rethrow(error: unknown): never {
   if (error instanceof Error && ERROR_REPLY.test(error.message)) {

@@ -9,7 +9,6 @@ import {
   optionsOfCluster,
   PLAIN,
   rethrow,
-  written,
 } from './node-redis.js';
 import { OwnConnection } from './own-connection.js';
 import { addressesBySlot } from './slot-table.js';
@@ -30,7 +29,6 @@ const clock = new SystemClock();
  */
 export class SharedCluster implements ClusterClient {
   readonly isCluster = true;
-  readonly written = written;
   readonly keyPrefix: string;
   readonly natMap: NatMap | undefined;
   slots: ClusterClient['slots'] = [];

@@ -1,5 +1,5 @@
-import type { Lock } from '../core/hold/lock.js';
-import type { LeaderCallbacks } from '../core/leader/leadership.js';
+import type { Lock } from '../engine/lock.js';
+import type { LeaderCallbacks } from '../engine/leadership.js';
 import { checkAt } from './option-table.js';
 import type { ResolvedLockOptions } from './resolve-options.js';
 

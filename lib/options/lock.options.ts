@@ -8,8 +8,7 @@ export interface CommonLockOptions {
    * The lease in milliseconds: Redis deletes the lock after this time if the holder does not renew it. A long lease
    * blocks others for longer after a crash. A short lease is lost sooner if the process or Redis pauses, and is renewed
    * more often, after each third of it. Work that blocks the event loop for less than two thirds of the lease keeps its
-   * lock. A lock received by handoff starts with a lease of at most 1200 ms. The request that extends this lease to
-   * `ttlMs` is sent before the work starts.
+   * lock.
    *
    * @default 30000
    * @minimum 50
@@ -28,8 +27,7 @@ export interface CommonLockOptions {
    * How many callers of this instance may wait for one lock. Further callers are refused immediately with a
    * `LockTimeoutError` whose `isQueueFull` is true. Pending requests also count. `Infinity`: no limit.
    *
-   * Readers (`mode: 'shared'`) are served together, so 50 of them count as one. With `fairness: 'strict'`, each of them
-   * counts.
+   * Readers (`mode: 'shared'`) are served together, so 50 of them count as one.
    *
    * @default 1000
    * @minimum 1

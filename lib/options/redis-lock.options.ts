@@ -85,8 +85,8 @@ export interface RedisLockModuleOptions extends Omit<CommonLockOptions, 'signal'
    *
    * `throughput`: a released lock is passed on to the next caller of the same instance, at most 16 times and for at
    * most 50 ms. Passing on takes microseconds and no request to Redis. Callers of other instances can be overtaken up
-   * to 16 times for each grant. `strict`: every grant goes through the queue in Redis, in arrival order of the
-   * instances. Each grant costs a round trip and a message.
+   * to 16 times for each grant. `strict`: every grant comes from Redis, in arrival order of the instances, and costs
+   * two or three requests. Readers of an instance that wait together get the lock together.
    *
    * @default 'throughput'
    */
@@ -139,9 +139,9 @@ export interface RedisLockModuleOptions extends Omit<CommonLockOptions, 'signal'
 
   /**
    * How many replicas must confirm a grant before the caller gets it, so that a failover does not lose the lock:
-   * `{ min: 1, timeoutMs: 50 }`. If fewer confirm it in time, the lock is released and requested again. When `waitMs`
-   * has elapsed, the caller gets `LockReplicationError`. Costs a second connection, and a round trip to the replicas
-   * for every grant and renewal. For the store `token()` only.
+   * `{ min: 1, timeoutMs: 50 }`. If fewer confirm it in time, the request is repeated. When `waitMs` has elapsed, the
+   * lock is released, and the caller gets `LockReplicationError`. Costs a second connection, and a round trip to the
+   * replicas for every grant and renewal. For the store `token()` only.
    */
   readonly replicas?: ReplicaOptions | undefined;
 

@@ -15,11 +15,6 @@
 export interface ScriptClient {
   /** Runs a script, by its text or by its digest. */
   run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown>;
-  /**
-   * Resolves when all requests that were made until now are written to their sockets. Without it, a request is written
-   * in the tick that makes it.
-   */
-  written?(): Promise<void>;
 }
 
 /** Receives what happens to the connection of a client. */
@@ -57,6 +52,11 @@ export interface ServerClient extends ScriptClient {
   send(command: string, keys?: readonly string[], args?: readonly string[]): Promise<unknown>;
   /** Connects in the background. Does nothing if the owner of the client does that. */
   connect(): void;
+  /**
+   * Ends the connection at once, without the bytes that wait in its buffers if that is possible. The client connects
+   * again. Undefined for a client that the caller has given: its other users may wait for replies.
+   */
+  readonly reset?: (() => void) | undefined;
   /** Begins to report. Returns a function that stops it. */
   watch(listener: ClientListener): () => void;
   /**

@@ -1,7 +1,7 @@
 import { afterPromiseJobs, type Clock } from '../core/time/clock.js';
 import type { AcquireRequest } from '../core/store/lock-store.js';
 import type { RedisConnection } from './redis-connection.js';
-import type { ReplyListener } from '../core/store/pending-reply.js';
+import type { ReplyListener } from '../core/store/reply-listener.js';
 
 /** The reply of a script that checks its deadline in server time. */
 export interface DeadlineReply {
@@ -10,24 +10,13 @@ export interface DeadlineReply {
   readonly value: number;
   /** Server time in µs. */
   readonly now: number;
-  /** How many tokens were reserved. Default: 1. */
-  readonly tokens?: number;
-  /** The lock that the reply is about, counted from 1, if the request named several. */
-  readonly nth?: number;
-  /** What the server keeps of a holder, and how many share the lock with it. */
-  readonly holder?: string | undefined;
-  readonly count?: number | undefined;
-  /** Whether a release has to follow that continues to serve the queue. Default: false. */
-  readonly more?: boolean;
-  /** How many entries wait before the caller in the queue. */
-  readonly ahead?: number | undefined;
 }
 
 /** Status of a request that did nothing, because it arrived too late or was cancelled. */
 export const PAST_DEADLINE = -1;
 
 /** Stands for the reply to a request that was not sent. */
-export const NOT_SENT: DeadlineReply = { status: PAST_DEADLINE, value: 0, now: 0 };
+const NOT_SENT: DeadlineReply = { status: PAST_DEADLINE, value: 0, now: 0 };
 
 /** Runs the script of an acquire request. */
 export interface DeadlineScript {
@@ -119,7 +108,7 @@ export class PendingRequests {
     this.wanted.set(owner, true);
   }
 
-  /** Cancels the owner's request. Returns true if it was not sent, and the same on calls for its other keys. */
+  /** Cancels the owner's request. Returns true if it was not sent. */
   cancel(owner: string): boolean {
     if (!this.wanted.has(owner)) return false;
     this.wanted.set(owner, false);

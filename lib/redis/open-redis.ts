@@ -4,7 +4,7 @@ import { type Clock, withTimeout } from '../core/time/clock.js';
 import { checkAddress, checkAddresses, checkDatabase } from './check-address.js';
 import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
 import { IoredisCluster } from './ioredis/ioredis-cluster.js';
-import { IoredisServer, onErrors } from './ioredis/ioredis-server.js';
+import { failWithConnection, IoredisServer, onErrors } from './ioredis/ioredis-server.js';
 import type { IoredisClient, RedisClient, RedisClusterOptions } from './redis-client.js';
 import { SILENCE_MS, sentinelConnector } from './sentinel-connector.js';
 
@@ -30,14 +30,22 @@ export function openRedis(redis: string | RedisOptions | RedisClusterOptions | R
   }
   const ioredis = makeClient(redis, clock);
   onErrors(ioredis);
+  // A Cluster rejects the requests of a node whose connection has ended.
+  if (ioredis instanceof Redis) failWithConnection(ioredis);
   const connect = (): void => {
     if (ioredis.status === 'wait') ioredis.connect().catch(() => undefined);
   };
-  return { client: portOf(ioredis), connect, close: () => closeClient(ioredis, clock), unref: () => unref(ioredis) };
+  return {
+    client: portOf(ioredis, true),
+    connect,
+    close: () => closeClient(ioredis, clock),
+    unref: () => unref(ioredis),
+  };
 }
 
-function portOf(client: IoredisClient): ServerClient | ClusterClient {
-  return isCluster(client) ? new IoredisCluster(client as object as Cluster) : new IoredisServer(client as Redis);
+function portOf(client: IoredisClient, isOurs = false): ServerClient | ClusterClient {
+  if (isCluster(client)) return new IoredisCluster(client as object as Cluster, isOurs);
+  return new IoredisServer(client as Redis, '', {}, isOurs);
 }
 
 /** @throws LockConfigError if an address cannot be one. ioredis would print the password, or fail without end. */
@@ -64,6 +72,8 @@ const DEFAULTS: RedisOptions = {
   lazyConnect: true,
   // Commands wait for the connection. Each request has its own timeout, and a release must not be given up early.
   maxRetriesPerRequest: null,
+  // A request ends with its connection. One that is sent again could arrive behind the release of its owner.
+  autoResendUnfulfilledCommands: false,
   // ioredis' timer for cutting a connection outlives the connection. Its default of 2 s would keep the process alive.
   disconnectTimeout: 50,
 };

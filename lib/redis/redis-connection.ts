@@ -1,5 +1,6 @@
-import { afterPromiseJobs, type Clock, withTimeout, type Timer } from '../core/time/clock.js';
+import { afterPromiseJobs, type Clock, scheduleTimeout, withTimeout, type Timer } from '../core/time/clock.js';
 import type { ServerConnection, StoreListener } from '../core/store/lock-store.js';
+import { SILENT_LIMITS } from '../core/store/server-signs.js';
 import { inOnePacket, type ServerClient } from './client-port.js';
 import { describeState, NO_HANDSHAKE, REPORT_EVERY_MS } from './connection-state.js';
 import { hasClosed, isConnectTimeout, neverConnected, toError, withoutArguments } from './redis-errors.js';
@@ -46,6 +47,8 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   private listener: ConnectionListener | undefined;
   private follower: Follower | undefined;
   private outageTimer: Timer | undefined;
+  /** Fires if a connection that was accepted does not become ready. */
+  private acceptedTimer: Timer | undefined;
   /** The last error since the connection was ready. */
   private lastError: Error | undefined;
   private wasReady = false;
@@ -80,6 +83,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     this.follower = follower;
     const stopWatching = client.watch({
       connecting: () => this.onFirstAttempt(),
+      connect: () => this.onAccepted(),
       ready: () => this.onReady(),
       close: () => this.onClose(),
       end: () => follower?.close(),
@@ -90,6 +94,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     return () => {
       stopWatching();
       this.outageTimer?.cancel();
+      this.acceptedTimer?.cancel();
       this.listener = undefined;
     };
   }
@@ -101,6 +106,10 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
 
   probe(): void {
     if (this.ready) this.learnTime().catch(() => undefined);
+  }
+
+  reset(): void {
+    if (this.ready) this.client.reset?.();
   }
 
   /** Returns why the connection takes no requests: the last error since it was ready, or what its state means. */
@@ -183,11 +192,24 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     if (this.outageTimer === undefined && !this.wasReady) this.startOutageTimer();
   }
 
+  /** Replaces a connection that was accepted and brings nothing: the client would wait forever. */
+  private onAccepted(): void {
+    const { client } = this;
+    this.acceptedTimer?.cancel();
+    if (client.reset === undefined) return;
+    const { received } = this;
+    this.acceptedTimer = scheduleTimeout(this.clock, SILENT_LIMITS * this.requestTimeoutMs, () => {
+      if (this.received === received) client.reset?.();
+      else this.onAccepted();
+    });
+  }
+
   private onReady(): void {
+    this.acceptedTimer?.cancel();
     const isBack = this.losses > 0 && !this.wasReady;
     this.wasReady = true;
     this.lastError = undefined;
-    if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.onError(toError(error)));
+    if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.ready && this.onError(toError(error)));
     else this.listener?.onReachable();
     if (isBack) this.listener?.onReconnected();
   }
@@ -199,6 +221,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   }
 
   private onClose(): void {
+    this.acceptedTimer?.cancel();
     // ioredis also emits `close` for each failed attempt to connect.
     if (!this.wasReady) return;
     this.wasReady = false;

@@ -1,11 +1,10 @@
-import type { StoreListener } from '../core/store/lock-store.js';
 import type { Clock } from '../core/time/clock.js';
 import { DeadlineRequests, PendingRequests } from './deadline-requests.js';
 import { scanKeys, type ScanRequest } from './key-scan.js';
 import { Pinger } from './pinger.js';
 import type { ServerClient } from './client-port.js';
 import { type ChannelListener, ChannelSource } from './pubsub/channel-source.js';
-import { RedisConnection } from './redis-connection.js';
+import { type ConnectionListener, RedisConnection } from './redis-connection.js';
 import type { RedisScript } from './redis-script.js';
 import { serverNameOf } from './server-address.js';
 import type { Call, NodeRequest, RedisNode, Topology, TopologyPing } from './topology.js';
@@ -58,7 +57,7 @@ export class SingleNode implements Topology, RedisNode {
     return [this.connection];
   }
 
-  watch(listener: StoreListener, channels: ChannelListener): () => void {
+  watch(listener: ConnectionListener, channels: ChannelListener): () => void {
     this.channels = channels;
     return this.connection.listen(listener, this.source);
   }

@@ -1,10 +1,10 @@
-import type { ServerConnection, StoreListener } from '../core/store/lock-store.js';
+import type { ServerConnection } from '../core/store/lock-store.js';
 import type { ServerPing } from '../core/store/store-ping.js';
 import type { DeadlineRequests } from './deadline-requests.js';
 import type { ScanRequest } from './key-scan.js';
 import type { ChannelListener, ChannelSources } from './pubsub/channel-source.js';
-import type { RedisConnection } from './redis-connection.js';
-import type { ReplyListener } from '../core/store/pending-reply.js';
+import type { ConnectionListener, RedisConnection } from './redis-connection.js';
+import type { ReplyListener } from '../core/store/reply-listener.js';
 import type { RedisScript } from './redis-script.js';
 
 /** One Redis server and what is known of it. Each node has its own clock and its own script cache. */
@@ -58,7 +58,7 @@ export interface Topology extends ChannelSources {
   /** Pings all masters. Takes at most `requestTimeoutMs`. Does not reject. */
   ping(): Promise<TopologyPing>;
   /** Begins to report the state of the connections and their channels. Returns a function that stops it. */
-  watch(listener: StoreListener, channels: ChannelListener): () => void;
+  watch(listener: ConnectionListener, channels: ChannelListener): () => void;
   /** Cancels the owner's acquire request. Returns true if it was not sent yet. */
   cancelPending(owner: string): boolean;
 }

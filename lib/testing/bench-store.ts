@@ -1,5 +1,4 @@
 import { LockUnavailableError } from '../core/errors.js';
-import { forwardTo } from '../core/store/forward-to.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -14,7 +13,7 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../core/store/lock-store.js';
+} from '../stores/contract.js';
 import type { Clock, Timer } from '../core/time/clock.js';
 import type { MemoryStore } from '../stores/memory/memory.store.js';
 
@@ -23,7 +22,7 @@ const RECONNECT_MS = 100;
 
 /** One module instance's connection to the memory of a test bench. Other instances continue while it is down. */
 export class BenchStore implements LockStore {
-  private readonly listeners = new Set<StoreListener>();
+  private listener: StoreListener | undefined;
   private outage: Error | undefined;
   private reconnecting: Timer | undefined;
 
@@ -43,31 +42,20 @@ export class BenchStore implements LockStore {
     const outage = isDown ? new Error('The test bench ended the connection.') : undefined;
     this.outage = outage;
     this.reconnecting?.cancel();
-    if (outage !== undefined) {
-      for (const listener of this.listeners) listener.onDisconnected();
-      return this.report(outage);
-    }
-    for (const listener of this.listeners) {
-      listener.onReachable();
-      listener.onReconnected();
-      listener.onSubscribed();
-    }
+    if (outage !== undefined) return this.report(outage);
+    this.listener?.onUp();
+    this.listener?.onReconnected();
+    this.listener?.onSubscribed();
   }
 
-  listen(listener: StoreListener): () => void {
-    // Messages that are sent during an outage are lost.
-    const stop = this.memory.listen(
-      forwardTo(listener, {
-        onHandoff: (handoff) => void (this.outage ?? listener.onHandoff(handoff)),
-        onForceReleased: (key) => void (this.outage ?? listener.onForceReleased?.(key)),
-      }),
-    );
-    this.listeners.add(listener);
-    if (this.outage !== undefined) listener.onUnreachable(this.outage);
-    return () => {
-      this.listeners.delete(listener);
-      stop();
-    };
+  listen(listener: StoreListener): void {
+    this.listener = listener;
+    this.memory.listen({
+      ...listener,
+      // Messages that are sent during an outage are lost.
+      onWake: (...wake) => void (this.outage ?? listener.onWake(...wake)),
+    });
+    if (this.outage !== undefined) listener.onDown(this.outage);
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireReply> {
@@ -106,15 +94,20 @@ export class BenchStore implements LockStore {
     return { ...(await this.memory.ping()), isUp: this.outage === undefined };
   }
 
-  /** Leaves the memory as it is, because other module instances use it. */
+  serverOf(): undefined {
+    return undefined;
+  }
+
+  /** Leaves the locks as they are, because other module instances use them. */
   async close(): Promise<void> {
     this.reconnecting?.cancel();
+    if (this.listener !== undefined) this.memory.forget(this.listener.instanceId);
     this.onClosed();
   }
 
   /** Reports the outage repeatedly, as a client does with each attempt to connect. */
   private report(outage: Error): void {
-    for (const listener of this.listeners) listener.onUnreachable(outage);
+    this.listener?.onDown(outage);
     this.reconnecting = this.clock.schedule(RECONNECT_MS, () => this.report(outage), true);
   }
 

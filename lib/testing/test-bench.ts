@@ -6,8 +6,8 @@ import {
   type OptionRules,
 } from '../core/checks/check-options.js';
 import { createKeyFactory, type KeyFactory } from '../core/keys/resource-key.js';
-import type { WaitingCaller } from '../core/acquire/acquire-options.js';
-import type { Grant } from '../core/lease/grant.js';
+import type { Lock } from '../engine/lock.js';
+import type { Waiter } from '../engine/waiter.js';
 import { newInstanceId } from '../core/store/instance-id.js';
 import type { Timer } from '../core/time/clock.js';
 import type { LockService } from '../lock.service.js';
@@ -65,7 +65,7 @@ const clockRule = { allowed: 'a ManualClock', fits: (value: unknown) => value in
 
 /** The bench's other process holds its locks for as long as the test wants. */
 const ENDLESS_LEASE_MS = 365 * 24 * 3600 * 1000;
-const HANDOFF = { handoffMs: 1_200, tokens: 17 };
+const HANDOFF_MS = 1_200;
 
 /** A module instance on the bench. */
 interface BenchInstance {
@@ -143,9 +143,9 @@ export class TestBench {
    * @throws Error if no call on the bench holds the lock.
    */
   lose(resource: string): void {
-    const found = this.held().filter(({ keyOf, grant }) => grant.key === keyOf(resource));
+    const found = this.held().filter(({ keyOf, lock }) => lock.key === keyOf(resource));
     if (found.length === 0) throw new Error(`lose(): no call holds ${resource}. ${this.described()}`);
-    for (const { service, grant } of found) service.engine.lose(grant, 'the test bench ended it');
+    for (const { service, lock } of found) service.engine.lose(lock, 'the test bench ended it');
   }
 
   /**
@@ -193,9 +193,9 @@ export class TestBench {
   }
 
   /** Returns the locks that calls hold, with their instances. */
-  private held(): readonly (BenchInstance & { readonly grant: Grant })[] {
+  private held(): readonly (BenchInstance & { readonly lock: Lock })[] {
     return [...this.instances].flatMap((instance) =>
-      instance.service.engine.watchdog.grants().map((grant) => ({ ...instance, grant })),
+      instance.service.engine.holds().map((lock) => ({ ...instance, lock })),
     );
   }
 
@@ -206,16 +206,16 @@ export class TestBench {
   /** Whether an application is closing, or a call waits, with a limit, for something other than another call. */
   private isTimeAwaited(): boolean {
     const engines = Array.from(this.instances, ({ service }) => service.engine);
-    const waiting = engines.flatMap((engine) => Array.from(engine.lines.waiting()));
+    const waiting = engines.flatMap((engine) => engine.waiting());
     return engines.some((engine) => engine.isShuttingDown) || waiting.some((caller) => this.awaitsTime(caller));
   }
 
-  private awaitsTime({ key, options: { waitMs, unavailableAfterMs = Infinity } }: WaitingCaller): boolean {
+  private awaitsTime({ target: { key }, options: { waitMs, unavailableAfterMs = Infinity } }: Waiter): boolean {
     if (this.isDown) return Math.min(waitMs, unavailableAfterMs) < Infinity;
     const occupation = [...this.occupations].find((each) => each.holds(key));
     if (occupation !== undefined) return waitMs < Infinity || occupation.isTimed;
     // Without a holder, only time frees the lock: a release is repeated, or a lease or `minHoldMs` ends.
-    return !this.held().some(({ grant }) => grant.key === key);
+    return !this.held().some(({ lock }) => lock.key === key);
   }
 
   private record(event: Pick<BenchEvent, 'type'> & Partial<BenchEvent>): void {
@@ -225,7 +225,7 @@ export class TestBench {
 
   /** Returns who holds what, for an error. */
   private described(): string {
-    const held = this.held().map(({ grant }) => grant.resource);
+    const held = this.held().map(({ lock }) => lock.resource);
     const occupied = Array.from(this.occupations, ({ resource }) => resource);
     const list = (resources: readonly string[]): string => (resources.length === 0 ? 'nothing' : resources.join(', '));
     return `Calls hold ${list(held)}, and the bench occupies ${list(occupied)}.`;
@@ -258,16 +258,15 @@ class Occupation implements OccupiedLock {
 
   /** Acquires a key. Returns false if it is not free. */
   async take(key: string): Promise<boolean> {
-    const expiresAt = this.clock.now() + 1_000;
-    const request = { keys: [key], owner: this.owner, mode: 'exclusive', leaseMs: ENDLESS_LEASE_MS } as const;
-    const { status } = await this.memory.acquire({ ...request, ...HANDOFF, queue: false, expiresAt });
+    const request = { key, owner: this.owner, mode: 'exclusive', leaseMs: ENDLESS_LEASE_MS, wait: false } as const;
+    const { status } = await this.memory.acquire({ ...request, handoffMs: HANDOFF_MS });
     if (status === 'granted') this.keys.add(key);
     return status === 'granted';
   }
 
   /** Whether the other process holds this key. Somebody may have released it by force. */
   holds(key: string): boolean {
-    return this.keys.has(key) && this.memory.table.living(key).some(({ owner }) => owner === this.owner);
+    return this.keys.has(key) && this.memory.table.holders(key).some(({ owner }) => owner === this.owner);
   }
 
   releaseAfter(ms: number): void {
@@ -280,7 +279,7 @@ class Occupation implements OccupiedLock {
     this.timer?.cancel();
     this.onFree();
     for (const key of this.keys) {
-      await this.memory.release({ keys: [key], owner: this.owner, mode: 'exclusive', closedForMs: 0, ...HANDOFF });
+      await this.memory.release({ key, owner: this.owner, mode: 'exclusive', closedForMs: 0, handoffMs: HANDOFF_MS });
     }
   }
 

@@ -15,12 +15,20 @@ describe('each ablation', () => {
   it('edits scripts before their digests are taken', async () => {
     expect.hasAssertions();
     await jest.isolateModulesAsync(async () => {
+      const { RedisScript } = await import('../../lib/redis/redis-script.js');
+      const taken: string[] = [];
+      const set = (digest: string): void => {
+        taken.push(digest);
+      };
+      Object.defineProperty(RedisScript.prototype, 'digest', { set });
       const { switchOff } = await import('../support/chaos/ablations.js');
-      await switchOff('deadline of requests');
-      const { acquireScript } = await import('../../lib/stores/token/token-scripts.js');
+      await switchOff('tokens above the last');
+      expect(taken).toEqual([]);
+      await import('../../lib/stores/token/token.store.js');
       const { scripts } = await import('../../lib/stores/token/scripts.js');
-      expect(scripts.acquire.lua).toContain('if false then');
-      expect(acquireScript.digest).toBe(createHash('sha1').update(scripts.acquire.lua).digest('hex'));
+      const { lua } = scripts.acquire;
+      expect(lua).toContain('if false then');
+      expect(taken).toContain(createHash('sha1').update(lua).digest('hex'));
     });
   });
 });

@@ -1,7 +1,7 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { LockMode } from '../../lib/core/store/lock-store.js';
-import { fencing, force, otherClient, permits, queue, shared } from './needs.js';
-import { type ContractPart, LONG_MS, onlyWith, type StoreFixture } from './store-fixture.js';
+import type { LockMode } from '../../lib/stores/contract.js';
+import { fencing, force, native, otherClient, permits, queue, shared } from './needs.js';
+import { type ContractPart, HANDOFF_MS, LONG_MS, onlyWith, type StoreFixture } from './store-fixture.js';
 
 /** Tests that all holders of a lock in that mode lose it. */
 async function losesAll(fixture: StoreFixture, mode: LockMode): Promise<void> {
@@ -48,7 +48,7 @@ export const forceContract: ContractPart = {
 
     'has no effect on the key of another lock': async (fixture) => {
       await fixture.acquire('ann');
-      await fixture.acquire('bob', undefined, undefined, { key: `${fixture.key}:other` });
+      await fixture.acquire('bob', LONG_MS, { key: `${fixture.key}:other` });
       strictEqual(await fixture.forceRelease(undefined, `${fixture.key}:other`), true);
       strictEqual(await fixture.extend('ann', LONG_MS), 'renewed');
     },
@@ -67,24 +67,54 @@ export const forceContract: ContractPart = {
     }),
 
     'hands the lock off to the first in the queue': onlyWith([queue], async (fixture) => {
-      await fixture.listen();
-      const token = await fixture.tokenOf('ann');
-      await fixture.acquireAll('bob', 'cid');
+      await fixture.subscribe();
+      const { token: first = 0 } = await fixture.grantOf('ann');
+      await fixture.queue('bob');
+      await fixture.queue('cid');
       strictEqual(await fixture.forceRelease(), true);
-      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
-      ok((fixture.handoffs[0].token ?? 0) > token);
+      await fixture.untilWoken('bob');
       strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
-      strictEqual(await fixture.extend('bob', LONG_MS), 'renewed');
+      const state = await fixture.inspect();
+      fixture.assertRemaining(state?.remainingMs, HANDOFF_MS);
+      const { token: second } = await fixture.grantOf('bob');
+      ok(second !== undefined && second > first);
+      strictEqual(state?.token, second);
       strictEqual(await fixture.forceRelease(), true);
-      deepStrictEqual(await fixture.handoffsTo(2), ['bob', 'cid']);
+      await fixture.untilWoken('cid');
+      strictEqual(await fixture.extend('bob', LONG_MS), 'lost');
+      strictEqual(await fixture.statusOf('cid'), 'granted');
     }),
 
     'is reported to the former holder': onlyWith([queue], async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       await fixture.acquire('ann');
       await fixture.forceRelease();
-      deepStrictEqual(await fixture.forcedTimes(1), [fixture.key]);
+      await fixture.untilWoken('ann');
     }),
+
+    'wakes the former holder': onlyWith([queue, native], async (fixture) => {
+      await fixture.subscribe();
+      await fixture.acquire('ann');
+      await fixture.forceRelease();
+      deepStrictEqual(await fixture.woken(1), ['ann']);
+    }),
+
+    'wakes all former holders of a shared lock': onlyWith([shared, queue, native], async (fixture) => {
+      await fixture.subscribe();
+      fixture.setMode('shared', 'ann', 'bob');
+      await fixture.acquireAll('ann', 'bob');
+      await fixture.queue('cid');
+      await fixture.forceRelease();
+      deepStrictEqual((await fixture.woken(3)).toSorted(), ['ann', 'bob', 'cid']);
+    }),
+
+    'opens a closed key': async (fixture) => {
+      await fixture.acquire('ann');
+      await fixture.release('ann', { closedForMs: LONG_MS });
+      strictEqual(await fixture.statusOf('bob'), 'held');
+      strictEqual(await fixture.forceRelease(), true);
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+    },
 
     'ends the hold of a client of another library': onlyWith([otherClient], async (fixture) => {
       const { otherClient: other } = fixture;

@@ -1,7 +1,7 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { ListedLock } from '../../lib/core/store/lock-store.js';
+import type { ListedLock } from '../../lib/stores/contract.js';
 import { list, queue, shared } from './needs.js';
-import { type ContractPart, LONG_MS, type StoreFixture, TIMEOUT_MS } from './store-fixture.js';
+import { type ContractPart, LONG_MS, type StoreFixture } from './store-fixture.js';
 
 /** The key of one lock of the test. */
 const keyOf = (fixture: StoreFixture, name: string): string => `${fixture.key}:listed:${name}`;
@@ -16,7 +16,7 @@ function listing(fixture: StoreFixture, count = 1_000, without?: string): AsyncI
 }
 
 async function acquire(fixture: StoreFixture, name: string, caller: string, leaseMs?: number): Promise<void> {
-  await fixture.acquire(caller, leaseMs, TIMEOUT_MS, { key: keyOf(fixture, name) });
+  await fixture.acquire(caller, leaseMs, { key: keyOf(fixture, name) });
 }
 
 /** Returns all listed locks, in the order of their keys. */
@@ -34,7 +34,7 @@ export const listingContract: ContractPart = {
     'yields held locks as inspect returns them, and no others': async (fixture) => {
       const locks = listing(fixture, 1_000, keyOf(fixture, 'd'));
       for (const name of ['a', 'b', 'c', 'd']) await acquire(fixture, name, `caller-${name}`);
-      await fixture.release('caller-b', 0, { key: keyOf(fixture, 'b') });
+      await fixture.release('caller-b', { key: keyOf(fixture, 'b') });
       const found = await allOf(locks);
       deepStrictEqual(
         found.map(({ key }) => key),
@@ -82,7 +82,7 @@ export const queueListingContract: ContractPart = {
   tests: {
     'yields a lock with waiters once, and a lock that has only waiters': async (fixture) => {
       const locks = listing(fixture);
-      await fixture.listen();
+      await fixture.subscribe();
       await acquire(fixture, 'held', 'ann');
       await acquire(fixture, 'awaited', 'cid', fixture.shortMs);
       await acquire(fixture, 'held', 'bob');

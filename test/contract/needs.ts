@@ -1,5 +1,5 @@
 import type { LockModeKind } from '../../lib/core/store/lock-mode.js';
-import type { LockStore, StoreCapabilities } from '../../lib/core/store/lock-store.js';
+import type { LockStore, StoreCapabilities } from '../../lib/stores/contract.js';
 
 /** What a store declares: its capabilities, and the optional methods that it has. */
 export type StoreDeclaration = Pick<LockStore, 'capabilities' | 'list' | 'forceRelease'>;
@@ -11,11 +11,19 @@ export interface ContractSubject {
   readonly forces: boolean;
   readonly hasOtherClient: boolean;
   readonly canTurnBack: boolean;
-  readonly datesHandoffs: boolean;
 }
 
 /** Returns whether a test can run on a store. */
 export type Need = (subject: ContractSubject) => boolean;
+
+/** The stores that an adapter connects to the contract. They cannot do all that it asks for. */
+const ADAPTED: readonly string[] = ['quorum()', 'redisson()', 'timestamp()'];
+
+/**
+ * A store that does without an adapter: it reserves 17 tokens with each grant, wakes owners by their names only, and a
+ * closed key of it belongs to nobody.
+ */
+export const native: Need = ({ capabilities }) => !ADAPTED.includes(capabilities.name);
 
 const mode =
   (kind: LockModeKind): Need =>
@@ -28,11 +36,9 @@ export const queue: Need = ({ capabilities }) => capabilities.queue;
 export const noQueue: Need = ({ capabilities }) => !capabilities.queue;
 export const fencing: Need = ({ capabilities }) => capabilities.fencing;
 export const repeats: Need = ({ capabilities }) => capabilities.idempotentAcquire;
-export const severalKeys: Need = ({ capabilities: { maxKeys = 1 } }) => maxKeys > 1;
 export const list: Need = ({ lists }) => lists;
 export const force: Need = ({ forces }) => forces;
 export const otherClient: Need = ({ hasOtherClient }) => hasOtherClient;
-export const datingHandoffs: Need = ({ datesHandoffs }) => datesHandoffs;
 export const turningBack: Need = ({ canTurnBack }) => canTurnBack;
 
 /** Returns what the store declares, without the methods themselves, so that two declarations can be compared. */

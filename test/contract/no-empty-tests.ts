@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import type { LockStore } from '../../lib/core/store/lock-store.js';
+import type { LockStore } from '../../lib/stores/contract.js';
 
 const ASSERTIONS = ['ok', 'strictEqual', 'deepStrictEqual'] as const;
 
@@ -12,7 +12,8 @@ export function counted(store: LockStore): LockStore {
   return new Proxy(store, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name);
-      if (typeof value !== 'function') return value;
+      // Every fixture listens.
+      if (typeof value !== 'function' || name === 'listen') return value;
       return (...args: unknown[]): unknown => {
         calls += 1;
         return Reflect.apply(value, target, args);

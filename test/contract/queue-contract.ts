@@ -1,6 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { datingHandoffs, queue } from './needs.js';
-import { type ContractPart, DEAD, HANDOFF_MS, LONG_MS, onlyWith, TIMEOUT_MS } from './store-fixture.js';
+import { fencing, native, queue } from './needs.js';
+import { type ContractPart, HANDOFF_MS, LONG_MS, onlyWith } from './store-fixture.js';
 
 /** Tests that waiters get a lock in arrival order. */
 export const queueContract: ContractPart = {
@@ -8,181 +8,255 @@ export const queueContract: ContractPart = {
   needs: [queue],
   tests: {
     'hands a released lock off in arrival order': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      for (const name of ['bob', 'cid', 'dot']) {
-        const reply = await fixture.acquire(name);
-        ok(reply.status === 'held' && reply.queued, JSON.stringify(reply));
-      }
+      for (const name of ['bob', 'cid', 'dot']) await fixture.queue(name);
       await fixture.release('ann');
-      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
+      deepStrictEqual(await fixture.woken(1), ['bob']);
       await fixture.release('bob');
-      await fixture.handoffsTo(2);
+      await fixture.woken(2);
       await fixture.release('cid');
-      deepStrictEqual(await fixture.handoffsTo(3), ['bob', 'cid', 'dot']);
+      deepStrictEqual(await fixture.woken(3), ['bob', 'cid', 'dot']);
       await fixture.release('dot');
-      strictEqual(await fixture.under.store.inspect(fixture.key), null);
+      strictEqual(await fixture.inspect(), null);
     },
 
-    'a handoff grants the lock with its own lease and tokens': async (fixture) => {
-      await fixture.listen();
+    'a handoff grants the lock with its own lease, before its owner asks again': async (fixture) => {
+      await fixture.subscribe();
       const before = await fixture.tokenOf('ann');
-      await fixture.acquire('bob');
-      await fixture.release('ann');
-      await fixture.handoffsTo(1);
-      const [handoff] = fixture.handoffs;
-      ok(handoff.token !== undefined && handoff.token > before);
-      strictEqual(handoff.leaseMs, HANDOFF_MS);
-      const info = await fixture.under.store.inspect(fixture.key);
-      strictEqual(info?.token, handoff.token);
+      await fixture.queue('bob');
+      strictEqual(await fixture.release('ann'), true);
+      deepStrictEqual(await fixture.woken(1), ['bob']);
+      const info = await fixture.inspect();
+      ok(info?.token !== undefined && info.token > before);
       fixture.assertRemaining(info.remainingMs, HANDOFF_MS);
+      deepStrictEqual(info.waiting ?? [], []);
+      strictEqual(await fixture.statusOf('cid'), 'held');
       strictEqual(await fixture.extend('bob', LONG_MS), 'renewed');
     },
 
-    'a handoff says when the lock was granted': onlyWith([datingHandoffs], async (fixture) => {
-      await fixture.listen();
+    'the woken owner’s request gets the full lease, with the token of the handoff': async (fixture) => {
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      await fixture.acquire('bob');
-      const sentAt = fixture.under.clock.now();
+      for (const name of ['bob', 'cid']) await fixture.queue(name);
       await fixture.release('ann');
-      await fixture.handoffsTo(1);
-      const [{ grantedAt }] = fixture.handoffs;
-      // The two clocks may differ by a fraction of a millisecond.
-      ok(grantedAt !== undefined && grantedAt <= fixture.under.clock.now() + 1);
-      ok(grantedAt > sentAt - 1_000, 'the handoff is recent');
-    }),
-
-    'tokens reserved with a grant are never granted to another owner': async (fixture) => {
-      await fixture.listen();
-      const first = await fixture.acquire('ann');
-      ok(first.status === 'granted' && first.token !== undefined);
-      strictEqual(first.tokens, 4);
-      await fixture.acquire('bob');
-      await fixture.release('ann');
-      await fixture.handoffsTo(1);
-      const { token: second = 0, tokens } = fixture.handoffs[0];
-      ok(second >= first.token + 4, `${second - first.token}`);
+      await fixture.woken(1);
+      const handedOff = await fixture.inspect();
+      strictEqual((await fixture.grantOf('bob')).token, handedOff?.token);
+      const info = await fixture.inspect();
+      fixture.assertRemaining(info?.remainingMs, LONG_MS);
+      strictEqual(info?.token, handedOff?.token);
       await fixture.release('bob');
-      ok((await fixture.tokenOf('cid')) >= second + tokens);
+      deepStrictEqual(await fixture.woken(2), ['bob', 'cid']);
     },
 
-    'a repeated acquire request keeps the place': async (fixture) => {
-      await fixture.listen();
+    'a handed-off lock whose owner never asks goes to the next owner that asks': async (fixture) => {
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      await fixture.acquireAll('bob', 'cid', 'bob');
+      for (const name of ['bob', 'cid']) await fixture.queue(name);
+      await fixture.release('ann', { handoffMs: fixture.shortMs });
+      await fixture.woken(1);
+      strictEqual(await fixture.statusOf('cid'), 'held');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('cid'), 'granted');
+      strictEqual(await fixture.statusOf('bob'), 'held');
+      await fixture.release('cid');
+      // It has lost its first place, and has the next one.
+      deepStrictEqual(await fixture.woken(2), ['bob', 'bob']);
+    },
+
+    'tokens reserved with a grant are never granted to another owner': onlyWith([fencing], async (fixture) => {
+      await fixture.subscribe();
+      let next = 0;
+      for (const [name, following] of [
+        ['ann', 'bob'],
+        ['bob', 'cid'],
+        ['cid', 'dot'],
+      ]) {
+        const { token, tokens } = await fixture.grantOf(name);
+        ok(token !== undefined && token >= next, `${name} got ${token}, want at least ${next}`);
+        next = token + tokens;
+        await fixture.queue(following);
+        await fixture.release(name);
+        await fixture.untilWoken(following);
+      }
+      ok((await fixture.tokenOf('dot')) >= next);
+    }),
+
+    'a handoff reserves as many tokens as any grant': onlyWith([fencing, native], async (fixture) => {
+      await fixture.subscribe();
+      const first = await fixture.grantOf('ann');
+      await fixture.queue('bob');
       await fixture.release('ann');
-      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
+      await fixture.untilWoken('bob');
+      const second = await fixture.grantOf('bob');
+      strictEqual(second.tokens, 17);
+      ok((second.token ?? 0) >= (first.token ?? Infinity) + 17);
+      await fixture.release('bob');
+      ok((await fixture.tokenOf('cid')) >= (second.token ?? Infinity) + 17);
+    }),
+
+    'a repeated acquire request keeps the place': async (fixture) => {
+      await fixture.subscribe();
+      await fixture.acquire('ann');
+      for (const name of ['bob', 'cid', 'bob']) await fixture.queue(name);
+      const state = await fixture.inspect();
+      strictEqual(state?.waiting?.length, 2);
+      await fixture.release('ann');
+      deepStrictEqual(await fixture.woken(1), ['bob']);
+    },
+
+    'a repeated acquire request with another lease keeps the place': async (fixture) => {
+      await fixture.subscribe();
+      await fixture.acquire('ann');
+      for (const name of ['bob', 'cid']) await fixture.queue(name);
+      await fixture.acquire('bob', fixture.shortMs);
+      await fixture.release('ann');
+      deepStrictEqual(await fixture.woken(1), ['bob']);
     },
 
     'counts the owners that wait before a queued one, if it counts any': async (fixture) => {
-      await fixture.listen();
-      const aheadOf = async (name: string): Promise<number | undefined> => {
-        const reply = await fixture.acquire(name);
-        ok(reply.status === 'held' && reply.queued, JSON.stringify(reply));
-        return reply.ahead;
-      };
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      const counts = [await aheadOf('bob'), await aheadOf('cid'), await aheadOf('bob'), await aheadOf('dot')];
+      const counts: (number | undefined)[] = [];
+      for (const name of ['bob', 'cid', 'bob', 'dot']) counts.push(await fixture.queue(name));
       ok(counts.every((count) => count === undefined) || counts.join() === '0,1,0,2', counts.join());
       await fixture.release('ann');
-      await fixture.handoffsTo(1);
-      const after = await aheadOf('cid');
+      await fixture.woken(1);
+      const after = await fixture.queue('cid');
       ok(after === undefined || after === 0, String(after));
     },
 
     'a release removes its own owner only': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      await fixture.acquireAll('bob', 'cid');
+      for (const name of ['bob', 'cid']) await fixture.queue(name);
       strictEqual(await fixture.release('bob'), false);
       await fixture.release('ann');
-      deepStrictEqual(await fixture.handoffsTo(1), ['cid']);
+      deepStrictEqual(await fixture.woken(1), ['cid']);
     },
 
-    'an acquire request with queue: false does not join the queue': async (fixture) => {
-      await fixture.listen();
+    'a release of an owner that waits leaves the hold as it is': async (fixture) => {
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      const reply = await fixture.acquire('bob', LONG_MS, TIMEOUT_MS, { queue: false });
+      await fixture.queue('bob');
+      strictEqual(await fixture.release('bob'), false);
+      const state = await fixture.inspect();
+      deepStrictEqual(state?.waiting ?? [], []);
+      strictEqual(await fixture.extend('ann'), 'renewed');
+      deepStrictEqual(await fixture.woken(0), []);
+    },
+
+    'an acquire request with wait: false does not join the queue': async (fixture) => {
+      await fixture.subscribe();
+      await fixture.acquire('ann');
+      const reply = await fixture.acquire('bob', LONG_MS, { wait: false });
       ok(reply.status === 'held' && !reply.queued);
+      const state = await fixture.inspect();
+      deepStrictEqual(state?.waiting ?? [], []);
       await fixture.release('ann');
-      strictEqual(await fixture.under.store.inspect(fixture.key), null);
-      deepStrictEqual(await fixture.handoffsTo(0), []);
+      strictEqual(await fixture.inspect(), null);
+      deepStrictEqual(await fixture.woken(0), []);
     },
 
     'a release skips entries of instances without a subscriber': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      await fixture.acquireAll(DEAD, 'bob');
+      await fixture.queueDead();
+      await fixture.queue('bob');
       await fixture.release('ann');
-      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
+      deepStrictEqual(await fixture.woken(1), ['bob']);
     },
 
     'a release frees the lock if no entry has a subscriber': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      await fixture.acquire(DEAD);
+      await fixture.queueDead();
       strictEqual(await fixture.release('ann'), true);
-      strictEqual(await fixture.under.store.inspect(fixture.key), null);
+      strictEqual(await fixture.inspect(), null);
     },
 
-    'after an expired lease, the first entry precedes new requests': async (fixture) => {
-      await fixture.listen();
+    'a request that finds the lock free hands it to the first entry': async (fixture) => {
+      await fixture.subscribe();
       await fixture.acquire('ann', fixture.shortMs);
-      await fixture.acquire('bob');
+      await fixture.queue('bob');
       await fixture.outlast(fixture.shortMs);
-      const reply = await fixture.acquire('cid', LONG_MS, TIMEOUT_MS, { queue: false });
+      const reply = await fixture.acquire('cid', LONG_MS, { wait: false });
       strictEqual(reply.status, 'held');
-      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
+      deepStrictEqual(await fixture.woken(1), ['bob']);
+      const state = await fixture.inspect();
+      fixture.assertRemaining(state?.remainingMs, HANDOFF_MS);
+      deepStrictEqual(state?.waiting ?? [], []);
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+    },
+
+    'a request that finds the lock free joins the queue behind the others': async (fixture) => {
+      await fixture.subscribe();
+      await fixture.acquire('ann', fixture.shortMs);
+      for (const name of ['bob', 'cid']) await fixture.queue(name);
+      await fixture.outlast(fixture.shortMs);
+      await fixture.queue('dot');
+      for (const name of ['bob', 'cid', 'dot']) {
+        await fixture.untilWoken(name);
+        await fixture.release(name);
+      }
+      deepStrictEqual(await fixture.woken(3), ['bob', 'cid', 'dot']);
     },
 
     'after an expired lease, the first entry is granted by its own request': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       await fixture.acquire('ann', fixture.shortMs);
-      await fixture.acquireAll('bob', 'cid');
+      for (const name of ['bob', 'cid']) await fixture.queue(name);
       await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'granted');
+      const info = await fixture.inspect();
+      fixture.assertRemaining(info?.remainingMs, LONG_MS);
       await fixture.release('bob');
       strictEqual(await fixture.statusOf('cid'), 'granted');
     },
 
     'inspect returns the queue of a lock whose holder has died': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       await fixture.acquire('ann', fixture.shortMs);
-      await fixture.acquireAll('bob', DEAD);
+      await fixture.queue('bob');
+      await fixture.queueDead();
       await fixture.outlast(fixture.shortMs);
-      const state = await fixture.under.store.inspect(fixture.key);
+      const state = await fixture.inspect();
       strictEqual(state?.holder, undefined);
-      const waiters = [fixture.instanceId, `${fixture.instanceId}-${DEAD}`];
+      const waiters = [fixture.instanceId, fixture.dead.instanceId];
       deepStrictEqual(
         state?.waiting,
         waiters.map((waiter) => ({ waiter, mode: 'exclusive' })),
       );
       await fixture.release('bob');
-      strictEqual(await fixture.under.store.inspect(fixture.key), null);
+      strictEqual(await fixture.inspect(), null);
     },
 
-    'a repeated request after a handoff is granted a full lease': async (fixture) => {
-      await fixture.listen();
+    'the first in the queue gets a closed key once it is open': async (fixture) => {
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      await fixture.acquireAll('bob', 'cid');
-      await fixture.release('ann');
-      await fixture.handoffsTo(1);
+      await fixture.queue('bob');
+      strictEqual(await fixture.release('ann', { closedForMs: fixture.shortMs }), true);
+      await fixture.queue('cid');
+      await fixture.outlast(fixture.shortMs);
+      await fixture.queue('cid');
+      await fixture.untilWoken('bob');
       strictEqual(await fixture.statusOf('bob'), 'granted');
-      const info = await fixture.under.store.inspect(fixture.key);
-      fixture.assertRemaining(info?.remainingMs, LONG_MS);
-      await fixture.release('bob');
-      deepStrictEqual(await fixture.handoffsTo(2), ['bob', 'cid']);
     },
 
-    'a release with closedForMs hands the lock off only once it is released again': async (fixture) => {
-      await fixture.listen();
+    'closing a key wakes the first waiter, which learns the rest of the time': onlyWith([native], async (fixture) => {
+      await fixture.subscribe();
       await fixture.acquire('ann');
-      await fixture.acquire('bob');
-      strictEqual(await fixture.release('ann', fixture.shortMs), true);
-      strictEqual(await fixture.statusOf('cid'), 'held');
-      deepStrictEqual(await fixture.handoffsTo(0), []);
-      await fixture.release('ann');
-      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
-    },
+      for (const name of ['bob', 'cid']) await fixture.queue(name);
+      strictEqual(await fixture.release('ann', { closedForMs: fixture.shortMs }), true);
+      deepStrictEqual(await fixture.woken(1), ['bob']);
+      const reply = await fixture.acquire('bob');
+      ok(reply.status === 'held' && reply.queued);
+      fixture.assertRemaining(reply.remainingMs, fixture.shortMs);
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('bob'), 'granted');
+      strictEqual(await fixture.release('bob'), true);
+      deepStrictEqual(await fixture.woken(2), ['bob', 'cid']);
+    }),
   },
 };

@@ -1,6 +1,7 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { fencing, permits, queue, repeats, shared } from './needs.js';
-import { type ContractPart, DEAD, LONG_MS, onlyWith } from './store-fixture.js';
+import type { LockMode } from '../../lib/stores/contract.js';
+import { fencing, native, permits, queue, repeats, shared } from './needs.js';
+import { type ContractPart, DEAD, HANDOFF_MS, LONG_MS, onlyWith, type StoreFixture } from './store-fixture.js';
 
 /** Tests the mode `shared`. */
 export const sharedContract: ContractPart = {
@@ -8,14 +9,14 @@ export const sharedContract: ContractPart = {
   needs: [shared],
   tests: {
     'is granted to many callers at once, and excludes exclusive callers': async (fixture) => {
-      fixture.setMode('shared', 'ann', 'bob');
+      fixture.setMode('shared', 'ann', 'bob', 'dot');
       for (const name of ['ann', 'bob']) strictEqual(await fixture.statusOf(name), 'granted');
       for (const name of ['ann', 'bob']) {
         strictEqual(await fixture.statusOf('cid'), 'held');
         strictEqual(await fixture.release(name), true);
       }
       strictEqual(await fixture.statusOf('cid'), 'granted');
-      strictEqual(await fixture.statusOf('ann'), 'held');
+      strictEqual(await fixture.statusOf('dot'), 'held');
     },
 
     'has a lease for each holder': async (fixture) => {
@@ -61,7 +62,7 @@ export const sharedContract: ContractPart = {
     'stays closed for closedForMs after a release': async (fixture) => {
       fixture.setMode('shared', 'ann');
       await fixture.acquire('ann');
-      strictEqual(await fixture.release('ann', fixture.shortMs), true);
+      strictEqual(await fixture.release('ann', { closedForMs: fixture.shortMs }), true);
       strictEqual(await fixture.statusOf('bob'), 'held');
       await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'granted');
@@ -85,66 +86,77 @@ export const sharedContract: ContractPart = {
   },
 };
 
+/** Returns the queue, as inspect shows it, if callers of this instance wait in these modes. */
+function waitersOf({ instanceId }: StoreFixture, ...modes: readonly LockMode[]) {
+  return modes.map((mode) => ({ waiter: instanceId, mode }));
+}
+
 /** Tests the mode `shared` of stores with a queue. */
 export const sharedQueueContract: ContractPart = {
   subject: 'shared lock in the queue',
   needs: [shared, queue],
   tests: {
     'is handed to adjacent shared entries at once, each with its own token': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       fixture.setMode('shared', 'bob', 'cid', 'eve');
-      await fixture.acquireAll('ann', 'bob', 'cid', 'dot', 'eve');
+      const before = await fixture.tokenOf('ann');
+      await fixture.acquireAll('bob', 'cid', 'dot', 'eve');
       await fixture.release('ann');
-      deepStrictEqual(await fixture.handoffsTo(2), ['bob', 'cid']);
-      const tokens = fixture.handoffs.map(({ token, tokens: set, mode }) => [token, set, mode]);
-      deepStrictEqual(tokens, [
-        [tokens[0][0], 1, 'shared'],
-        [tokens[1][0], 1, 'shared'],
-      ]);
-      ok(Number(tokens[0][0]) < Number(tokens[1][0]));
+      deepStrictEqual(await fixture.woken(2), ['bob', 'cid']);
+      const state = await fixture.inspect();
+      ok(state?.holder !== undefined && state.others?.length === 1);
+      strictEqual(state.mode, 'shared');
+      for (const { remainingMs } of [state, ...state.others]) fixture.assertRemaining(remainingMs, HANDOFF_MS);
+      deepStrictEqual(state.waiting, waitersOf(fixture, 'exclusive', 'shared'));
+      const tokens = [await fixture.tokenOf('bob'), await fixture.tokenOf('cid')];
+      ok(before < tokens[0] && before < tokens[1] && tokens[0] !== tokens[1], tokens.join(' '));
+      const renewed = await fixture.inspect();
+      fixture.assertRemaining(renewed?.remainingMs, LONG_MS);
       await fixture.release('bob');
       await fixture.release('cid');
-      deepStrictEqual(await fixture.handoffsTo(3), ['bob', 'cid', 'dot']);
+      deepStrictEqual(await fixture.woken(3), ['bob', 'cid', 'dot']);
       await fixture.release('dot');
-      deepStrictEqual(await fixture.handoffsTo(4), ['bob', 'cid', 'dot', 'eve']);
+      deepStrictEqual(await fixture.woken(4), ['bob', 'cid', 'dot', 'eve']);
     },
 
     'is not granted to callers behind an exclusive waiter': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       fixture.setMode('shared', 'ann', 'cid');
       await fixture.acquire('ann');
       await fixture.acquire('bob');
       strictEqual(await fixture.statusOf('cid'), 'held');
       await fixture.release('ann');
-      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
+      deepStrictEqual(await fixture.woken(1), ['bob']);
       await fixture.release('bob');
-      deepStrictEqual(await fixture.handoffsTo(2), ['bob', 'cid']);
+      deepStrictEqual(await fixture.woken(2), ['bob', 'cid']);
     },
 
     'is granted to the entries behind a waiter that leaves the queue': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       fixture.setMode('shared', 'ann', 'cid', 'dot');
       await fixture.acquireAll('ann', 'bob', 'cid', 'dot');
       strictEqual(await fixture.release('bob'), false);
-      deepStrictEqual(await fixture.handoffsTo(2), ['cid', 'dot']);
+      deepStrictEqual(await fixture.woken(2), ['cid', 'dot']);
     },
 
     'skips entries of instances without a subscriber': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       fixture.setMode('shared', DEAD, 'bob');
-      await fixture.acquireAll('ann', DEAD, 'bob');
+      await fixture.acquire('ann');
+      await fixture.queueDead();
+      await fixture.queue('bob');
       await fixture.release('ann');
-      deepStrictEqual(await fixture.handoffsTo(1), ['bob']);
+      deepStrictEqual(await fixture.woken(1), ['bob']);
     },
 
     'is handed to the next shared entries if the first finds an expired lease': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       fixture.setMode('shared', 'bob', 'cid');
       await fixture.acquire('ann', fixture.shortMs);
       await fixture.acquireAll('bob', 'cid');
       await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'granted');
-      deepStrictEqual(await fixture.handoffsTo(1), ['cid']);
+      deepStrictEqual(await fixture.woken(1), ['cid']);
     },
   },
 };
@@ -200,26 +212,40 @@ export const permitsQueueContract: ContractPart = {
   needs: [permits, queue],
   tests: {
     'are handed off in arrival order': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       fixture.setMode(2, 'ann', 'bob', 'cid', 'dot');
       await fixture.acquireAll('ann', 'bob', 'cid', 'dot');
       await fixture.release('bob');
-      deepStrictEqual(await fixture.handoffsTo(1), ['cid']);
+      deepStrictEqual(await fixture.woken(1), ['cid']);
       await fixture.release('ann');
-      deepStrictEqual(await fixture.handoffsTo(2), ['cid', 'dot']);
+      deepStrictEqual(await fixture.woken(2), ['cid', 'dot']);
     },
 
     'are handed past an entry with another number, which must request again': async (fixture) => {
-      await fixture.listen();
+      await fixture.subscribe();
       fixture.setMode(2, 'bob', 'dot');
       fixture.setMode(3, 'cid');
       await fixture.acquireAll('ann', 'bob', 'cid', 'dot');
       await fixture.release('ann');
-      const to = await fixture.handoffsTo(3);
-      // A prompt needs no replica, and may overtake grants.
-      deepStrictEqual(to.toSorted(), ['bob', 'cid', 'dot']);
-      strictEqual(fixture.handoffs[to.indexOf('cid')].grantedAt, undefined);
+      // What is written first need not be published first: replicas acknowledge grants only.
+      deepStrictEqual((await fixture.woken(3)).toSorted(), ['bob', 'cid', 'dot']);
       deepStrictEqual(await fixture.acquire('cid'), { status: 'permits-mismatch', permits: 2 });
+      for (const name of ['bob', 'dot']) strictEqual(await fixture.extend(name), 'renewed');
     },
+
+    'close one at a time, which wakes the first waiter': onlyWith([native], async (fixture) => {
+      await fixture.subscribe();
+      fixture.setMode(2, 'ann', 'bob', 'cid');
+      await fixture.acquireAll('ann', 'bob');
+      await fixture.queue('cid');
+      await fixture.release('ann', { closedForMs: fixture.shortMs });
+      deepStrictEqual(await fixture.woken(1), ['cid']);
+      const reply = await fixture.acquire('cid');
+      ok(reply.status === 'held');
+      fixture.assertRemaining(reply.remainingMs, fixture.shortMs);
+      strictEqual(await fixture.extend('bob'), 'renewed');
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('cid'), 'granted');
+    }),
   },
 };

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { basicContract } from './basic-contract.js';
 import { forceContract } from './force-contract.js';
 import { listingContract, queueListingContract, sharedListingContract } from './listing-contract.js';
-import { multiKeyContract } from './multi-key-contract.js';
 import { declarationOf, type StoreDeclaration } from './needs.js';
 import { queueContract } from './queue-contract.js';
 import { permitsContract, permitsQueueContract, sharedContract, sharedQueueContract } from './shared-mode-contract.js';
@@ -35,8 +34,6 @@ export interface StoreContractOptions<U extends StoreUnderTest = StoreUnderTest>
    * because some tests send several requests within it. Default: 1,000.
    */
   readonly shortLeaseMs?: number | undefined;
-  /** Whether a handoff says when the lock was granted. Otherwise its owner has to acquire again. Default: true. */
-  readonly datesHandoffs?: boolean | undefined;
   readonly describe: (name: string, body: () => void) => unknown;
   readonly it: (name: string, body: () => Promise<void>) => unknown;
 }
@@ -46,7 +43,6 @@ const CONTRACT: readonly ContractPart[] = [
   tokenContract,
   contentionContract,
   queueContract,
-  multiKeyContract,
   listingContract,
   queueListingContract,
   sharedListingContract,
@@ -64,22 +60,12 @@ let fixtures = 0;
 
 /** Registers the tests that a store has to pass. Tests of what the store does not declare are not registered. */
 export function registerStoreContract<U extends StoreUnderTest>(options: StoreContractOptions<U>): void {
-  const {
-    store,
-    createStore,
-    otherClient,
-    turnBack,
-    shortLeaseMs = 1_000,
-    datesHandoffs = true,
-    describe,
-    it,
-  } = options;
+  const { store, createStore, otherClient, turnBack, shortLeaseMs = 1_000, describe, it } = options;
   const declared = declarationOf(store);
   const subject = {
     ...declared,
     hasOtherClient: otherClient !== undefined,
     canTurnBack: turnBack !== undefined,
-    datesHandoffs,
   };
   const run = async (test: Run): Promise<void> => {
     const under = await createStore();

@@ -1,13 +1,14 @@
 import { ok, strictEqual } from 'node:assert/strict';
+import type { Clock } from '../../lib/core/time/clock.js';
 import type {
   AcquireReply,
-  Handoff,
+  Granted,
   LockMode,
+  LockState,
   LockStore,
   StoreCapabilities,
   StoreListener,
-} from '../../lib/core/store/lock-store.js';
-import type { Clock } from '../../lib/core/time/clock.js';
+} from '../../lib/stores/contract.js';
 import type { Need } from './needs.js';
 
 /** A client of another library that locks the same keys by its own rules. */
@@ -58,26 +59,30 @@ export function onlyWith(needs: readonly Need[], run: Run): ConditionalTest {
 
 /** A lease that is longer than any test, in milliseconds. */
 export const LONG_MS = 60_000;
-/** The deadline of an acquire request, in milliseconds. */
-export const TIMEOUT_MS = 5_000;
+
+/** A message that has not arrived after this time, which passes also where clocks stand still, is missing. */
+const NO_MESSAGE_MS = 30_000;
 
 /** How much two clocks may differ within a test, in milliseconds. */
 const TOLERANCE_MS = 20;
 
-/** The name of a caller whose instance has no subscriber. */
+/** The name of a caller whose instance has no subscriber. See {@link StoreFixture.queueDead}. */
 export const DEAD = 'dead';
 
-/** The lease of a handoff, in milliseconds. */
+/** The lease of the next owner, in milliseconds. It differs from all others. */
 export const HANDOFF_MS = 30_000;
 
-const HANDOFF = { handoffMs: HANDOFF_MS, tokens: 4 };
-
-/** The details of an acquire request. Defaults: the test's key, no queue before `listen()`, 4 tokens. */
+/** The details of an acquire request. Defaults: the test's key, and no queue before `subscribe()`. */
 interface AcquireDetails {
   readonly key?: string;
-  readonly keys?: readonly string[];
-  readonly queue?: boolean;
-  readonly tokens?: number;
+  readonly wait?: boolean;
+}
+
+/** The details of a release. Defaults: the test's key, which is not kept closed. */
+interface ReleaseDetails {
+  readonly key?: string;
+  readonly closedForMs?: number;
+  readonly handoffMs?: number;
 }
 
 /** What a test needs besides the store. Only tests that need the last two use them. */
@@ -92,16 +97,15 @@ interface Harness {
 export class StoreFixture {
   readonly key: string;
   readonly instanceId: string;
-  /** The handoffs that were received, in order. */
-  readonly handoffs: Handoff[] = [];
   private readonly names: string[] = [];
   private readonly modes = new Map<string, LockMode>();
-  private readonly forced: string[] = [];
-  private readonly onForced = new Set<() => void>();
-  private readonly onHandoff = new Set<() => void>();
+  /** The owners that messages about the test's key named, in order. */
+  private readonly wokenOwners: string[] = [];
+  /** The keys that were reported as released by force, in order. */
+  private readonly onMessage = new Set<() => void>();
   private readonly onSubscribed = new Set<() => void>();
   private readonly startedAt: number;
-  private queueing = false;
+  private isSubscribed = false;
 
   constructor(
     readonly under: StoreUnderTest,
@@ -111,6 +115,12 @@ export class StoreFixture {
     this.startedAt = under.clock.now();
     this.key = `{contract}:${process.pid}:${id}`;
     this.instanceId = `contract-${process.pid}-${id}`;
+    under.store.listen(this.listener());
+  }
+
+  /** The instance of the caller {@link DEAD}. */
+  get dead(): { readonly instanceId: string } {
+    return { instanceId: `${this.instanceId}-${DEAD}` };
   }
 
   get capabilities(): StoreCapabilities {
@@ -161,38 +171,78 @@ export class StoreFixture {
   forceRelease(ifToken?: number, key: string = this.key): Promise<boolean> {
     const { store } = this.under;
     if (store.forceRelease === undefined) throw new Error('the store cannot release by force');
-    return store.forceRelease({ ...HANDOFF, key, ifToken });
+    return store.forceRelease({ key, handoffMs: HANDOFF_MS, ifToken });
   }
 
-  /** Waits until `count` forced releases have been reported. Returns their keys. */
-  async forcedTimes(count: number): Promise<readonly string[]> {
-    while (this.forced.length < count) await new Promise<void>((resolve) => this.onForced.add(resolve));
-    return this.forced;
+  /** Waits until messages can be received. From now on, acquire requests join the queue. */
+  async subscribe(): Promise<void> {
+    const acknowledged = new Promise<void>((resolve) => this.onSubscribed.add(resolve));
+    const elsewhere = this.elsewhere;
+    await this.acquire('holder', LONG_MS, { key: elsewhere, wait: false });
+    await this.joinQueue(this.under.store, 'waiter', elsewhere, acknowledged);
+    await this.release('waiter', { key: elsewhere });
+    await this.release('holder', { key: elsewhere });
+    this.isSubscribed = true;
   }
 
-  /** Subscribes to handoffs and waits until they can be received. From now on, acquire requests join the queue. */
-  async listen(): Promise<void> {
-    const subscribed = new Promise<void>((resolve) => this.onSubscribed.add(resolve));
-    this.under.store.listen(this.listener());
-    // A store may subscribe only when first needed: behind another caller's lock.
-    const behind = { key: `${this.key}:listening` };
-    await this.acquire('holder', LONG_MS, TIMEOUT_MS, behind);
-    const reply = await this.acquire('waiter', LONG_MS, TIMEOUT_MS, { ...behind, queue: true });
-    if (reply.status === 'held' && !reply.queued) await subscribed;
-    await this.release('waiter', 0, behind);
-    await this.release('holder', 0, behind);
-    this.queueing = true;
+  /** Puts {@link DEAD} into the queue of a held key: a caller of an instance that no longer receives messages. */
+  async queueDead(): Promise<void> {
+    const alone = await this.acquire(DEAD, LONG_MS, { wait: true });
+    ok(alone.status === 'held');
+    // The store lets owners wait without a subscriber.
+    if (alone.queued) return;
+    const neighbour = await this.createNeighbour();
+    const { instanceId } = this.dead;
+    const acknowledged = new Promise<void>((resolve) => {
+      neighbour.store.listen({
+        ...this.listener(),
+        instanceId,
+        onWake: () => undefined,
+        onSubscribed: () => resolve(),
+      });
+    });
+    await this.joinQueue(neighbour.store, DEAD, this.key, acknowledged);
+    await neighbour.close();
+    await this.untilDead();
+  }
+
+  /** Waits until the store sees that the instance of {@link DEAD} is gone. */
+  private async untilDead(): Promise<void> {
+    const key = this.elsewhere;
+    const giveUpAt = this.under.clock.now() + LONG_MS;
+    await this.acquire('holder', LONG_MS, { key, wait: false });
+    for (;;) {
+      const reply = await this.acquire(DEAD, LONG_MS, { key, wait: true });
+      ok(reply.status === 'held' && this.under.clock.now() < giveUpAt, JSON.stringify(reply));
+      if (!reply.queued) break;
+      await this.release(DEAD, { key });
+      await this.under.pass(1);
+    }
+    await this.release('holder', { key });
+  }
+
+  /** Lets a caller wait for a held key. A store may subscribe only when first needed: behind another caller's lock. */
+  private async joinQueue(store: LockStore, name: string, key: string, acknowledged: Promise<void>): Promise<void> {
+    const request = { ...this.ownership(name, key), leaseMs: LONG_MS, wait: true, handoffMs: HANDOFF_MS };
+    const reply = await store.acquire(request);
+    ok(reply.status === 'held');
+    if (reply.queued) return;
+    await acknowledged;
+    const again = await store.acquire(request);
+    ok(again.status === 'held' && again.queued, JSON.stringify(again));
+  }
+
+  /** A key beside that of the test. */
+  private get elsewhere(): string {
+    return `${this.key}:elsewhere`;
   }
 
   acquire(
     name: string,
     leaseMs: number = LONG_MS,
-    expiresInMs: number = TIMEOUT_MS,
-    { key = this.key, keys = [key], queue = this.queueing, tokens = HANDOFF.tokens }: AcquireDetails = {},
-  ): PromiseLike<AcquireReply> {
-    const expiresAt = this.under.clock.now() + expiresInMs;
-    const request = { keys, leaseMs, queue, expiresAt, tokens };
-    return this.under.store.acquire({ ...this.ownership(name, key), ...HANDOFF, ...request });
+    { key = this.key, wait = this.isSubscribed }: AcquireDetails = {},
+  ): Promise<AcquireReply> {
+    return this.under.store.acquire({ ...this.ownership(name, key), leaseMs, wait, handoffMs: HANDOFF_MS });
   }
 
   async acquireAll(...names: readonly string[]): Promise<void> {
@@ -204,27 +254,53 @@ export class StoreFixture {
     return (await this.acquire(name)).status;
   }
 
-  /** Sends an acquire request that must be granted. Returns the fencing token. */
-  async tokenOf(name: string, leaseMs?: number): Promise<number> {
+  /** Sends an acquire request that must be granted. */
+  async grantOf(name: string, leaseMs?: number): Promise<Granted> {
     const reply = await this.acquire(name, leaseMs);
-    strictEqual(reply.status, 'granted');
-    ok(typeof reply.token === 'number', 'a store with fencing returns a number with every grant');
-    return reply.token;
-  }
-
-  release(name: string, closedForMs = 0, { key = this.key }: { readonly key?: string } = {}): PromiseLike<boolean> {
-    return this.under.store.release({ ...this.ownership(name, key), ...HANDOFF, closedForMs });
-  }
-
-  async extend(name: string, leaseMs: number): Promise<string> {
-    const [reply] = await this.under.store.extend([{ ...this.ownership(name), leaseMs }]);
+    ok(reply.status === 'granted', `${name}: ${JSON.stringify(reply)}`);
     return reply;
   }
 
-  /** Waits for `count` handoffs in all. Returns the callers' names, in order. */
-  async handoffsTo(count: number): Promise<string[]> {
-    while (this.handoffs.length < count) await new Promise<void>((resolve) => this.onHandoff.add(resolve));
-    return this.handoffs.map(({ owner }) => this.names[Number(owner.split(':')[1])]);
+  /** Sends an acquire request that must be granted. Returns the fencing token. */
+  async tokenOf(name: string, leaseMs?: number): Promise<number> {
+    const { token } = await this.grantOf(name, leaseMs);
+    ok(typeof token === 'number', 'a store with fencing returns a number with every grant');
+    return token;
+  }
+
+  /** Sends an acquire request that must join the queue. Returns how many owners wait before it, if that is known. */
+  async queue(name: string): Promise<number | undefined> {
+    const reply = await this.acquire(name);
+    ok(reply.status === 'held' && reply.queued, `${name}: ${JSON.stringify(reply)}`);
+    return reply.ahead;
+  }
+
+  release(
+    name: string,
+    { key = this.key, closedForMs = 0, handoffMs = HANDOFF_MS }: ReleaseDetails = {},
+  ): Promise<boolean> {
+    return this.under.store.release({ ...this.ownership(name, key), closedForMs, handoffMs });
+  }
+
+  async extend(name: string, leaseMs: number = LONG_MS): Promise<string> {
+    const replies = await this.under.store.extend([{ ...this.ownership(name), leaseMs }]);
+    strictEqual(replies.length, 1);
+    return replies[0];
+  }
+
+  inspect(): Promise<LockState | null> {
+    return this.under.store.inspect(this.key);
+  }
+
+  /** Waits for `count` messages in all. Returns the names of the callers that they wake, in order. */
+  async woken(count: number): Promise<readonly string[]> {
+    await this.untilMessage(() => this.wokenOwners.length >= count);
+    return this.wokenOwners.map((owner) => this.nameOf(owner));
+  }
+
+  /** Waits until a message has woken that caller. */
+  async untilWoken(name: string): Promise<void> {
+    await this.untilMessage(() => this.wokenOwners.some((owner) => this.nameOf(owner) === name));
   }
 
   /** Asserts that a reply or a state shows the time left of a lease of `leaseMs` that began in this test. */
@@ -234,34 +310,52 @@ export class StoreFixture {
     ok(isRest, `${remainingMs} ms`);
   }
 
-  /** Returns the keys, owner and mode of a caller's requests. */
+  /** Returns the key, owner and mode of a caller's requests. */
   ownership(name: string, key: string = this.key, mode: LockMode = this.modes.get(name) ?? 'exclusive') {
     if (!this.names.includes(name)) this.names.push(name);
-    const instanceId = name === DEAD ? `${this.instanceId}-${DEAD}` : this.instanceId;
-    return { keys: [key], owner: `${instanceId}:${this.names.indexOf(name)}`, mode };
+    const { instanceId } = name === DEAD ? this.dead : this;
+    return { key, owner: `${instanceId}:${this.names.indexOf(name)}`, mode };
+  }
+
+  /** Fails if the owner belongs to another instance. */
+  private nameOf(owner: string): string {
+    const [instanceId, number] = owner.split(':');
+    strictEqual(instanceId, this.instanceId);
+    return this.names[Number(number)];
+  }
+
+  private async untilMessage(isEnough: () => boolean): Promise<void> {
+    if (isEnough()) return;
+    await new Promise<void>((resolve, reject) => {
+      const giveUp = (): void => reject(new Error(`no further message; so far: ${this.wokenOwners.join(', ')}`));
+      const timer = setTimeout(giveUp, NO_MESSAGE_MS);
+      this.onMessage.add(() => {
+        if (!isEnough()) return;
+        clearTimeout(timer);
+        resolve();
+      });
+    });
   }
 
   private listener(): StoreListener {
     const nothing = (): void => undefined;
+    const tell = (listeners: Set<() => void>): void => {
+      for (const listener of listeners) listener();
+    };
     return {
       instanceId: this.instanceId,
-      onHandoff: (handoff) => {
-        this.handoffs.push(handoff);
-        for (const resolve of this.onHandoff) resolve();
+      onWake: (owner, key) => {
+        if (key === this.key) this.wokenOwners.push(owner);
+        tell(this.onMessage);
       },
-      onSubscribed: () => {
-        for (const resolve of this.onSubscribed) resolve();
-      },
-      onForceReleased: (key) => {
-        this.forced.push(key);
-        for (const resolve of this.onForced) resolve();
-      },
+      onSubscribed: () => tell(this.onSubscribed),
       onReleased: nothing,
-      onDegraded: nothing,
-      onDisconnected: nothing,
+      onDown: nothing,
+      onUp: nothing,
       onReconnected: nothing,
-      onUnreachable: nothing,
-      onReachable: nothing,
+      onExtendFailed: nothing,
+      onDegraded: nothing,
+      onRecovered: nothing,
     };
   }
 }

@@ -4,22 +4,43 @@ import { memory, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
+import type { StoreListener } from '../../lib/stores/contract.js';
+import type { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { NODE_REDIS } from '../support/client-libraries.js';
 import { canSetWallClocks } from '../support/server-clock/shim.js';
 import { counted, countAssertions } from './no-empty-tests.js';
 import { ON_MANUAL_CLOCK, onMasters, type OnStoppedServers, StoppedServersOfBlock } from './on-stopped-servers.js';
 import { CONTEXT, declaredBy, onRedis, sideBySide } from './under-test.js';
-import type { OtherClient } from './store-fixture.js';
+import type { OtherClient, StoreUnderTest } from './store-fixture.js';
 import { registerStoreContract } from './store-contract.js';
 
 countAssertions();
 
 describe('memory store', () => {
-  const createStore = async () => {
-    const clock = new ManualClock();
-    const store = memory()({ ...CONTEXT, clock });
-    const pass = (ms: number): Promise<void> => clock.advance(ms);
-    return { store: counted(store), clock, pass, close: () => store.close() };
+  interface InMemory extends StoreUnderTest {
+    readonly clock: ManualClock;
+    readonly inner: MemoryStore;
+  }
+
+  /** Several instances use one store. */
+  const instanceOf = (inner: MemoryStore, clock: ManualClock): InMemory => {
+    const instanceIds: string[] = [];
+    const listen = (listener: StoreListener): void => {
+      instanceIds.push(listener.instanceId);
+      inner.listen(listener);
+    };
+    const store = new Proxy(inner, {
+      get: (target, name) => (name === 'listen' ? listen : Reflect.get(target, name)),
+    });
+    const close = async (): Promise<void> => {
+      for (const instanceId of instanceIds) inner.forget(instanceId);
+    };
+    return { store: counted(store), inner, clock, pass: (ms) => clock.advance(ms), close };
+  };
+
+  const createStore = async (beside?: InMemory): Promise<InMemory> => {
+    const clock = beside?.clock ?? new ManualClock();
+    return instanceOf(beside?.inner ?? (memory()({ ...CONTEXT, clock }) as MemoryStore), clock);
   };
   registerStoreContract({ store: declaredBy(memory()), createStore, ...ON_MANUAL_CLOCK });
 });

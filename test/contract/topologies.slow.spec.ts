@@ -24,7 +24,7 @@ describe('in real time', () => {
 
   describe.each([ioredis, ...NODE_REDIS])('token store with replicas, by $name', (library) => {
     const createStore = () => onRedis(token(), { library, url: servers.servers[0].url, min: 1 });
-    registerStoreContract({ ...one, createStore, datesHandoffs: false });
+    registerStoreContract({ ...one, createStore });
   });
 
   const STORES: readonly (readonly [string, StoreFactory, ClientLibrary, min?: number])[] = [
@@ -40,7 +40,7 @@ describe('in real time', () => {
     describe(`Redis Cluster, ${name} by ${library.name}`, () => {
       const createStore = () => onCluster(factory, cluster.nodes, { library, min });
       const store = declaredOnCluster(factory);
-      registerStoreContract({ store, createStore, datesHandoffs: min === 0, ...sideBySide() });
+      registerStoreContract({ store, createStore, ...sideBySide() });
     });
   }
 });

@@ -1,6 +1,6 @@
 import { ok } from 'node:assert/strict';
-import type { AcquireOptions } from '../../lib/core/acquire/acquire-options.js';
-import { LockEngine } from '../../lib/core/lock-engine.js';
+import { LockEngine } from '../../lib/engine/lock-engine.js';
+import type { AcquireOptions } from '../../lib/engine/options.js';
 import { noQueue } from './needs.js';
 import type { ContractPart, StoreFixture, StoreUnderTest } from './store-fixture.js';
 
@@ -98,9 +98,10 @@ export const turnsContract: ContractPart = {
   tests: {
     'two busy instances and a client that polls all get the key': async (fixture) => {
       const { under, key } = fixture;
-      const neighbour = await fixture.createNeighbour();
+      // An engine listens to its own store.
+      const neighbours = [await fixture.createNeighbour(), await fixture.createNeighbour()];
       try {
-        const instances = [under, neighbour].map((store) => new BusyInstance(store, key));
+        const instances = neighbours.map((neighbour) => new BusyInstance(neighbour, key));
         const until = under.clock.now() + LIMIT_MS;
         let polls: number | undefined;
         const tally = new Tally(instances);
@@ -114,7 +115,7 @@ export const turnsContract: ContractPart = {
           `the instances were granted the key ${less} and ${more} times`,
         );
       } finally {
-        await neighbour.close();
+        for (const neighbour of neighbours) await neighbour.close();
       }
     },
   },

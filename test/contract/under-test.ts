@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
-import type { LockStore } from '../../lib/core/store/lock-store.js';
+import type { LockStore } from '../../lib/stores/contract.js';
 import type { StoreFactory } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { SystemClock } from '../../lib/core/time/clock.js';

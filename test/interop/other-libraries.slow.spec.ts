@@ -107,14 +107,14 @@ describe('token() with a key that another library has locked', () => {
   });
 
   it.each([{ mode: 'shared' }, { permits: 2 }] as const)(
-    '%j is held beside a lock of another library',
+    '%j keeps another library out, and is lost if that library writes its key all the same',
     async (mode) => {
-      const locks = instance();
-      const lock = await locks.acquire(key, mode);
-      expect(await redis.set(key, 'theirs', 'PX', LEASE_MS, 'NX')).toBe('OK');
-      // This module sees theirs.
+      const lock = await instance().acquire(key, mode);
+      expect(await redis.set(key, 'theirs', 'PX', LEASE_MS, 'NX')).toBeNull();
+      await redis.set(key, 'theirs', 'PX', LEASE_MS);
       expect(await instance().tryAcquire(key, mode)).toBeNull();
-      await lock.release();
+      await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_LOST' });
+      expect(await lock.release()).toBe(false);
       expect(await redis.get(key)).toBe('theirs');
     },
   );

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { Cluster, Redis } from 'ioredis';
-import type { Lock } from '../../lib/core/hold/lock.js';
+import type { Lock } from '../../lib/engine/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { redisson } from '../../lib/stores/redisson/redisson.store.js';
 

@@ -39,7 +39,7 @@ describe('forceRelease()', () => {
 
   it('ends the hold of its own instance, even without a message', async () => {
     const { clock, locks, store, lock } = await held();
-    store.hold('forced');
+    store.hold('wake');
     expect(await locks.forceRelease('goods:300')).toBe(true);
     await clock.advance(0);
     expect((lock.signal.reason as Error).message).toEqual(forced);
@@ -48,7 +48,7 @@ describe('forceRelease()', () => {
   it('checks the holds of its own instance if the request gets no reply', async () => {
     const { clock, locks, store, lock } = await held();
     store.hold('forceRelease');
-    store.hold('forced');
+    store.hold('wake');
     const released = outcome(locks.forceRelease('goods:300'));
     await clock.advance(1_010);
     expect(released.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', resource: 'goods:300' });
@@ -57,7 +57,7 @@ describe('forceRelease()', () => {
 
   it('ends a hold whose message is lost at its next renewal', async () => {
     const { clock, store, other, lock } = await held();
-    store.hold('forced');
+    store.hold('wake');
     await other.locks.forceRelease('goods:300');
     await clock.advance(3_900);
     expect(lock.signal.aborted).toBe(false);
@@ -183,17 +183,17 @@ describe('forceRelease()', () => {
   it.each([
     ['the lock', {}],
     ['a permit', { permits: 1 }],
-  ])('releases %s at the end of minHoldMs if the message was forged', async (_what, options) => {
+  ])('keeps %s closed until the end of minHoldMs if the message was forged', async (_what, options) => {
     const { clock, locks, store } = faultyLocks();
     await locks.using('goods:300', { ...options, minHoldMs: 60_000 }, () => undefined);
     const [{ owner }] = store.releases;
     store.reportForceReleased(KEY);
+    store.reportWake(owner, KEY);
     const waiting = outcome(locks.acquire('goods:300', { ...options, waitMs: Infinity }));
-    await clock.advance(59_900);
+    await clock.advance(60_000);
     expect(waiting).toEqual({});
-    const before = store.releases.length;
-    await clock.advance(101);
-    expect(store.releases.slice(before)).toEqual([expect.objectContaining({ owner, closedForMs: 0 })]);
+    await clock.advance(10);
+    expect(store.releases[0]).toMatchObject({ owner, closedForMs: 60_000 });
     waiting.value?.assertHeld();
     await clock.advance(60_000);
     waiting.value?.assertHeld();
@@ -202,21 +202,23 @@ describe('forceRelease()', () => {
     expect(keptBy(locks)).toBe(0);
   });
 
-  it('ends a lock that was handed off and not received yet', async () => {
+  it('ends a lock that was handed off and not received yet, whose caller waits on', async () => {
     const { clock, lock, locks, neighbour } = await held();
     const waiter = neighbour();
-    waiter.store.hold('handoff');
-    waiter.store.hold('forced');
+    waiter.store.hold('wake');
     const waiting = outcome(waiter.locks.acquire('goods:300', { waitMs: Infinity }));
     await clock.advance(10);
     await lock.release();
     expect(await locks.forceRelease('goods:300')).toBe(true);
-    waiter.store.deliver('handoff');
-    await clock.advance(0);
-    waiter.store.deliver('forced');
+    const other = await locks.acquire('goods:300', { waitMs: 0 });
+    waiter.store.deliver('wake');
     await clock.advance(10);
-    expect(waiting.value?.signal.aborted).toBe(true);
-    expect(await locks.tryAcquire('goods:300')).not.toBeNull();
+    expect(waiting).toEqual({});
+    other.assertHeld();
+    await other.release();
+    await clock.advance(0);
+    waiting.value?.assertHeld();
+    expect(waiting.value?.fencingToken).toBeGreaterThan(other.fencingToken);
   });
 
   it('leaves those that wait in the queue', async () => {
@@ -238,7 +240,7 @@ describe('forceRelease()', () => {
     expect(await locks.forceRelease('goods:300')).toBe(true);
     await clock.advance(0);
     expect([lock.signal.aborted, next.value !== undefined]).toEqual([true, true]);
-    expect(store.forced).toEqual([{ key: KEY, ifToken: undefined, handoffMs: 11_200, tokens: 17 }]);
+    expect(store.forced).toEqual([{ key: KEY, ifToken: undefined, handoffMs: 11_200 }]);
   });
 
   it('refuses what cannot work', async () => {
@@ -300,10 +302,12 @@ describe('a message about a release by force', () => {
   });
 
   it('shortens no lease', async () => {
-    const { clock, memory, store } = await held();
+    const { clock, memory, store, lock } = await held({ maxHoldMs: 10_000 });
     const before = await memory.inspect(KEY);
     store.reportForceReleased(KEY);
+    store.reportWake(ownerOf(lock), KEY);
     await clock.advance(0);
+    expect(store.extendBatches).toHaveLength(2);
     expect((await memory.inspect(KEY))?.remainingMs).toBe(before?.remainingMs);
   });
 
@@ -314,7 +318,7 @@ describe('a message about a release by force', () => {
     await clock.advance(1_100);
     lock.assertHeld();
     store.fail('extend');
-    memory.table.delete(KEY);
+    memory.table.rows.delete(KEY);
     store.reportForceReleased(KEY);
     await clock.advance(0);
     expect((lock.signal.reason as Error).message).toEqual(forced);
@@ -325,7 +329,7 @@ describe('a message about a release by force', () => {
     store.hold('extend');
     store.reportForceReleased(KEY);
     await clock.advance(0);
-    memory.table.delete(KEY);
+    memory.table.rows.delete(KEY);
     store.reportForceReleased(KEY);
     store.deliver('extend');
     await clock.advance(0);
@@ -338,32 +342,40 @@ describe('a message about a release by force', () => {
     const waiting = outcome(locks.acquire('goods:300'));
     await clock.advance(0);
     // As after a blocked event loop, which finds both at its sockets.
-    memory.table.delete(KEY);
-    store.reportForceReleased(KEY);
+    memory.table.forceRelease(KEY, 250);
+    await clock.advance(0);
     store.deliver('acquire');
     await clock.advance(10);
     expect(waiting.value?.signal.reason).toMatchObject({ message: forced });
   });
 
   it('ends the hold of the caller that the lock was passed on to meanwhile', async () => {
-    const { clock, memory, store, locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const first = locks.acquire('goods:300');
+    const { clock, locks, neighbour } = faultyLocks();
+    const lock = await locks.acquire('goods:300');
     const next = outcome(locks.acquire('goods:300'));
-    await clock.advance(1);
-    // The handoff reserves tokens for local passes.
-    await stranger.leave(KEY);
-    const lock = await first;
-    store.hold('extend');
-    memory.table.delete(KEY);
-    store.reportForceReleased(KEY);
     await lock.release();
     await clock.advance(0);
     const passed = next.value as Lock;
     expect(ownerOf(passed)).toBe(ownerOf(lock));
+    expect(await neighbour().locks.forceRelease('goods:300', { ifToken: lock.fencingToken })).toBe(true);
+    await clock.advance(0);
+    expect((passed.signal.reason as Error).message).toEqual(forced);
+  });
+
+  it('keeps the lock from being passed on until the store has replied', async () => {
+    const { clock, memory, store, locks, lock } = await held();
+    const next = outcome(locks.acquire('goods:300'));
+    store.hold('extend');
+    memory.table.forceRelease(KEY, 250);
+    await clock.advance(0);
+    expect(store.extendBatches).toHaveLength(1);
+    expect(await lock.release()).toBe(false);
+    await clock.advance(0);
+    expect(ownerOf(next.value as Lock)).not.toBe(ownerOf(lock));
     store.deliver('extend');
     await clock.advance(10);
-    expect((passed.signal.reason as Error).message).toEqual(forced);
+    next.value?.assertHeld();
+    expect(next.value).toBeDefined();
   });
 
   it('of the former lock does not end the next one of the same instance', async () => {

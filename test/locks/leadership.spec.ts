@@ -11,7 +11,7 @@ import {
   type LockService,
   LockUnavailableError,
 } from 'nestjs-redis-lock';
-import { Leadership } from '../../lib/core/leader/leadership.js';
+import { Leadership } from '../../lib/engine/leadership.js';
 import { deferred, outcome } from '../support/async.js';
 import { loseAllOf } from '../support/inside.js';
 import { faultyLocks } from '../support/locks.js';

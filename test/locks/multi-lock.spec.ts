@@ -13,7 +13,6 @@ import {
   MultiLock,
 } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
-import { inLockOrder } from '../../lib/core/acquire/lock-order.js';
 import { createKeyFactory } from '../../lib/core/keys/resource-key.js';
 import { outcome } from '../support/async.js';
 import { ownerOf } from '../support/inside.js';
@@ -34,33 +33,16 @@ async function freeOf(locks: LockService, resources: readonly string[]): Promise
   return free;
 }
 
-describe('the lock order', () => {
-  const ordered = (most: number, ...resources: string[]) =>
-    inLockOrder(
-      resources.map((resource) => ({ resource, key: keyOf(resource) })),
-      most,
-    ).map((group) => group.map(({ resource }) => resource));
-
-  it('does not depend on the given order, and has no duplicates', () => {
-    const groups = [['account:1', 'account:2'], ['goods:1']];
-    expect(ordered(9, 'goods:1', 'account:2', 'account:1', 'account:2')).toEqual(groups);
-    expect(ordered(9, 'account:1', 'goods:1', 'account:2')).toEqual(groups);
-  });
-
-  it('groups the keys of one request', () => {
-    expect(ordered(2, 'a:3', 'a:1', 'b:1', 'a:2')).toEqual([['a:1', 'a:2'], ['a:3'], ['b:1']]);
-    expect(ordered(1, 'a:2', 'a:1')).toEqual([['a:1'], ['a:2']]);
-    // The same hash tag, written in different ways, has the same slot.
-    expect(ordered(9, 'x:{2}', 'y:{1}', 'z:{2}')).toEqual([['y:{1}'], ['x:{2}', 'z:{2}']]);
-  });
-});
-
 describe('several resources', () => {
-  it('of one family are acquired by one request, and each has a lock', async () => {
+  it('of one family are requested in one tick, and each has a lock', async () => {
     const { locks, store, neighbour } = faultyLocks();
-    const all = await locks.acquire(family);
+    store.hold('acquire');
+    const acquiring = locks.acquire(family);
+    expect(store.acquires.map(({ key, wait }) => [key, wait])).toEqual(family.map((id) => [keyOf(id), false]));
+    store.deliver('acquire');
+    const all = await acquiring;
     expect(all).toBeInstanceOf(MultiLock);
-    expect(store.acquires.map(({ keys }) => keys)).toEqual([family.map(keyOf)]);
+    expect(store.acquires).toHaveLength(3);
     expect(all.resources).toEqual(family);
     expect(all.locks.map(({ resource }) => resource)).toEqual(family);
     expect(all.of('goods:2').key).toBe(keyOf('goods:2'));
@@ -87,8 +69,8 @@ describe('several resources', () => {
     const others = neighbour().locks;
     const held = await others.acquire('goods:2');
     expect(await locks.tryAcquire(family)).toBeNull();
-    expect(store.acquires).toHaveLength(1);
-    expect(store.releases).toHaveLength(0);
+    expect(store.acquires).toHaveLength(3);
+    expect(store.releases.map(({ key }) => key).toSorted()).toEqual([keyOf('goods:1'), keyOf('goods:3')]);
     await expect(locks.acquire(family, { waitMs: 0 })).rejects.toMatchObject({
       constructor: LockTimeoutError,
       resource: 'goods:2',
@@ -145,15 +127,18 @@ describe('several resources', () => {
     expect(await freeOf(others, ['goods:1', 'goods:2'])).toEqual(['goods:1', 'goods:2']);
   });
 
-  it('are requested one after the other, each with a time limit and a lease of its own', async () => {
-    const { locks, clock, store, neighbour } = faultyLocks();
+  it('behind a held one are released while the call waits, and requested again with a lease of their own', async () => {
+    const { locks, clock, store, memory, neighbour } = faultyLocks();
     const held = await neighbour().locks.acquire('account:1');
     const waiting = outcome(locks.acquire(['account:1', 'goods:1'], { waitMs: 60_000, ttlMs: 30_000 }));
     await clock.advance(5_000);
+    expect(await memory.inspect('{lock_goods}:1')).toBeNull();
     await held.release();
     await clock.advance(0);
-    expect(store.acquires.filter(({ keys }) => keys[0] === '{lock_goods}:1')).toHaveLength(1);
-    expect(store.acquires.at(-1)?.expiresAt).toBe(clock.now() + 1_000);
+    const behind = store.acquires.filter(({ key }) => key === '{lock_goods}:1');
+    // The second request is for a single lock, which the call may wait for.
+    expect(behind.map(({ wait }) => wait)).toEqual([false, true]);
+    expect(behind[0].owner).not.toBe(behind[1].owner);
     expect(waiting.value?.of('goods:1').expiresInMs).toBeGreaterThan(29_000);
   });
 
@@ -167,17 +152,22 @@ describe('several resources', () => {
     await held.release();
     await clock.advance(0);
     expect(waiting.value).toBeInstanceOf(MultiLock);
-    expect(store.acquires.filter(({ keys }) => keys[0] === '{lock_goods}:1')).toHaveLength(2);
+    // The one that was released while the call waited, that of the other reader, and one of its own.
+    expect(store.acquires.filter(({ key }) => key === '{lock_goods}:1')).toHaveLength(3);
   });
 
-  it('wait locally behind a holder of one of them, without a request', async () => {
-    const { locks, store, clock } = faultyLocks();
+  it('wait locally behind a holder of one of them, without a request for it', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
     const held = await locks.acquire('goods:2');
     const waiting = outcome(locks.acquire(family));
     await clock.advance(0);
-    expect(store.acquires.filter(({ keys }) => keys.length > 1)).toEqual([]);
+    const requests = (resource: string): number => store.acquires.filter(({ key }) => key === keyOf(resource)).length;
+    expect(family.map(requests)).toEqual([1, 1, 1]);
+    expect(await freeOf(neighbour().locks, family)).toEqual(['goods:3']);
     await held.release();
     await clock.advance(0);
+    // The lock was passed on, and the one behind it is requested again.
+    expect(family.map(requests)).toEqual([1, 1, 2]);
     expect(await waiting.value?.release()).toBe(true);
   });
 
@@ -216,9 +206,9 @@ describe('work under a multi-lock', () => {
       await locks.using('goods:3', (lock) => expect(lock.fencingToken).toBe(all.of('goods:3').fencingToken));
       await locks.using(['goods:3', 'goods:1'], () => undefined);
       all.assertHeld();
-      expect(store.acquires).toHaveLength(1);
+      expect(store.acquires).toHaveLength(3);
       await locks.using(['goods:4', 'goods:2', 'goods:5'], () => undefined);
-      expect(store.acquires.at(-1)?.keys).toEqual([keyOf('goods:4'), keyOf('goods:5')]);
+      expect(store.acquires.slice(3).map(({ key }) => key)).toEqual([keyOf('goods:4'), keyOf('goods:5')]);
       all.assertHeld();
     });
     expect(await freeOf(locks, [...family, 'goods:4', 'goods:5'])).toHaveLength(5);
@@ -280,24 +270,27 @@ describe('work under a multi-lock', () => {
     await locks.using(family, { minHoldMs: 1_000 }, () => undefined);
     expect(await freeOf(neighbour().locks, family)).toEqual([]);
     await clock.advance(1_000);
+    expect(await freeOf(neighbour().locks, family)).toEqual([]);
+    await clock.advance(1);
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
   });
 });
 
-describe('an acquire request for several keys', () => {
-  it('is released if its reply is late, and the locks are acquired one by one', async () => {
+describe('the first requests for several locks', () => {
+  it('are released once their server has fallen silent, and the locks are requested again', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     store.hold('acquire');
     const waiting = outcome(locks.acquire(family));
     await clock.advance(1_000);
-    expect(store.releases.map(({ keys }) => keys[0])).toEqual(family.map(keyOf));
+    expect(store.releases.map(({ key }) => key)).toEqual(family.map(keyOf));
     store.deliver('acquire');
-    await clock.advance(200);
+    await clock.advance(0);
+    expect(store.acquires.slice(3).map(({ key }) => key)).toEqual(family.map(keyOf));
     expect(await waiting.value?.release()).toBe(true);
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
   });
 
-  it('is released again if it arrives after its releases', async () => {
+  it('are released again if they arrive after their releases', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     store.delay('acquire');
     const waiting = outcome(locks.acquire(family));
@@ -305,12 +298,15 @@ describe('an acquire request for several keys', () => {
     expect(store.releases).toHaveLength(3);
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
     store.arrive('acquire');
-    await clock.advance(0);
+    await clock.advance(999);
+    expect(await freeOf(neighbour().locks, family)).toEqual([]);
+    expect(waiting).toEqual({});
+    await clock.advance(1);
     expect(await waiting.value?.release()).toBe(true);
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
   });
 
-  it('throws LockUnavailableError without a reply', async () => {
+  it('throw LockUnavailableError without a reply', async () => {
     const { locks, store, clock } = faultyLocks();
     store.fail('acquire', new Error('gone'));
     const waiting = outcome(locks.acquire(family, { waitMs: 3_000 }));
@@ -321,7 +317,7 @@ describe('an acquire request for several keys', () => {
     expect(await freeOf(locks, family)).toEqual(family);
   });
 
-  it('is cancelled with its caller', async () => {
+  it('stay on their way when their caller leaves, and what they bring is released', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     store.hold('acquire');
     const leaving = new AbortController();
@@ -330,28 +326,32 @@ describe('an acquire request for several keys', () => {
     leaving.abort('gone');
     await clock.advance(0);
     expect(waiting.error).toBe('gone');
-    expect(store.releases).toHaveLength(3);
+    expect(store.releases).toEqual([]);
     store.deliver('acquire');
     await clock.advance(0);
+    expect(store.releases.map(({ owner }) => owner)).toEqual(store.acquires.map(({ owner }) => owner));
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
     await expect(locks.acquire(family, { signal: AbortSignal.abort('before') })).rejects.toBe('before');
   });
 
-  it('is cancelled if the connection ends', async () => {
+  it('are released and repeated if the connection ends', async () => {
     const { locks, store, clock } = faultyLocks();
     store.hold('acquire');
     const cut = outcome(locks.acquire(family));
     await clock.advance(0);
     store.disconnect((key) => key === 'another key');
+    await clock.advance(0);
     expect(store.releases).toHaveLength(0);
     store.disconnect();
-    expect(store.releases).toHaveLength(3);
+    await clock.advance(0);
+    expect(store.releases.map(({ owner }) => owner)).toEqual(store.acquires.slice(0, 3).map(({ owner }) => owner));
+    expect(cut).toEqual({});
     store.deliver('acquire');
-    await clock.advance(500);
+    await clock.advance(0);
     expect(await cut.value?.release()).toBe(true);
   });
 
-  it('is cancelled by a shutdown, inside a hold after the grace period', async () => {
+  it('are left by their callers in a shutdown, inside a hold after the grace period', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     const inside: { error?: unknown }[] = [];
     const work = outcome(
@@ -370,26 +370,19 @@ describe('an acquire request for several keys', () => {
     expect(inside).toEqual([{}]);
     await clock.advance(1);
     expect(inside[0].error).toBeInstanceOf(LockClosedError);
-    const givenBack = ['account:1', 'account:2', ...family, 'order:1'].map(keyOf);
-    expect(store.releases.map(({ keys }) => keys[0])).toEqual(givenBack);
+    // The requests have not ended yet.
+    expect(store.releases.map(({ key }) => key)).toEqual([keyOf('order:1')]);
     store.deliver('acquire');
-    await clock.advance(1_000);
+    await clock.advance(0);
+    const givenBack = ['order:1', ...family, 'account:1', 'account:2'].map(keyOf);
+    expect(store.releases.map(({ key }) => key)).toEqual(givenBack);
     await closed;
     expect(work.error).toBeInstanceOf(LockLostError);
     expect(await freeOf(neighbour().locks, [...family, 'account:1', 'account:2', 'order:1'])).toHaveLength(6);
     await expect(locks.acquire(family)).rejects.toBeInstanceOf(LockClosedError);
   });
 
-  it('is not released if it was not delivered', async () => {
-    const { locks, store, clock } = faultyLocks();
-    store.acquire = () => Promise.resolve({ status: 'expired' });
-    const failed = outcome(locks.tryAcquire(family));
-    await clock.advance(2_000);
-    expect(failed.error).toBeInstanceOf(LockUnavailableError);
-    expect(store.releases).toEqual([]);
-  });
-
-  it('is not used if its lease is over when the reply arrives', async () => {
+  it('are repeated if their leases are over when the replies arrive', async () => {
     const { locks, store, clock, neighbour } = faultyLocks({ requestTimeoutMs: 10_000 });
     store.hold('acquire');
     const waiting = outcome(locks.acquire(family, { ttlMs: 1_000 }));
@@ -431,10 +424,9 @@ describe('events', () => {
     for (const stop of listening) stop();
     await held.release();
     expect(seen).toEqual([
-      ...['goods:1', 'order:1', 'order:2'].map((resource) => `requested ${resource}`),
-      'granted goods:1',
-      ...['order:1', 'order:2'].map((resource) => `refused ${resource}`),
-      'released goods:1',
+      ...['order:2', 'order:1', 'goods:1'].map((resource) => `requested ${resource}`),
+      // Of the two that were free, no caller has known.
+      ...['order:2', 'order:1', 'goods:1'].map((resource) => `refused ${resource}`),
     ]);
   });
 });
@@ -442,18 +434,17 @@ describe('events', () => {
 /** Deletes the key of a resource. */
 function requestOf(lock: Lock) {
   return {
-    keys: [lock.key],
+    key: lock.key,
     owner: ownerOf(lock),
     mode: 'exclusive',
     handoffMs: 3_000,
-    tokens: 1,
     closedForMs: 0,
   } as const;
 }
 
 const BOTH = ['goods:1', 'goods:2'];
 
-/** The microtasks from a multi-key reply to the next request. */
+/** The microtasks from the replies to the first requests to the next request. */
 const MICROTASKS = Array.from({ length: 16 }, (_, i) => i);
 
 /** Requests two keys, one of which is held elsewhere. Resolves `microtasks` microtasks after the reply. */
@@ -490,7 +481,8 @@ describe('between two requests of a multi-lock', () => {
 
   it('its signal ends it once some of its locks are granted', async () => {
     const stop = new AbortController();
-    const { locks, store, clock, memory } = faultyLocks();
+    const { locks, store, clock, memory, stranger } = faultyLocks();
+    await stranger.take('{lock_order}:2');
     store.hold('acquire');
     const waiting = outcome(locks.acquire([...BOTH, 'order:1', 'order:2'], { signal: stop.signal }));
     await clock.advance(0);
@@ -501,16 +493,31 @@ describe('between two requests of a multi-lock', () => {
     lockChannels.granted.unsubscribe(leave);
     expect(waiting.error).toEqual(new Error('enough'));
     for (const key of ['{lock_goods}:1', '{lock_order}:1']) expect(await memory.inspect(key)).toBeNull();
+    expect((await memory.inspect('{lock_order}:2'))?.waiting).toEqual([]);
   });
 });
 
 describe('a store that sends no reply', () => {
-  it('is reported after one request, not one for each lock', async () => {
+  it('is reported after the time limit of one request, not of one for each lock', async () => {
     const { locks, store, clock } = faultyLocks();
     store.hold('acquire');
     const tried = outcome(locks.tryAcquire(BOTH));
     await clock.advance(1_000);
     expect(tried.error).toBeInstanceOf(LockUnavailableError);
-    expect(store.acquires).toHaveLength(1);
+    expect(store.acquires).toHaveLength(BOTH.length);
+  });
+
+  it('is waited for until waitMs if it is slow and not silent, as for one lock', async () => {
+    const server = { server: undefined, received: 0, lostAt: -Infinity, probe: () => void (server.received += 1) };
+    const { locks, store, clock, memory } = faultyLocks({ unavailableAfterMs: 500 }, () => [server]);
+    store.hold('acquire');
+    const calls = [BOTH, ['order:1']].map((resources) => outcome(locks.acquire(resources, { waitMs: 10_000 })));
+    await clock.advance(9_999);
+    expect(calls).toEqual([{}, {}]);
+    await clock.advance(1);
+    for (const { error } of calls) expect((error as Error).message).toContain('Redis replies slowly');
+    store.deliver('acquire');
+    await clock.advance(0);
+    for (const resource of [...BOTH, 'order:1']) expect(await memory.inspect(keyOf(resource))).toBeNull();
   });
 });

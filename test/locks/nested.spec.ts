@@ -52,6 +52,18 @@ describe('a nested hold', () => {
     await lock.release();
   });
 
+  it('is not created inside a lock that was lost: the call acquires it again, with a higher token', async () => {
+    const { locks, store } = faultyLocks();
+    await locks.using('goods:300', { onLost: 'ignore' }, async (outer) => {
+      loseAllOf(locks);
+      await locks.using('goods:300', (inner) => {
+        expect(inner.fencingToken).toBeGreaterThan(outer.fencingToken);
+        expect(() => outer.assertHeld()).toThrow(LockLostError);
+      });
+    });
+    expect(store.acquires).toHaveLength(2);
+  });
+
   it('is not created after acquire(), which does not enter the context', async () => {
     const { locks } = faultyLocks();
     await locks.acquire('goods:300');

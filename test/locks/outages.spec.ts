@@ -9,9 +9,9 @@ import {
   LockUnavailableError,
 } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
-import { Admission, MOST_IN_FLIGHT } from '../../lib/core/acquire/admission.js';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { deferred, outcome } from '../support/async.js';
+import { MOST_ON_THEIR_WAY } from '../../lib/engine/link.js';
 import { keptBy } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 
@@ -134,14 +134,18 @@ it('a caller that leaves does not make this instance look like a holder that rel
   const waiting = outcome(locks.acquire('goods:300', { waitMs: 0 }));
   await clock.advance(0);
   expect(leaving.error).toHaveProperty('message', 'gone home');
-  expect(store.releases).toHaveLength(1);
+  // Nobody has asked Redis behind the holder of the same instance.
+  expect(store.releases).toEqual([]);
   expect(waiting.error).toBeInstanceOf(LockTimeoutError);
 });
 
 describe('a caller that does not wait, while a lost request of its instance may have the lock', () => {
   const lost = new LockUnavailableError('Connection is closed.');
 
-  /** Loses the request of a caller, and all releases. The requests after it get a reply. */
+  /**
+   * Loses the reply to the request of a caller that then leaves, and all releases. The requests of the next caller get
+   * a reply.
+   */
   async function startAfterLoss(
     { unavailableAfterMs = 500, ...options }: LockOptions & { readonly unavailableAfterMs?: number },
     before?: (all: Started) => Promise<unknown>,
@@ -150,15 +154,21 @@ describe('a caller that does not wait, while a lost request of its instance may 
     await before?.(all);
     all.store.lose('release', lost);
     all.store.fail('acquire', lost);
+    const abort = new AbortController();
+    outcome(all.locks.acquire('goods:300', { waitMs: 60_000, ...options, signal: abort.signal }));
+    await all.clock.advance(0);
+    abort.abort(new Error('gone home'));
+    all.store.fail('acquire');
     const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 0, ...options }));
     await all.clock.advance(50);
-    all.store.fail('acquire');
     return { ...all, waiting };
   }
 
-  it('waits for unavailableAfterMs if its release never arrives', async () => {
+  it('waits for the time limit of a request if that release never arrives', async () => {
     const { clock, waiting } = await startAfterLoss({});
-    await clock.advance(900);
+    await clock.advance(949);
+    expect(waiting).toEqual({});
+    await clock.advance(51);
     const why = 'the release of an earlier request of this instance has not arrived yet';
     expect(waiting.error).toBeInstanceOf(LockUnavailableError);
     expect(waiting.error).toHaveProperty('message', `goods:300 could not be locked: ${why}.`);
@@ -173,14 +183,14 @@ describe('a caller that does not wait, while a lost request of its instance may 
     expect(waiting.error).toBeInstanceOf(LockUnavailableError);
   });
 
-  it('does not wait less because others have waited for long', async () => {
-    const { clock, store, locks, waiting } = await startAfterLoss({ unavailableAfterMs: 20_000 });
+  it('waits no longer than others that have waited for long, as in an outage', async () => {
+    const { clock, locks, waiting } = await startAfterLoss({ unavailableAfterMs: 20_000 });
     await clock.advance(15_000);
     const late = outcome(locks.acquire('goods:300', { waitMs: 0 }));
-    await clock.advance(100);
-    store.lose('acquire', lost);
-    await clock.advance(6_000);
+    await clock.advance(4_900);
     expect([waiting, late]).toEqual([{}, {}]);
+    await clock.advance(200);
+    for (const { error } of [waiting, late]) expect(error).toBeInstanceOf(LockUnavailableError);
   });
 
   it('is not refused by the retry limit of the store', async () => {
@@ -249,9 +259,10 @@ it('a caller that does not wait finds Redis unavailable while its instance repea
   store.lose('release', cutOff);
   for (const lock of held) await expect(lock.release()).rejects.toBe(cutOff);
   const call = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 0 }));
-  await clock.advance(400);
+  // The replies decide nothing, so the call waits for the next one, for as long as a request may take.
+  await clock.advance(999);
   expect(call).toEqual({});
-  await clock.advance(500);
+  await clock.advance(51);
   expect(call.error).toBeInstanceOf(LockUnavailableError);
 });
 
@@ -362,9 +373,9 @@ describe('an outage', () => {
     const third = outcome(all.locks.acquire('goods:3'));
     await all.clock.advance(0);
     expect(third.error).toBeInstanceOf(LockUnavailableError);
-    // The late replies show that the store works.
+    // The store reads the late replies.
     all.store.arrive('acquire');
-    await all.clock.advance(0);
+    all.store.reportReachable();
     expect((await all.locks.acquire('goods:3', { waitMs: 0 })).resource).toBe('goods:3');
   });
 
@@ -538,6 +549,65 @@ describe('a server from which nothing is read', () => {
     expect(locks.engine.servers()[0].isUp).toBe(true);
   });
 
+  it('is left after twice the time limit by a caller that does not wait, while replies come late', async () => {
+    const { clock, locks, store, server } = busyLocks();
+    server.isAlive = true;
+    const limitMs = 1_000;
+    for (let i = 0; i < 3; i += 1) {
+      store.hold('acquire');
+      const call = outcome(locks.tryAcquire('goods:300', { ttlMs: 60_000 }));
+      await clock.advance(2 * limitMs - 1);
+      expect(call).toEqual({});
+      await clock.advance(1);
+      expect(call.error).toBeInstanceOf(LockUnavailableError);
+      expect((call.error as Error).message).toContain('Redis replies slowly');
+      // What the late reply brings is released.
+      store.deliver('acquire');
+      await clock.advance(0);
+    }
+    expect(locks.engine.servers()[0].isUp).toBe(true);
+    await (await locks.acquire('goods:300', { waitMs: 0 })).release();
+  });
+
+  it('brings grants too late: the owner asks once again, and then leaves the lock to others', async () => {
+    const { clock, locks, store, server } = busyLocks();
+    server.isAlive = true;
+    store.delay('acquire');
+    const call = outcome(locks.acquire('goods:300', { waitMs: 60_000, ttlMs: 600 }));
+    for (const requests of [1, 2]) {
+      store.delay('acquire');
+      await clock.advance(400);
+      expect(store.acquires).toHaveLength(requests);
+      store.arrive('acquire');
+      store.delay('acquire');
+      await clock.advance(0);
+    }
+    store.arrive('acquire');
+    const [first, second] = store.acquires.map(({ owner }) => owner);
+    expect(second).toBe(first);
+    expect(store.releases.map(({ owner }) => owner)).toEqual([first]);
+    await clock.advance(200);
+    expect(await call.value?.release()).toBe(true);
+    expect(store.acquires.at(-1)?.owner).not.toBe(first);
+  });
+
+  it('keeps a shutdown waiting for a request that takes long, for one time limit', async () => {
+    const { clock, locks, memory, store, server } = busyLocks();
+    server.isAlive = true;
+    store.hold('acquire');
+    const call = outcome(locks.acquire('goods:300', { waitMs: 60_000, ttlMs: 60_000 }));
+    await clock.advance(5_000);
+    const closed = outcome(locks.engine.close(0).then(() => 'closed'));
+    await clock.advance(999);
+    expect(call.error).toMatchObject({ code: 'LOCK_CLOSED' });
+    expect(store.releases).toEqual([]);
+    expect(closed).toEqual({});
+    await clock.advance(1);
+    expect(closed.value).toBe('closed');
+    expect(await memory.inspect(KEY)).toBeNull();
+    expect(clock.pending).toBe(0);
+  });
+
   it('is silent within 1.1 times the limit after the last sign of life', async () => {
     const { clock, locks, store, server } = busyLocks();
     store.hold('acquire');
@@ -616,63 +686,14 @@ describe('a blocked event loop', () => {
   });
 });
 
-describe('a request that was not delivered in time', () => {
-  it('is repeated, also for a caller that does not wait for others', async () => {
-    const { clock, locks, store } = busyLocks();
-    const acquire = store.acquire.bind(store);
-    let expired = 0;
-    store.acquire = (request) => (++expired <= 3 ? Promise.resolve({ status: 'expired' }) : acquire(request));
-    const call = outcome(locks.tryAcquire('goods:300'));
-    await clock.advance(200);
-    expect(await call.value?.release()).toBe(true);
-    expect(expired).toBe(4);
-  });
-
-  it('fails a caller whose time is over', async () => {
-    const { clock, locks, store } = busyLocks();
-    store.acquire = () => Promise.resolve({ status: 'expired' });
-    const waiting = outcome(locks.acquire('goods:300', { waitMs: 5_000 }));
-    const trying = outcome(locks.tryAcquire('goods:301'));
-    await clock.advance(499);
-    expect(trying).toEqual({});
-    await clock.advance(1);
-    expect(trying.error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    await clock.advance(4_499);
-    expect(waiting).toEqual({});
-    await clock.advance(1);
-    expect((waiting.error as Error).message).toContain('the request could not be delivered in time');
-    expect(store.releases).toEqual([]);
-  });
-});
-
-describe('a request that was not delivered, beside what is known', () => {
-  it('leaves a caller behind another holder with the error of a busy lock', async () => {
-    const { clock, locks, store, stranger } = busyLocks();
-    await stranger.take(KEY);
-    const call = outcome(locks.acquire('goods:300', { waitMs: 3_000 }));
-    await clock.advance(0);
-    store.acquire = () => Promise.resolve({ status: 'expired' });
-    await clock.advance(3_000);
-    expect(call.error).toBeInstanceOf(LockTimeoutError);
-  });
-
-  it('lets a caller request several locks one by one', async () => {
-    const { clock, locks, store } = busyLocks();
-    const acquire = store.acquire.bind(store);
-    store.acquire = (request) => (request.keys.length > 1 ? Promise.resolve({ status: 'expired' }) : acquire(request));
-    const call = outcome(locks.tryAcquire(['goods:300', 'goods:301']));
-    await clock.advance(100);
-    expect(await call.value?.release()).toBe(true);
-    expect(store.acquires).toHaveLength(2);
-  });
-});
-
 describe('a request that could not be sent', () => {
   it('leaves its place to others', async () => {
     const { clock, locks, store } = busyLocks();
     const acquire = store.acquire.bind(store);
-    store.acquire = (() => undefined) as never;
-    const calls = Array.from({ length: MOST_IN_FLIGHT }, (_, id) => outcome(locks.tryAcquire(`broken:${id}`)));
+    store.acquire = () => {
+      throw new Error('no such encoding');
+    };
+    const calls = Array.from({ length: MOST_ON_THEIR_WAY }, (_, id) => outcome(locks.tryAcquire(`broken:${id}`)));
     await clock.advance(1_000);
     for (const { error } of calls) expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
     store.acquire = acquire;
@@ -689,7 +710,7 @@ describe('a crowd of requests', () => {
     found.server.isAlive = true;
     found.store.hold('acquire');
     const options = { waitMs: 60_000, ttlMs: 60_000 };
-    const calls = Array.from({ length: MOST_IN_FLIGHT }, (_, id) =>
+    const calls = Array.from({ length: MOST_ON_THEIR_WAY }, (_, id) =>
       outcome(found.locks.acquire(`goods:${id}`, options)),
     );
     await found.clock.advance(0);
@@ -700,11 +721,11 @@ describe('a crowd of requests', () => {
     const { clock, locks, store, calls, options } = await crowd();
     const late = ['a', 'b', 'c'].map((id) => outcome(locks.acquire(`late:${id}`, options)));
     await clock.advance(0);
-    expect(store.acquires).toHaveLength(MOST_IN_FLIGHT);
+    expect(store.acquires).toHaveLength(MOST_ON_THEIR_WAY);
     store.deliver('acquire');
     store.hold('acquire');
     await clock.advance(0);
-    expect(store.acquires.slice(MOST_IN_FLIGHT).map(({ keys }) => keys[0])).toEqual(
+    expect(store.acquires.slice(MOST_ON_THEIR_WAY).map(({ key }) => key)).toEqual(
       ['a', 'b', 'c'].map((id) => `{lock_late}:${id}`),
     );
     store.deliver('acquire');
@@ -721,11 +742,34 @@ describe('a crowd of requests', () => {
     expect(trying).toEqual({});
     await clock.advance(1);
     expect(trying.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', resource: 'late:a' });
-    expect((trying.error as Error).message).toContain(`${MOST_IN_FLIGHT} requests of this process have no reply yet`);
+    expect((trying.error as Error).message).toContain(
+      `${MOST_ON_THEIR_WAY} requests of this process have no reply yet`,
+    );
     await clock.advance(1_500);
     expect(waiting.error).toBeInstanceOf(LockUnavailableError);
     expect(several.error).toBeInstanceOf(LockUnavailableError);
     expect(locks.engine.servers()[0].isUp).toBe(true);
+  });
+
+  it('leaves no caller behind if the keys are on another server meanwhile', async () => {
+    const servers = { now: 'a' };
+    const { clock, locks, store } = faultyLocks({}, undefined, () => servers.now);
+    store.hold('acquire');
+    const request = (id: number | string, signal?: AbortSignal) =>
+      outcome(locks.using(`goods:${id}`, { waitMs: 600_000, signal }, () => id));
+    const first = Array.from({ length: MOST_ON_THEIR_WAY }, (_, id) => request(id));
+    const leaving = new AbortController();
+    const [leaver, unsent] = [request('leaver', leaving.signal), request('unsent')];
+    await clock.advance(0);
+    servers.now = 'b';
+    leaving.abort(new Error('gone home'));
+    const second = Array.from({ length: MOST_ON_THEIR_WAY + 10 }, (_, id) => request(`b${id}`));
+    await clock.advance(0);
+    store.deliver('acquire');
+    for (let turns = 0; turns < 50; turns += 1) await clock.advance(1);
+    expect(leaver.error).toEqual(new Error('gone home'));
+    for (const { value } of [...first, unsent, ...second]) expect(value).toBeDefined();
+    expect(store.acquires.filter(({ key }) => key.includes('leaver'))).toEqual([]);
   });
 
   it('refuses a caller beyond maxWaiting because of those that wait', async () => {
@@ -746,38 +790,6 @@ describe('a crowd of requests', () => {
     await clock.advance(0);
     expect(late.error).toEqual(new Error('gone'));
     expect(store.releases).toEqual([]);
-  });
-
-  it('does not keep a key whose server is not known because the store has thrown', async () => {
-    const { clock, locks } = faultyLocks({ unavailableAfterMs: 500 }, undefined, (key) => {
-      if (key.endsWith(':301')) throw new Error('no such server');
-      return 'one';
-    });
-    const call = outcome(locks.acquire('goods:301', { waitMs: 2_000 }));
-    await clock.advance(2_000);
-    expect(call.error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    await locks.using('goods:300', () => undefined);
-    expect(locks.engine.lines.size).toBe(0);
-  });
-
-  it('has a place of its own on each server', () => {
-    const admission = new Admission({ serverOf: (key) => key[0] }, 1);
-    const [a, b] = ['a1', 'b1'].map((key) => admission.laneOf(key));
-    expect(admission.laneOf('a2')).toBe(a);
-    expect([a.tryEnter(), a.tryEnter(), b.tryEnter()]).toEqual([true, false, true]);
-    const sent: number[] = [];
-    const places = [1, 2, 3].map((n) => a.wait(() => sent.push(n)));
-    places[0].cancel();
-    places[0].cancel();
-    expect(admission.waiting).toBe(2);
-    b.leave();
-    expect(sent).toEqual([]);
-    a.leave();
-    expect(sent).toEqual([2]);
-    a.leave();
-    expect(sent).toEqual([2, 3]);
-    places[1].cancel();
-    expect(admission.waiting).toBe(0);
   });
 });
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { LockTimeoutError, type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
-import { ScopeHold } from '../../lib/core/hold/lock-scope.js';
+import { ScopeHold } from '../../lib/engine/lock-scope.js';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 import { ownerOf } from '../support/inside.js';
@@ -107,14 +107,7 @@ describe('with awaitRelease: false', () => {
     const lock = await locks.acquire('goods:300');
     expect(await lock.release()).toBe(true);
     const lost = await locks.acquire('goods:300');
-    await memory.release({
-      keys: [KEY],
-      owner: ownerOf(lost),
-      mode: 'exclusive',
-      closedForMs: 0,
-      handoffMs: 1,
-      tokens: 1,
-    });
+    await memory.release({ key: KEY, owner: ownerOf(lost), mode: 'exclusive', closedForMs: 0, handoffMs: 1 });
     expect(await lost.release()).toBe(false);
   });
 
@@ -164,6 +157,18 @@ describe('a failed release', () => {
     await clock.advance(60_000);
     expect(store.releases).toHaveLength(tries + 1);
     expect(new Set(store.releases.map(({ owner }) => owner)).size).toBe(1);
+  });
+
+  it('is repeated after pauses that double from 100 ms to 1 s', async () => {
+    const { clock, locks, store } = faultyLocks();
+    store.fail('release', new LockUnavailableError('down'));
+    await locks.using('goods:300', () => undefined);
+    for (const [i, pauseMs] of [100, 200, 400, 800, 1_000, 1_000].entries()) {
+      await clock.advance(pauseMs - 1);
+      expect(store.releases).toHaveLength(i + 1);
+      await clock.advance(1);
+      expect(store.releases).toHaveLength(i + 2);
+    }
   });
 
   it('is not repeated after the lease', async () => {
@@ -238,26 +243,32 @@ it('a release that has failed is repeated at once after a reconnect', async () =
 });
 
 describe('a release without a reply', () => {
-  it('is repeated after its timeout if the connection has ended since', async () => {
+  it('is repeated soon after its connection has ended', async () => {
     const { store, memory, clock, released } = await releasing();
     store.disconnect();
-    await clock.advance(1_000);
+    await clock.advance(99);
     expect(released.error).toBeInstanceOf(LockUnavailableError);
-    await clock.advance(100);
+    expect(store.releases).toHaveLength(1);
+    await clock.advance(1);
     expect(store.releases).toHaveLength(2);
     store.arrive('release');
     await clock.advance(0);
     expect(await memory.inspect(KEY)).toBeNull();
     await clock.advance(60_000);
     expect(store.releases).toHaveLength(2);
+    expect(clock.pending).toBe(0);
   });
 
-  it('is repeated when the connection ends after its timeout, and not before', async () => {
-    const { store, clock } = await releasing();
-    await clock.advance(5_000);
+  it('is repeated soon after its server has fallen silent, and not before', async () => {
+    const { store, clock, released } = await releasing();
+    await clock.advance(999);
+    expect(released).toEqual({});
+    await clock.advance(1);
+    expect(released.error).toBeInstanceOf(LockUnavailableError);
+    expect(released.error).toHaveProperty('message', 'The release of goods:300 got no reply within 1000 ms.');
+    await clock.advance(99);
     expect(store.releases).toHaveLength(1);
-    store.disconnect();
-    await clock.advance(100);
+    await clock.advance(1);
     expect(store.releases).toHaveLength(2);
   });
 
@@ -277,24 +288,70 @@ describe('a release without a reply', () => {
     expect(closing).toHaveProperty('value');
   });
 
-  it('is not repeated if the reply came late, and the connection ends after it', async () => {
-    const { store, clock } = await releasing();
-    await clock.advance(1_500);
+  it('leaves the next holder alone if its repetition comes after it', async () => {
+    const { store, clock, stranger, memory } = await releasing();
+    await clock.advance(1_050);
     store.arrive('release');
     await clock.advance(0);
-    store.disconnect();
+    expect(await stranger.take(KEY)).toBe(true);
     await clock.advance(60_000);
-    expect(store.releases).toHaveLength(1);
+    expect(store.releases).toHaveLength(2);
+    expect((await memory.inspect(KEY))?.holder).toBe('stranger');
+    expect(clock.pending).toBe(0);
   });
 
   it('is ignored if a repetition has been answered, and comes late', async () => {
     const { store, locks, clock } = await releasing();
     store.disconnect();
-    await clock.advance(1_100);
+    await clock.advance(100);
+    expect(store.releases).toHaveLength(2);
     store.arrive('release');
     await clock.advance(0);
     const closing = outcome(locks.engine.close(0));
     await clock.advance(0);
     expect(closing).toHaveProperty('value');
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe('the release of an owner whose request has failed', () => {
+  /** Returns an instance that has released what a failed request may have left. */
+  async function releasedAfterFailure(options: LockOptions = {}) {
+    const all = faultyLocks();
+    all.store.fail('acquire', new LockUnavailableError('the connection ended'));
+    await expect(all.locks.acquire('goods:300', { waitMs: 0, ...options })).rejects.toThrow(LockUnavailableError);
+    return all;
+  }
+
+  it('is sent again after 1, 3 and 9 s, because the request may still arrive', async () => {
+    const { clock, store, memory } = await releasedAfterFailure();
+    expect(store.releases).toHaveLength(1);
+    // The bytes of the dead connection arrive.
+    await memory.acquire(store.acquires[0]);
+    for (const [i, at] of [1_000, 3_000, 9_000].entries()) {
+      await clock.advance(at - 1 - clock.now());
+      expect(store.releases).toHaveLength(i + 1);
+      await clock.advance(1);
+      expect(store.releases).toHaveLength(i + 2);
+      expect(await memory.inspect(KEY)).toBeNull();
+    }
+    expect(new Set(store.releases.map(({ owner }) => owner))).toEqual(new Set([store.acquires[0].owner]));
+    await clock.advance(60_000);
+    expect(store.releases).toHaveLength(4);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('is not sent again once the lease is over', async () => {
+    const { clock, store } = await releasedAfterFailure({ ttlMs: 2_000 });
+    await clock.advance(60_000);
+    expect(store.releases).toHaveLength(2);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('is not sent again after the shutdown', async () => {
+    const { clock, store, locks } = await releasedAfterFailure();
+    await locks.engine.close(0);
+    expect(clock.pending).toBe(0);
+    expect(store.releases).toHaveLength(1);
   });
 });

@@ -420,7 +420,7 @@ describe('parallel uses of a scope', () => {
     );
     await clock.advance(1_000);
     expect(running).toBe(4);
-    expect(store.acquires.flatMap(({ keys }) => keys).toSorted()).toEqual([KEY, '{lock_goods}:301']);
+    expect(store.acquires.flatMap(({ key }) => key).toSorted()).toEqual([KEY, '{lock_goods}:301']);
     end.resolve();
     await clock.advance(0);
     expect('value' in scope).toBe(true);
@@ -456,13 +456,13 @@ describe('parallel requests of a scope', () => {
     expect(got[1]?.fencingToken).toBe(got[0]?.fencingToken);
   });
 
-  it('of a list that the scope does not keep yet are one request', async () => {
+  it('of a list that the scope does not keep yet are sent once', async () => {
     const { locks, store } = faultyLocks();
     await locks.scope(async () => {
       await locks.using('shop:1', () => undefined);
       await locks.using(['goods:300', 'goods:301'], () => undefined);
     });
-    expect(store.acquires.map(({ keys }) => keys)).toEqual([['{lock_shop}:1'], [KEY, '{lock_goods}:301']]);
+    expect(store.acquires.map(({ key }) => key)).toEqual(['{lock_shop}:1', KEY, '{lock_goods}:301']);
   });
 
   it('wait no longer than their own waitMs', async () => {

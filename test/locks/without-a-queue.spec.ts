@@ -1,7 +1,7 @@
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { type LockService, LockTimeoutError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
-import type { AcquireReply, AcquireRequest, ReleaseRequest } from '../../lib/core/store/lock-store.js';
+import type { AcquireReply, AcquireRequest, ReleaseRequest } from '../../lib/stores/contract.js';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { outcome } from '../support/async.js';
 import { FaultyStore } from '../support/faulty-store.js';
@@ -20,7 +20,7 @@ describe('a store without a queue', () => {
     await stranger.take(KEY);
     const waiting = outcome(locks.acquire('goods:300'));
     await clock.advance(1_000);
-    expect(store.acquires.every(({ queue }) => !queue)).toBe(true);
+    expect(store.acquires.every(({ wait }) => !wait)).toBe(true);
     await stranger.leave(KEY);
     await clock.advance(200);
     expect(waiting.value?.key).toBe(KEY);
@@ -79,17 +79,6 @@ describe('a store without a queue', () => {
     await clock.advance(150);
     expect(second.error).toBeInstanceOf(LockTimeoutError);
     expect(store.acquires).toHaveLength(5);
-  });
-
-  it('keeps the limit of its retry policy if a request could not be delivered', async () => {
-    const { clock, locks, store, stranger } = unqueuedLocks();
-    store.less.retry = { pauseMs: 100, limit: 3 };
-    await stranger.take(KEY);
-    const waiting = outcome(locks.acquire('goods:300', { waitMs: Infinity }));
-    await clock.advance(100);
-    jest.spyOn(store, 'acquire').mockResolvedValueOnce({ status: 'expired' });
-    await clock.advance(1_000);
-    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
   });
 
   it('is requested at once after onReleased', async () => {
@@ -153,8 +142,19 @@ class NotifyingStore extends FaultyStore {
 
   override async release(request: ReleaseRequest): Promise<boolean> {
     const wasHeld = await super.release(request);
-    for (const other of this.all) if (wasHeld && other !== this) other.reportReleased(KEY);
+    for (const other of this.all) if (wasHeld && other !== (this as FaultyStore)) other.reportReleased(KEY);
     return wasHeld;
+  }
+}
+
+/** A store whose queue cannot be used, because messages cannot be received. */
+class DeafStore extends FaultyStore {
+  canQueue(): boolean {
+    return false;
+  }
+
+  override acquire(request: AcquireRequest): Promise<AcquireReply> {
+    return super.acquire({ ...request, wait: false });
   }
 }
 
@@ -162,20 +162,26 @@ class NotifyingStore extends FaultyStore {
 class World {
   readonly clock = new JitteredClock();
   private readonly memory = new MemoryStore(this.clock);
-  readonly stranger = new Stranger(this.memory, this.clock);
+  readonly stranger = new Stranger(this.memory);
   readonly stores: FaultyStore[] = [];
 
   constructor(
     private readonly pauseMs?: number,
     private readonly notifies = false,
+    private readonly isDeaf = false,
   ) {}
 
   instance(options: RedisLockModuleOptions = {}): LockService {
-    const store = this.notifies ? new NotifyingStore(this.memory, this.stores) : new FaultyStore(this.memory);
-    store.less.queue = false;
+    const store = this.open();
+    store.less.queue = this.isDeaf;
     if (this.pauseMs !== undefined) store.less.retry = { pauseMs: this.pauseMs, limit: Infinity };
     this.stores.push(store);
-    return createTestLocks({ clock: this.clock, store: () => store, ...options });
+    return createTestLocks({ clock: this.clock, store: store.factory, ...options });
+  }
+
+  private open(): FaultyStore {
+    if (this.isDeaf) return new DeafStore(this.memory);
+    return this.notifies ? new NotifyingStore(this.memory, this.stores) : new FaultyStore(this.memory);
   }
 
   pass(ms: number): Promise<void> {
@@ -223,8 +229,11 @@ describe('the turns of instances at a store without a queue', () => {
     { count: 5, ratio: 3, longestMs: 2_000 },
     { count: 5, pauseMs: 100, ratio: 3, longestMs: 2_000 },
     { count: 5, notifies: true, ratio: 1.5, longestMs: 1_000 },
-  ])('are shared evenly, and nobody waits for long: %j', async ({ count, pauseMs, notifies, ratio, longestMs }) => {
-    const world = new World(pauseMs, notifies);
+    { count: 2, isDeaf: true, ratio: 1.5, longestMs: 300 },
+    { count: 5, isDeaf: true, ratio: 3, longestMs: 2_000 },
+  ])('are shared evenly, and nobody waits for long: %j', async (given) => {
+    const { count, pauseMs, notifies, isDeaf, ratio, longestMs } = given;
+    const world = new World(pauseMs, notifies, isDeaf);
     const all = Array.from({ length: count }, () => world.busy(world.instance(), 5));
     await world.clock.advance(10_000);
     const grants = all.map(({ length }) => length);
@@ -247,8 +256,8 @@ describe('the turns of instances at a store without a queue', () => {
     expect(Math.max(...waits)).toBeLessThanOrEqual(1_600);
   });
 
-  it('let an instance in that requests the key now and then', async () => {
-    const world = new World();
+  it.each([false, true])('let an instance in that requests the key now and then, whether deaf: %s', async (isDeaf) => {
+    const world = new World(undefined, false, isDeaf);
     world.busy(world.instance(), 5);
     await world.clock.advance(5_000);
     const rare = world.instance();
@@ -318,17 +327,18 @@ function besideForeign() {
 
   /** SET NX: the other library knows no queue. */
   const take = (owner: string): boolean => {
-    if (table.living(KEY).length > 0) return false;
-    const { queue } = table.rows.get(KEY) ?? { queue: [] };
-    const holder = { owner, mode: 'exclusive', token: 1, expiresAt: clock.now() + 10_000 } as const;
-    table.rows.set(KEY, { holders: [holder], queue });
+    if (table.holders(KEY).length > 0) return false;
+    const { queue, queueEndsAt } = table.rows.get(KEY) ?? { queue: [], queueEndsAt: 0 };
+    const lock = { owner, mode: 'exclusive', token: 1, endsAt: clock.now() + 10_000 } as const;
+    table.rows.set(KEY, { lock, sharers: [], queue, queueEndsAt });
     return true;
   };
+  const leave = (): void => void ((table.rows.get(KEY) as { lock: unknown }).lock = undefined);
   const client = async (owner: string, everyMs: number, count: () => void): Promise<void> => {
     while (!state.isOver) {
       while (!take(owner)) await pause(everyMs * (0.5 + clock.random()));
       await pause(WORK_MS);
-      (table.rows.get(KEY) as { holders: unknown[] }).holders = [];
+      leave();
       count();
       // A round trip, and the loop of the caller.
       await pause(1);
@@ -340,7 +350,7 @@ function besideForeign() {
     store.acquire = async (request) => {
       state.requests += 1;
       const reply = await acquire(request);
-      const isForeign = table.living(KEY).at(0)?.owner.startsWith('foreign') === true;
+      const isForeign = table.holders(KEY).at(0)?.owner.startsWith('foreign') === true;
       return reply.status === 'held' && isForeign ? { ...reply, holder: undefined, isForeign } : reply;
     };
     return locks;
@@ -359,7 +369,7 @@ function besideForeign() {
   };
   const end = (): void => void (state.isOver = true);
   const queued = (): number => table.waiting(KEY).length;
-  return { take, client, start, caller, run, end, queued, requests: () => state.requests };
+  return { take, leave, client, start, caller, run, end, queued, requests: () => state.requests };
 }
 
 describe('beside foreign clients that poll', () => {
@@ -409,7 +419,22 @@ describe('beside foreign clients that poll', () => {
     expect(acquired.value).toBeDefined();
   });
 
-  it('joins the queue again 10 s after the last of them', async () => {
+  it('does not starve beside an instance that has met none of them', async () => {
+    const { take, leave, start, caller, run } = besideForeign();
+    const services = [start(), start()];
+    take('foreign-0:1');
+    const met = outcome(services[0].acquire('goods:300'));
+    await run(100);
+    leave();
+    await run(100);
+    expect(await met.value?.release()).toBe(true);
+    const grants = [0, 0];
+    for (const i of [0, 1, 0, 1, 0, 1]) void outcome(caller(services[i], () => (grants[i] += 1)));
+    await run(10_000);
+    expect(Math.max(...grants) / Math.min(...grants)).toBeLessThan(3);
+  });
+
+  it('does not lose its place in the queue after one of them', async () => {
     const { client, start, run, end, queued } = besideForeign();
     void outcome(client('foreign-0:1', 10, () => end()));
     await run(1);
@@ -417,9 +442,7 @@ describe('beside foreign clients that poll', () => {
     expect(await others.tryAcquire('goods:300')).toBeNull();
     const held = await firstOf(locks, run);
     void outcome(others.acquire('goods:300'));
-    await run(5_000);
-    expect(queued()).toBe(0);
-    await run(6_000);
+    await run(1_000);
     expect(queued()).toBe(1);
     await held.release();
   });

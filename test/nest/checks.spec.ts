@@ -30,7 +30,7 @@ import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { createTestLocks, RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { TRANSACTIONS_ARE_SCOPES } from '../../lib/core/hold/transaction-scopes.js';
+import { TRANSACTIONS_ARE_SCOPES } from '../../lib/engine/transaction-scopes.js';
 import { deferred } from '../support/async.js';
 import { infosOf } from '../support/listed.js';
 import { lockModule } from '../support/lock-module.js';

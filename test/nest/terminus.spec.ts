@@ -136,7 +136,7 @@ describe('the health indicator', () => {
       status: 200,
       body: {
         details: {
-          locks: { status: 'degraded', handoff: 'polling', degraded: expect.stringMatching(/handoffs cannot be/) },
+          locks: { status: 'degraded', handoff: 'polling', degraded: expect.stringMatching(/messages cannot be/) },
         },
       },
     });

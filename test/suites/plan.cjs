@@ -7,7 +7,7 @@ const root = path.join(__dirname, '../..');
 /** The folders and files of each suite of `npm test`. A file belongs to the first suite that names it. */
 const quickSuites = {
   locks: ['test/locks/', 'test/contract/'],
-  unit: ['test/unit/', 'test/architecture.spec.ts', 'test/chaos/', 'test/model-checker/', 'test/simulation/', 'labs/'],
+  unit: ['test/unit/', 'test/architecture.spec.ts', 'test/chaos/', 'test/explorer/', 'labs/'],
   nest: ['test/nest/'],
   redis: ['test/integration/', 'test/docs/', 'test/sample/'],
 };

@@ -70,7 +70,7 @@ export class ClusterContention {
   async isSubscribed({ engine }: LockService, { admin }: Pick<ClusterMember, 'admin'>): Promise<boolean> {
     const tag = `${this.prefix}goods`;
     const channels = (await admin.call('PUBSUB', 'SHARDCHANNELS', `*nestjs-redis-lock:{${tag}}:*`)) as string[];
-    return channels.some((channel) => channel.endsWith(`:v1-${engine.instanceId}`));
+    return channels.some((channel) => channel.endsWith(`:v2-${engine.instanceId}`));
   }
 
   /** Returns whether all of those instances are subscribed for goods on a node. */

@@ -98,7 +98,7 @@ export class Contention {
     return (await this.admin.pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[];
   }
 
-  /** Returns the number of subscribed instances: those that wait, and those that hold a lock for long. */
+  /** Returns the number of subscribed instances: those that wait, or have waited. */
   async listening(): Promise<number> {
     return (await this.channels()).length;
   }
@@ -113,7 +113,7 @@ export class Contention {
 
   /** Returns the instance that holds the lock on the server. */
   async holderId(): Promise<string | undefined> {
-    return (await this.admin.get(this.key))?.split(':')[0].replace(/^v1-/, '');
+    return (await this.admin.get(this.key))?.split(':')[0].replace(/^v2-/, '');
   }
 
   /** Returns the number of subscriber connections. */

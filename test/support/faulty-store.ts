@@ -4,21 +4,28 @@ import type {
   ExtendReply,
   ExtendRequest,
   ForceReleaseRequest,
+  LockMode,
   LockState,
   LockStore,
   ReleaseRequest,
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../../lib/core/store/lock-store.js';
+} from '../../lib/stores/contract.js';
+import type { LockStore as FormerContract } from '../../lib/core/store/lock-store.js';
+import { PendingRequests } from '../../lib/stores/pending-requests.js';
+import type { StoreContext } from '../../lib/stores/store-context.js';
 
-/** A handoff to an owner of this instance. */
-export type Handoff = Parameters<StoreListener['onHandoff']>[0];
+/** A message that wakes an owner of this instance. */
+export interface Wake {
+  readonly owner: string;
+  readonly key: string;
+}
 
 type Verb = 'acquire' | 'release' | 'extend' | 'inspect' | 'forceRelease';
 
-/** What comes back from the store: replies and handoffs. */
-type Returned = Verb | 'handoff' | 'forced';
+/** What comes back from the store: replies and messages. */
+type Returned = Verb | 'wake';
 
 interface Held<Kind> {
   readonly of: Kind;
@@ -26,7 +33,7 @@ interface Held<Kind> {
 }
 
 /**
- * A store whose replies and handoffs a test can hold back, lose or replace by errors. Requests run at once on the inner
+ * A store whose replies and messages a test can hold back, lose or replace by errors. Requests run at once on the inner
  * store, and only their replies are disturbed, except for requests that are delayed or lost.
  */
 export class FaultyStore implements LockStore {
@@ -34,8 +41,8 @@ export class FaultyStore implements LockStore {
   readonly releases: ReleaseRequest[] = [];
   readonly forced: ForceReleaseRequest[] = [];
   readonly extendBatches: (readonly ExtendRequest[])[] = [];
-  /** The handoffs to this instance, received or held back. */
-  readonly handoffs: Handoff[] = [];
+  /** The messages to this instance, received or held back. */
+  readonly wakes: Wake[] = [];
   private readonly holding = new Set<Returned>();
   private readonly failing = new Map<Verb, Error>();
   private readonly delaying = new Set<Verb>();
@@ -44,13 +51,27 @@ export class FaultyStore implements LockStore {
   private inFlight: Held<Verb>[] = [];
   private listener: StoreListener | undefined;
 
-  constructor(private readonly inner: LockStore) {}
+  private requests: PendingRequests | undefined;
 
-  /** The server of each key, if keys are on several servers. */
-  serverOf: LockStore['serverOf'];
+  /**
+   * @param connections what was read from the server. Undefined: it is not known.
+   * @param serverOfKey the server of each key, if keys are on several servers.
+   */
+  constructor(
+    private readonly inner: LockStore,
+    private readonly connections?: FormerContract['connections'],
+    private readonly serverOfKey?: FormerContract['serverOf'],
+  ) {}
 
-  /** What was read from the server. Set it before the store is used. Undefined: it is not known. */
-  connections: LockStore['connections'];
+  /** Makes it the store of a module instance. */
+  readonly factory = (context: StoreContext): this => {
+    this.requests = new PendingRequests(
+      context,
+      { connections: this.connections, serverOf: this.serverOfKey },
+      (error, server) => this.listener?.onDown(error, server),
+    );
+    return this;
+  };
 
   /** Overrides of the inner store's capabilities. */
   readonly less: { -readonly [K in keyof StoreCapabilities]?: StoreCapabilities[K] } = {};
@@ -59,24 +80,24 @@ export class FaultyStore implements LockStore {
     return { ...this.inner.capabilities, ...this.less };
   }
 
-  listen(listener: StoreListener): () => void {
+  listen(listener: StoreListener): void {
     this.listener = listener;
-    const onHandoff = (handoff: Handoff): void => {
-      this.handoffs.push(handoff);
-      if (this.holding.has('handoff'))
-        this.heldBack.push({ of: 'handoff', deliver: () => this.reportHandoff(handoff) });
-      else this.reportHandoff(handoff);
-    };
-    const onForceReleased = (key: string): void => {
-      const deliver = (): void => listener.onForceReleased?.(key);
-      if (this.holding.has('forced')) this.heldBack.push({ of: 'forced', deliver });
-      else deliver();
-    };
-    const { instanceId } = listener;
-    return this.inner.listen({ ...IGNORED, instanceId, onHandoff, onForceReleased });
+    this.inner.listen({
+      ...listener,
+      onWake: (owner, key, mode) => {
+        this.wakes.push({ owner, key });
+        const deliver = (): void => this.reportWake(owner, key, mode);
+        if (this.holding.has('wake')) this.heldBack.push({ of: 'wake', deliver });
+        else deliver();
+      },
+    });
   }
 
-  /** Holds back replies to a verb, or handoffs, from now on. */
+  serverOf(key: string): string | undefined {
+    return this.serverOfKey?.(key);
+  }
+
+  /** Holds back replies to a verb, or messages, from now on. */
   hold(what: Returned): void {
     this.holding.add(what);
   }
@@ -114,14 +135,16 @@ export class FaultyStore implements LockStore {
     else this.losing.set(verb, error);
   }
 
-  /** Reports a handoff again, or one that did not happen. */
-  reportHandoff(handoff: Handoff): void {
-    this.listener?.onHandoff(handoff);
+  /** Wakes an owner. */
+  reportWake(owner: string, key: string, mode: LockMode = 'exclusive'): void {
+    this.listener?.onWake(owner, key, mode);
   }
 
-  /** Reports that a key was released by force. */
+  /** Wakes the owners of a key that may have the lock, as a release by force does. */
   reportForceReleased(key: string): void {
-    this.listener?.onForceReleased?.(key);
+    const over = new Set(this.releases.map(({ owner }) => owner));
+    const owners = new Map(this.acquires.filter((each) => each.key === key).map((each) => [each.owner, each.mode]));
+    for (const [owner, mode] of owners) if (!over.has(owner)) this.reportWake(owner, key, mode);
   }
 
   /** Reports that a key may be free. */
@@ -129,7 +152,7 @@ export class FaultyStore implements LockStore {
     this.listener?.onReleased(key);
   }
 
-  /** Reports that handoffs can be received again, of all keys or of those that `concerns` selects. */
+  /** Reports that messages arrive again, of all keys or of those that `concerns` selects. */
   reportSubscribed(concerns?: (key: string) => boolean): void {
     this.listener?.onSubscribed(concerns);
   }
@@ -142,7 +165,7 @@ export class FaultyStore implements LockStore {
 
   /** Reports the end of a connection, of all keys or of those that `concerns` selects. */
   disconnect(concerns?: (key: string) => boolean): void {
-    this.listener?.onDisconnected(concerns);
+    this.requests?.cut(concerns);
   }
 
   /** Reports that a connection is back, of all keys or of those that `concerns` selects. */
@@ -152,27 +175,28 @@ export class FaultyStore implements LockStore {
 
   /** Reports that the store, or one server of it, cannot be reached. */
   reportUnreachable(error: Error, server?: string): void {
-    this.listener?.onUnreachable(error, server);
+    this.listener?.onDown(error, server);
   }
 
   /** Reports that the store, or one server of it, replies. */
   reportReachable(server?: string): void {
-    this.listener?.onReachable(server);
+    this.listener?.onUp(server);
   }
 
   acquire(request: AcquireRequest): Promise<AcquireReply> {
     this.acquires.push(request);
-    return this.request('acquire', () => Promise.resolve(this.inner.acquire(request)));
+    return this.expect(request.key, 'acquire', () => this.inner.acquire(request));
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
     this.releases.push(request);
-    return this.request('release', () => Promise.resolve(this.inner.release(request)));
+    return this.expect(request.key, 'release', () => this.inner.release(request));
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     this.extendBatches.push(requests);
-    return this.request('extend', () => this.inner.extend(requests));
+    const unknown = requests.map((): ExtendReply => 'unknown');
+    return this.expect(requests[0].key, 'extend', () => this.inner.extend(requests)).catch(() => unknown);
   }
 
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {
@@ -190,7 +214,13 @@ export class FaultyStore implements LockStore {
 
   /** Leaves the inner store as it is, because other instances use it. */
   close(): Promise<void> {
+    this.requests?.close();
     return Promise.resolve();
+  }
+
+  private expect<T>(key: string, verb: Verb, run: () => Promise<T>): Promise<T> {
+    const send = (): Promise<T> => this.request(verb, run);
+    return this.requests?.expect(key, send) ?? send();
   }
 
   private request<T>(verb: Verb, run: () => Promise<T>): Promise<T> {
@@ -209,16 +239,3 @@ export class FaultyStore implements LockStore {
     return new Promise((resolve) => this.heldBack.push({ of: verb, deliver: () => resolve(reply) }));
   }
 }
-
-const nothing = (): void => undefined;
-
-/** Ignores the events that a store in memory never reports. */
-const IGNORED = {
-  onReleased: nothing,
-  onSubscribed: nothing,
-  onDegraded: nothing,
-  onDisconnected: nothing,
-  onReconnected: nothing,
-  onUnreachable: nothing,
-  onReachable: nothing,
-};

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { LockError } from '../../lib/core/errors.js';
-import type { Lock } from '../../lib/core/hold/lock.js';
+import type { Lock } from '../../lib/engine/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { machineMs, randomFrom } from './random.js';
 import type { InstanceOptions } from './redis-locks.js';

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
-import type { Lock } from '../../lib/core/hold/lock.js';
+import type { Lock } from '../../lib/engine/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { fromNodeRedis } from '../../lib/node-redis/index.js';
 import type { LockOptions } from '../../lib/options/lock.options.js';

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { Lock, LockOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
-import type { LockStore } from '../../lib/core/store/lock-store.js';
+import type { LockStore as FormerContract } from '../../lib/core/store/lock-store.js';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { outcome } from './async.js';
@@ -23,25 +23,23 @@ const PATIENT = { unavailableAfterMs: Infinity };
  */
 export function faultyLocks(
   { passing, requestTimeoutMs, ...options }: InstanceOptions = {},
-  connections?: LockStore['connections'],
-  serverOf?: LockStore['serverOf'],
+  connections?: FormerContract['connections'],
+  serverOf?: FormerContract['serverOf'],
   clock = new ManualClock(),
 ) {
-  const start = (store: LockStore, own: RedisLockModuleOptions): LockService => {
+  const start = (store: FaultyStore, own: RedisLockModuleOptions): LockService => {
     const internal = { clock, passing, requestTimeoutMs };
-    return LockRuntime.start({ ...PATIENT, ...own, store: () => store }, undefined, internal).service;
+    return LockRuntime.start({ ...PATIENT, ...own, store: store.factory }, undefined, internal).service;
   };
   const memory = new MemoryStore(clock);
-  const store = new FaultyStore(memory);
-  store.connections = connections;
-  store.serverOf = serverOf;
+  const store = new FaultyStore(memory, connections, serverOf);
   const locks = start(store, options);
   /** Returns another module instance on the same keys, with a faulty store of its own. */
   const neighbour = (others: RedisLockModuleOptions = options) => {
     const other = new FaultyStore(memory);
     return { store: other, locks: start(other, others) };
   };
-  return { clock, memory, store, locks, neighbour, stranger: new Stranger(memory, clock) };
+  return { clock, memory, store, locks, neighbour, stranger: new Stranger(memory) };
 }
 
 /** The key of `goods:300`. */
@@ -64,43 +62,26 @@ export async function queuedLocks(options: LockOptions = {}, strangersLeaseMs?: 
   };
 }
 
-const HANDOFF = { handoffMs: 3_000, tokens: 17 };
+const HANDOFF_MS = 3_000;
 
 /** Another process, as the store sees it. */
 export class Stranger {
   private attempts = 0;
 
-  constructor(
-    private readonly store: MemoryStore,
-    private readonly clock: ManualClock,
-  ) {}
+  constructor(private readonly store: MemoryStore) {}
 
   /** Acquires a key. Returns false if it is not free. */
   async take(key: string, leaseMs = 600_000): Promise<boolean> {
     this.attempts += 1;
-    const expiresAt = this.clock.now() + 1_000;
-    const request = {
-      keys: [key],
-      owner: `stranger:${this.attempts}`,
-      mode: 'exclusive',
-      leaseMs,
-      queue: false,
-      expiresAt,
-      ...HANDOFF,
-    } as const;
+    const owner = `stranger:${this.attempts}`;
+    const request = { key, owner, mode: 'exclusive', leaseMs, wait: false, handoffMs: HANDOFF_MS } as const;
     return (await this.store.acquire(request)).status === 'granted';
   }
 
   /** Releases a key. Another owner in its queue gets it for `handoffMs`. */
-  async leave(key: string, handoffMs = HANDOFF.handoffMs): Promise<boolean> {
-    return this.store.release({
-      keys: [key],
-      owner: `stranger:${this.attempts}`,
-      mode: 'exclusive',
-      closedForMs: 0,
-      ...HANDOFF,
-      handoffMs,
-    });
+  async leave(key: string, handoffMs = HANDOFF_MS): Promise<boolean> {
+    const owner = `stranger:${this.attempts}`;
+    return this.store.release({ key, owner, mode: 'exclusive', closedForMs: 0, handoffMs });
   }
 
   /** Removes the key and acquires it, as a FLUSHALL and a new lock would. */
@@ -112,6 +93,6 @@ export class Stranger {
   /** Deletes the key. */
   async remove(key: string): Promise<void> {
     const holder = await this.store.inspect(key);
-    if (holder !== null) this.store.table.delete(key);
+    if (holder !== null) this.store.table.rows.delete(key);
   }
 }

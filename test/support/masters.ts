@@ -9,6 +9,7 @@ import { type RedisServer, startRedis } from './redis/index.js';
 import { eventually, RedisLocks, type InstanceOptions } from './redis-locks.js';
 import type { ServerManualClock } from './server-clock/server-manual-clock.js';
 import { StoppedServers } from './server-clock/stopped-servers.js';
+import { storeOf } from './inside.js';
 
 /** On a busy machine, a node that is expected to vote may take longer than the default of 200 ms. */
 export const NODE_TIMEOUT_MS = 500;
@@ -97,7 +98,7 @@ export class Masters {
     const store = quorum(nodes, { nodeTimeoutMs: Math.min(NODE_TIMEOUT_MS, nodeTimeoutMs), ...quorumOptions });
     const locks = this.running.start({ waitMs: 20_000, store, ...options });
     // Connecting takes real time, whatever the clock says. A vote does not wait for a node that still connects.
-    const nodesOf = (locks.engine.store as QuorumStore)['nodes'];
+    const nodesOf = storeOf<QuorumStore>(locks)['nodes'];
     const isSettled = ({ known, outage }: QuorumNode): boolean => known || outage !== undefined;
     await eventually('it is connected', () => nodesOf.filter(isSettled).length >= connectedTo);
     return locks;

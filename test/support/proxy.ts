@@ -12,6 +12,10 @@ export type CommandFilter = (words: readonly string[]) => string | undefined;
 interface Connection {
   readonly client: Socket;
   readonly server: Socket;
+  readonly toClient: Pipe;
+  readonly toServer: Pipe;
+  /** Whether its client is gone, and the server still gets what is on its way. */
+  isOrphan: boolean;
 }
 
 const SUBSCRIBING = new Set(['SUBSCRIBE', 'PSUBSCRIBE', 'SSUBSCRIBE']);
@@ -80,6 +84,13 @@ export class RedisProxy {
     for (const lane of this.lanesOf(traffic)) lane.delayMs = ms;
   }
 
+  /** Drops the replies of the present connections forever. Their requests arrive. */
+  swallowReplies(): void {
+    const deaf = new Lane();
+    deaf.mode = 'drop';
+    for (const { toClient } of this.connections) toClient.moveTo(deaf);
+  }
+
   refuseCommands(names: readonly string[], error: string): void {
     const refused = new Set(names.map((name) => name.toUpperCase()));
     this.filter = (words) => (refused.has(words[0]?.toUpperCase() ?? '') ? error : undefined);
@@ -93,6 +104,23 @@ export class RedisProxy {
       else client.resetAndDestroy();
       server.destroy();
     }
+  }
+
+  /**
+   * Sends RST to the clients. What is held on its way to Redis stays there, and arrives when the returned function is
+   * called.
+   */
+  resetClients(): () => void {
+    const late = new Lane();
+    late.mode = 'hold';
+    for (const connection of this.connections) {
+      if (connection.isOrphan) continue;
+      connection.isOrphan = true;
+      connection.toServer.moveTo(late);
+      connection.toServer.push(null);
+      connection.client.resetAndDestroy();
+    }
+    return () => (late.mode = 'flow');
   }
 
   /** The URL of the server that new connections lead to. */
@@ -147,11 +175,11 @@ export class RedisProxy {
       port: Number(this.target.port || 6379),
       allowHalfOpen: true,
     });
-    const connection = { client, server };
-    this.connections.add(connection);
-    const reader = new RespRequestReader();
     const toServer = this.lanes.requests.open(server);
+    const reader = new RespRequestReader();
     const toClient = this.lanes.replies.open(client);
+    const connection: Connection = { client, server, toClient, toServer, isOrphan: false };
+    this.connections.add(connection);
     const subscribed = (): void => toClient.moveTo(this.lanes.messages);
     this.pipe('requests', client, toServer, (chunk) => this.filtered(reader, chunk, subscribed));
     this.pipe('replies', server, toClient, (chunk) => this.packetsOf(chunk));
@@ -160,7 +188,9 @@ export class RedisProxy {
       server.destroy();
       this.connections.delete(connection);
     };
-    for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
+    const onClientGone = (): void => void (connection.isOrphan || end());
+    client.setNoDelay(true).on('error', onClientGone).on('close', onClientGone);
+    server.setNoDelay(true).on('error', end).on('close', end);
   }
 
   private pipe(direction: Direction, from: Socket, into: Pipe, convert: (chunk: Buffer) => Buffer[]): void {

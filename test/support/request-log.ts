@@ -24,9 +24,9 @@ export class RequestLog {
     return this.all.map(({ name }) => name);
   }
 
-  /** The scripts that were requested for locks, without those that subscribe a holder after 25 ms. */
+  /** The scripts that were requested for locks, without those that try whether messages may be sent. */
   get lockRequests(): readonly string[] {
-    return this.names.filter((name) => name.startsWith('token') && name !== 'tokenProbeSubscription');
+    return this.names.filter((name) => name.startsWith('token') && name !== 'tokenTryMessages');
   }
 
   /** The positions of the acquire requests that join the queue. */

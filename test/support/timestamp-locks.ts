@@ -1,3 +1,4 @@
+import type { FormerStore } from '../../lib/stores/former-store.js';
 import { Redis } from 'ioredis';
 import type { AcquireReply, LockStore } from '../../lib/core/store/lock-store.js';
 import type { Clock } from '../../lib/core/time/clock.js';
@@ -78,7 +79,7 @@ export class TimestampLocks {
       redis: () => asPort(redis),
       open: none,
     };
-    return timestamp(options)(context);
+    return (timestamp(options)(context) as FormerStore)['inner'];
   }
 
   /** Lets time pass for leases, here and on the server. The wall clock of the stores stays as it is. */

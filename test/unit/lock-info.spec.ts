@@ -88,10 +88,13 @@ describe('what a call is for', () => {
   it('is never that of a caller that does not wait, for a place in the queue', async () => {
     const { clock, locks, store, neighbour } = faultyLocks();
     for (const other of [neighbour(), neighbour()]) await other.locks.acquire('goods:300', { permits: 2 });
-    // No caller here has its reply yet. The second has joined the queue.
+    // No caller here has its reply yet. The first has joined the queue, and leaves its place to the others.
     store.hold('acquire');
+    const abort = new AbortController();
+    outcome(locks.acquire('goods:300', { permits: 2, label: 'leaves', waitMs: 1, signal: abort.signal }));
     outcome(locks.tryAcquire('goods:300', { permits: 2, label: 'tries' }));
     outcome(locks.acquire('goods:300', { permits: 2, label: 'waits', waitMs: 1 }));
+    abort.abort();
     await clock.advance(0);
     expect(labels((await locks.inspect('goods:300'))?.waiting)).toEqual(['waits']);
   });
@@ -109,7 +112,7 @@ describe('what a call is for', () => {
     expect([passed?.label, passed?.fencingToken]).toEqual(['second', (await first).fencingToken]);
     await (await second).release();
     await (await locks.acquire('goods:301', { label: 'closed', minHoldMs: 5_000 })).release();
-    expect(await locks.inspect('goods:301')).toMatchObject({ isOwn: true, label: undefined });
+    expect(await locks.inspect('goods:301')).toMatchObject({ isHeld: true, isOwn: false, label: undefined });
   });
 
   it('is that of the oldest of the readers that share one grant', async () => {

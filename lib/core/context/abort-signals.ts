@@ -81,7 +81,7 @@ function listenTo(signal: AbortSignal): SignalListener {
   return listener;
 }
 
-/** The only listener of a signal. All its state is in fields, because the model checker restores those. */
+/** The only listener of a signal. */
 class SignalListener {
   readonly onAborted = (): void => this.callAll();
   private readonly callbacks = new Set<SignalCallback>();

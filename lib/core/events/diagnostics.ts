@@ -94,8 +94,8 @@ export interface StoreEvent {
  */
 export const storeChannel: Channel<unknown, unknown> = channel('nestjs-redis-lock:store');
 
-/** The grant that an event is about. */
-interface EventGrant extends Target {
+/** The lock that an event is about. */
+interface EventLock extends Target {
   readonly token: number | undefined;
   readonly grantedAt: number;
   readonly options: CallDetails;
@@ -110,11 +110,6 @@ interface RefusedOptions extends CallDetails {
   readonly waitMs?: number;
 }
 
-/** The hold of a caller that was given the lock. */
-interface GrantedLock {
-  readonly grant: EventGrant;
-}
-
 /** Publishes the events of one module instance. Builds no event without a subscriber. */
 export class LockEvents {
   constructor(
@@ -127,18 +122,17 @@ export class LockEvents {
     if (this.channels.requested.hasSubscribers) this.channels.requested.publish(this.of(target, options));
   }
 
-  granted(lock: GrantedLock, target: Target, waitedMs: number): void {
-    const { grant } = lock;
+  granted(lock: EventLock, target: Target, waitedMs: number): void {
     if (this.channels.granted.hasSubscribers) {
-      const event: GrantedEvent = { ...this.of(grant, grant.options), waitedMs, fencingToken: grant.token };
+      const event: GrantedEvent = { ...this.of(lock, lock.options), waitedMs, fencingToken: lock.token };
       this.channels.granted.publish(event);
     }
     if (!isTraced()) return;
-    const granted = { instance: this.instance, waitedMs, fencingToken: grant.token };
-    grant.trace = traceGrant(target, lock, grant.options, granted);
-    // The grant was lost before its caller's turn, so nothing else publishes the end.
-    const { loss } = grant;
-    if (loss !== undefined) traceEnd(grant.trace, { heldMs: loss.elapsedMs ?? 0, outcome: 'lost', error: loss });
+    const granted = { instance: this.instance, waitedMs, fencingToken: lock.token };
+    lock.trace = traceGrant(target, lock, lock.options, granted);
+    // The lock was lost before its caller's turn, so nothing else publishes the end.
+    const { loss } = lock;
+    if (loss !== undefined) traceEnd(lock.trace, { heldMs: loss.elapsedMs ?? 0, outcome: 'lost', error: loss });
   }
 
   /** @param known how the call ended. Default: the kind of the reason. */
@@ -154,23 +148,23 @@ export class LockEvents {
     if (hasTraces) traceRefusal(target, { waitedMs, outcome, error: outcome === 'nested' ? undefined : reason });
   }
 
-  extended(grant: EventGrant): void {
-    if (this.channels.extended.hasSubscribers) this.channels.extended.publish(this.of(grant, grant.options));
+  extended(lock: EventLock): void {
+    if (this.channels.extended.hasSubscribers) this.channels.extended.publish(this.of(lock, lock.options));
   }
 
-  lost(grant: EventGrant, clock: Clock): void {
-    const event = this.ended('lost', grant, clock, this.channels.lost.hasSubscribers);
-    if (event !== undefined) this.channels.lost.publish({ ...event, reason: grant.loss } satisfies LostEvent);
+  lost(lock: EventLock, clock: Clock): void {
+    const event = this.ended('lost', lock, clock, this.channels.lost.hasSubscribers);
+    if (event !== undefined) this.channels.lost.publish({ ...event, reason: lock.loss } satisfies LostEvent);
   }
 
-  released(grant: EventGrant, clock: Clock): void {
-    const event = this.ended('released', grant, clock, this.channels.released.hasSubscribers);
+  released(lock: EventLock, clock: Clock): void {
+    const event = this.ended('released', lock, clock, this.channels.released.hasSubscribers);
     if (event !== undefined) this.channels.released.publish(event);
   }
 
-  overdue(grant: EventGrant, now: number): void {
+  overdue(lock: EventLock, now: number): void {
     if (!this.channels.overdue.hasSubscribers) return;
-    const event: EndedEvent = { ...this.of(grant, grant.options), heldMs: now - grant.grantedAt };
+    const event: EndedEvent = { ...this.of(lock, lock.options), heldMs: now - lock.grantedAt };
     this.channels.overdue.publish(event);
   }
 
@@ -180,12 +174,12 @@ export class LockEvents {
   }
 
   /** Traces the end of a hold. Returns its event if that has subscribers. */
-  private ended(outcome: LockOutcome, grant: EventGrant, clock: Clock, hasSubscribers: boolean) {
-    const { trace } = grant;
+  private ended(outcome: LockOutcome, lock: EventLock, clock: Clock, hasSubscribers: boolean) {
+    const { trace } = lock;
     if (!hasSubscribers && trace === undefined) return undefined;
-    const heldMs = clock.now() - grant.grantedAt;
-    if (trace !== undefined) traceEnd(trace, { heldMs, outcome, error: grant.loss });
-    return hasSubscribers ? ({ ...this.of(grant, grant.options), heldMs } satisfies EndedEvent) : undefined;
+    const heldMs = clock.now() - lock.grantedAt;
+    if (trace !== undefined) traceEnd(trace, { heldMs, outcome, error: lock.loss });
+    return hasSubscribers ? ({ ...this.of(lock, lock.options), heldMs } satisfies EndedEvent) : undefined;
   }
 
   private of(target: Target, details: CallDetails): LockEvent {

@@ -125,11 +125,22 @@ export function hashTag(key: string): string {
 }
 
 /**
- * Returns the key of one lock's helper, in the lock's slot: `{lock_goods}:300|queue`, and `{key}|queue` for a key
- * without braces. No resource has this key, because no resource contains `|`.
+ * Returns the key of one lock's helper, in the lock's slot: `{lock_goods}:300|queue`, and `{key}||queue` for a key
+ * without braces. No other key has this helper, and no resource has this key, because no key contains `|`.
+ *
+ * @param prefix what the client puts before each key. A key without braces is its own hash tag, with this prefix.
  */
-export function helperKey(key: string, name: string): string {
-  return `${key.includes('{') ? key : `{${key}}`}|${name}`;
+export function helperKey(key: string, name: string, prefix = ''): string {
+  return key.includes('{') ? `${key}|${name}` : `{${prefix}${key}}||${name}`;
+}
+
+/** Returns the key whose helper has this name. Undefined if no key has. See {@link helperKey}. */
+export function keyOfHelper(helper: string, name: string, prefix = ''): string | undefined {
+  const at = helper.indexOf('|');
+  if (helper.slice(at) === `|${name}`) return helper.slice(0, at);
+  const tagged = `{${prefix}`;
+  const isTagged = helper.slice(at) === `||${name}` && helper.startsWith(tagged);
+  return isTagged ? helper.slice(tagged.length, at - 1) : undefined;
 }
 
 function customKey(resource: string, makeKey: (resource: string) => string): string {

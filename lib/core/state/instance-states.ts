@@ -1,6 +1,12 @@
 import { channel, type Channel } from 'node:diagnostics_channel';
 import type { LockCall } from '../events/call.js';
-import type { ServerState } from '../store/store-health.js';
+
+/** A server of a store, as its replies show it. */
+export interface ServerState {
+  /** Undefined stands for the whole store. */
+  readonly server: string | undefined;
+  readonly isUp: boolean;
+}
 
 /** The calls of one module instance. */
 export interface LocalCalls {

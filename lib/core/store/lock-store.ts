@@ -1,6 +1,6 @@
 /**
- * The contract between the engine and a store, which keeps locks somewhere. `test/contract` tests it. All times are in
- * milliseconds.
+ * The former contract of a store. `quorum()`, `redisson()` and `timestamp()` implement it behind `FormerStore`. All
+ * times are in milliseconds.
  */
 
 import type { LockUnavailableError } from '../errors.js';
@@ -49,8 +49,6 @@ export interface StoreCapabilities {
   readonly replicas?: boolean;
   /** The supported modes. `exclusive` is one of them. */
   readonly modes: readonly LockModeKind[];
-  /** How many keys one acquire request may name. Default: 1. The engine sends several requests for more keys. */
-  readonly maxKeys?: number;
   /** Lease resolution in milliseconds. Leases are rounded up to a multiple and may last up to two units longer. */
   readonly resolutionMs: number;
   /** The shortest lease that may be requested. Default: any. */
@@ -59,10 +57,7 @@ export interface StoreCapabilities {
 
 /** The lock that a request is about. */
 export interface LockOwnership {
-  /**
-   * The Redis keys. One key, except in acquire requests: up to `maxKeys` keys, all with the same hash tag and so in one
-   * slot.
-   */
+  /** The Redis keys: one. */
   readonly keys: readonly string[];
   /**
    * The identity of one attempt, `<instanceId>:<attemptId>`. Repeated requests keep it. It is never used again.
@@ -201,39 +196,15 @@ export interface ExtendRequest extends LockOwnership {
  */
 export type ExtendReply = 'renewed' | 'lost' | 'unknown';
 
-/**
- * A grant to an owner in the queue, or a prompt: such an owner has to repeat its acquire request. The tokens of a
- * prompt mean nothing.
- */
-export interface Handoff extends LockOwnership, GrantedTokens {
-  /** The lease that the owner starts with, in milliseconds. */
-  readonly leaseMs: number;
-  /**
-   * A moment on the engine's clock that is not later than the grant. Undefined if nothing was granted, or if the store
-   * does not know one. The owner then has to repeat its acquire request to learn whether it holds the lock.
-   */
-  readonly grantedAt: number | undefined;
-}
-
 /** Returns whether an event concerns a key. */
 export type KeyFilter = (key: string) => boolean;
 
 /** The events that a store reports to the engine. */
 export interface StoreListener {
-  /** The first part of all owners of this listener. The store reports only handoffs to these owners. */
+  /** The first part of all owners of this listener. */
   readonly instanceId: string;
-  /**
-   * An owner in the queue was granted a lock, or has to repeat its request. The store may report it late, twice or
-   * never.
-   */
-  onHandoff(handoff: Handoff): void;
   /** A key may be free, so that a retry can succeed. The store may report it late, twice or never. */
   onReleased(key: string): void;
-  /**
-   * The key was released by force, or a message says so. The engine asks the store whether its locks of the key are
-   * still held. The store may report it late, repeatedly, falsely or never.
-   */
-  onForceReleased?(key: string): void;
   /**
    * Handoffs can be received (again), for all keys or for those that `concerns` selects. Waiters must repeat their
    * acquire request to rejoin the queue and to catch up on missed handoffs.
@@ -265,7 +236,7 @@ export interface StoreListener {
 
 /**
  * Keeps locks. Every method is atomic. Outcomes are values. A method throws only `LockUnavailableError`, if the store
- * sent no usable reply. `forceRelease` may also throw `LockConfigError`.
+ * sent no usable reply.
  */
 export interface LockStore {
   /** What the store can do. Constant. */
@@ -322,8 +293,7 @@ export interface LockStore {
    *
    * Returns false if nobody holds the key, if the hold ended by itself before the request ran, or if `ifToken` is not
    * its token. Throws `LockUnavailableError` if the store sent no usable reply, even if an earlier run of the request
-   * may have ended the hold. Throws `LockConfigError` if an instance of another wire version holds the key. The engine
-   * refuses `forceRelease()` if the store has no such method.
+   * may have ended the hold. The engine refuses `forceRelease()` if the store has no such method.
    */
   readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /** Closes what the store opened. */
@@ -340,4 +310,9 @@ export interface ServerConnection {
   readonly lostAt: number;
   /** Sends a cheap request, so that a server that is alive sends something. Does not throw. */
   probe(): void;
+  /**
+   * Replaces the connection if it is the module's own, because it has been silent for long. What waits in its buffers
+   * is dropped. Does not throw.
+   */
+  reset?(): void;
 }

@@ -13,7 +13,7 @@ const STORE_FAILED = 'the store failed';
 interface Refusal {
   readonly line: string;
   /** When it was last seen, on the local clock. */
-  readonly lastAt: number;
+  lastAt: number;
 }
 
 /**
@@ -45,11 +45,15 @@ export class Refusals {
     const line = `Redis refuses requests to ${operation} locks${first}: ${where}${message}`;
     const now = this.now();
     const name = `${code} ${server ?? ''}`;
-    const isKnown = this.isRecent(this.seen.get(name), now);
-    if (!isKnown) this.forgetOld(now);
+    const known = this.seen.get(name);
+    if (known !== undefined && this.isRecent(known, now)) {
+      known.lastAt = now;
+      return;
+    }
+    this.forgetOld(now);
     // Before the warning, which runs the user's logger.
     this.seen.set(name, { line, lastAt: now });
-    if (!isKnown) this.warn(line);
+    this.warn(line);
   }
 
   /** Returns the line about a refusal that was seen in the last minute. Undefined if there is none. */

@@ -6,9 +6,16 @@ interface Signs {
   /** When something was last read, or up to one look later. */
   heardAt: number;
   isProbed: boolean;
+  isReset: boolean;
   /** See `ServerConnection.lostAt`. It is on the engine's clock. */
   lostAt: number;
 }
+
+/**
+ * After this many time limits of silence, a connection is replaced. The network may carry requests and no replies, and
+ * a lock would then be renewed by requests whose replies never arrive.
+ */
+export const SILENT_LIMITS = 3;
 
 /** A rounding error, in milliseconds. */
 const EPSILON_MS = 0.001;
@@ -37,8 +44,11 @@ export class ServerSigns {
       const { server, received, lostAt } = connection;
       const known = this.signs.get(server);
       if (known?.received !== received || known.lostAt !== lostAt)
-        this.signs.set(server, { received, heardAt: now, isProbed: false, lostAt });
-      else if (!known.isProbed && Math.min(oldestMs, now - known.heardAt) >= this.limitMs / 2 - EPSILON_MS) {
+        this.signs.set(server, { received, heardAt: now, isProbed: false, isReset: false, lostAt });
+      else if (now - known.heardAt >= SILENT_LIMITS * this.limitMs - EPSILON_MS) {
+        if (!known.isReset) connection.reset?.();
+        known.isReset = true;
+      } else if (!known.isProbed && Math.min(oldestMs, now - known.heardAt) >= this.limitMs / 2 - EPSILON_MS) {
         known.isProbed = true;
         connection.probe();
       }

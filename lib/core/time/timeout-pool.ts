@@ -43,8 +43,8 @@ const LOOKS = 10;
 const EPSILON_MS = 0.001;
 
 /**
- * A clock with a single timer for the timeouts of requests. All have the same delay, and nearly all are cancelled. They
- * come from {@link TimeoutPool.limitRequest} and {@link TimeoutPool.inTime}. `schedule` makes its own timer.
+ * A single timer for the timeouts of requests. All have the same delay, and nearly all are cancelled. They come from
+ * {@link TimeoutPool.limitRequest} and {@link TimeoutPool.inTime}.
  *
  * Before a timeout expires, the event loop reads what has arrived at its sockets. If the pool has a listener, it looks
  * ten times in a delay, and only time in which this process could read replies counts for timeouts. A late look counts
@@ -52,7 +52,7 @@ const EPSILON_MS = 0.001;
  *
  * The timeouts are a linked list, because they expire in the order in which they were scheduled.
  */
-export class TimeoutPool implements Clock {
+export class TimeoutPool {
   /** The timeouts, the oldest first. */
   private readonly timeouts = new LinkedList<PooledTimeout>();
   private timer: Timer | undefined;
@@ -70,26 +70,6 @@ export class TimeoutPool implements Clock {
     private readonly listener?: TimeoutPoolListener,
   ) {
     this.stepMs = this.longestStepMs;
-  }
-
-  now(): number {
-    return this.clock.now();
-  }
-
-  wallTime(): number {
-    return this.clock.wallTime();
-  }
-
-  random(): number {
-    return this.clock.random();
-  }
-
-  forwardJumps(): number {
-    return this.clock.forwardJumps?.() ?? 0;
-  }
-
-  schedule(delayMs: number, task: () => void, background?: boolean): Timer {
-    return this.clock.schedule(delayMs, task, background);
   }
 
   /** Calls `onTimeout` when a request has had no reply for `pooledMs`, and its server was silent for as long. */

@@ -1,12 +1,11 @@
 import { type Clock, withTimeout } from '../../core/time/clock.js';
 import { downServer, type ServerPing } from '../../core/store/store-ping.js';
-import type { StoreListener } from '../../core/store/lock-store.js';
 import { messageOf } from '../../core/errors.js';
 import type { ClusterClient } from '../client-port.js';
 import type { ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { acquireFailed, toError } from '../redis-errors.js';
-import type { RedisConnection } from '../redis-connection.js';
-import { type ReplyListener, whenReplied } from '../../core/store/pending-reply.js';
+import type { ConnectionListener, RedisConnection } from '../redis-connection.js';
+import type { ReplyListener } from '../../core/store/reply-listener.js';
 import { promiseOf, type RedisScript } from '../redis-script.js';
 import { ClusterNode } from './cluster-node.js';
 import { hashTag } from '../../core/keys/resource-key.js';
@@ -63,7 +62,12 @@ export class ClusterTopology implements Topology {
   }
 
   sendToNode<T>(key: string, send: (node: RedisNode) => Promise<T>): Promise<T> {
-    const sendTo = (node: RedisNode, sent: ReplyListener<T>): void => whenReplied(send(node), sent);
+    const sendTo = (node: RedisNode, sent: ReplyListener<T>): void => {
+      void send(node).then(
+        (reply) => sent.onReply(reply),
+        (error: unknown) => sent.onFailed(error),
+      );
+    };
     return promiseOf((listener) => this.request(key, { ...listener, send: sendTo }));
   }
 
@@ -104,7 +108,7 @@ export class ClusterTopology implements Topology {
     return this.slotMap.pending.cancel(owner);
   }
 
-  watch(listener: StoreListener, channels: ChannelListener): () => void {
+  watch(listener: ConnectionListener, channels: ChannelListener): () => void {
     return this.slotMap.listen(listener, channels);
   }
 

@@ -27,7 +27,11 @@ export class IoredisCluster implements ClusterClient {
   private readonly nodes = new WeakMap<Redis, IoredisServer>();
 
   /** @throws LockConfigError if the `keyPrefix` of the nodes differs from that of the cluster. */
-  constructor(private readonly cluster: Cluster) {
+  constructor(
+    private readonly cluster: Cluster,
+    /** Whether the module made the client. */
+    private readonly isOurs = false,
+  ) {
     const { keyPrefix = '', redisOptions, natMap } = (cluster as { readonly options?: Options }).options ?? {};
     const nodePrefix = redisOptions?.keyPrefix ?? '';
     if (nodePrefix !== '' && nodePrefix !== keyPrefix) {
@@ -86,7 +90,9 @@ export class IoredisCluster implements ClusterClient {
 
   private serverOf(client: Redis): IoredisServer {
     let server = this.nodes.get(client);
-    if (server === undefined) this.nodes.set(client, (server = new IoredisServer(client, this.addedPrefix, NODE_COPY)));
+    if (server !== undefined) return server;
+    server = new IoredisServer(client, this.addedPrefix, NODE_COPY, this.isOurs);
+    this.nodes.set(client, server);
     return server;
   }
 }

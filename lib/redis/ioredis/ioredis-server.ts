@@ -1,4 +1,5 @@
 import type { EventEmitter } from 'node:events';
+import { TLSSocket } from 'node:tls';
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import type { ClientListener, FurtherConnection, ServerTarget } from '../client-port.js';
 
@@ -11,6 +12,7 @@ const COPY: RedisOptions = {
   disconnectTimeout: 50,
   failoverDetector: false,
   enableAutoPipelining: false,
+  autoResendUnfulfilledCommands: false,
 };
 
 const PURPOSES: Readonly<Record<'handoffs' | 'replicas', RedisOptions>> = {
@@ -24,8 +26,6 @@ const PURPOSES: Readonly<Record<'handoffs' | 'replicas', RedisOptions>> = {
   replicas: {
     connectionName: 'nestjs-redis-lock:replicas',
     readOnly: false,
-    // WAIT counts only for what was written over the same connection.
-    autoResendUnfulfilledCommands: false,
     // WAIT has its own timeout.
     commandTimeout: undefined,
   },
@@ -40,12 +40,14 @@ export class IoredisServer implements FurtherConnection {
   /**
    * @param addedPrefix the part of the `keyPrefix` that the client does not add by itself.
    * @param copyOptions further options of further connections.
+   * @param isOurs whether the module made the client.
    */
   constructor(
     /** @internal Public for tests. */
     readonly client: Redis,
     private readonly addedPrefix = '',
     private readonly copyOptions: RedisOptions = {},
+    private readonly isOurs = false,
   ) {
     const { keyPrefix = '', enableAutoPipelining } = this.options;
     this.keyPrefix = addedPrefix + keyPrefix;
@@ -66,6 +68,10 @@ export class IoredisServer implements FurtherConnection {
 
   get socket(): FurtherConnection['socket'] {
     return this.client.stream;
+  }
+
+  get reset(): (() => void) | undefined {
+    return this.isOurs ? () => destroy(this.client.stream, this.options.path) : undefined;
   }
 
   run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
@@ -106,6 +112,7 @@ export class IoredisServer implements FurtherConnection {
   copy(options: RedisOptions): IoredisServer {
     const copy = this.client.duplicate(options);
     onErrors(copy);
+    failWithConnection(copy);
     return new IoredisServer(copy, this.addedPrefix, this.copyOptions);
   }
 
@@ -134,6 +141,13 @@ export class IoredisServer implements FurtherConnection {
   }
 }
 
+/** Ends a connection. Only one over TCP without TLS can drop what waits in the buffers of the machine. */
+function destroy(stream: Redis['stream'] | undefined, path: string | null | undefined): void {
+  if (stream === undefined || stream.destroyed) return;
+  if (path || stream instanceof TLSSocket) stream.destroy();
+  else stream.resetAndDestroy();
+}
+
 /**
  * Listens to the errors of a client that was made here. Without a listener ioredis prints every failed connection.
  *
@@ -144,6 +158,25 @@ export function onErrors(client: Pick<Redis | Cluster, 'on' | 'disconnect'>): vo
   client.on('error', ({ command }: Error & { readonly command?: { readonly name: string } }) => {
     if (command?.name === 'select') client.disconnect(true);
   });
+}
+
+/**
+ * Rejects the requests of a connection that has ended. If ioredis may not send them again, it forgets them, and their
+ * promises never settle.
+ */
+export function failWithConnection(client: Redis): void {
+  if (client.options.autoResendUnfulfilledCommands !== false) return;
+  client.on('close', () => {
+    // A private field of ioredis 5 and 6.
+    const unanswered = Reflect.get(client, 'prevCommandQueue') as CommandQueue | null | undefined;
+    for (let next = unanswered?.shift(); next !== undefined; next = unanswered?.shift())
+      next.command.reject(new Error('Connection is closed.'));
+  });
+}
+
+/** The part of ioredis' queue that is used. */
+interface CommandQueue {
+  shift(): { readonly command: { reject(error: Error): void } } | undefined;
 }
 
 /** Adds listeners to an ioredis client. Returns a function that removes them. */

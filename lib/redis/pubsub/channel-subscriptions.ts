@@ -7,7 +7,7 @@ import type { ChannelSubscription } from './channel-subscription.js';
 import { probeDelayMs } from './probe-delay.js';
 
 /** The message that a probe publishes. */
-export const PROBE = '';
+const PROBE = '';
 
 /** A channel that has received nothing for this long is verified again. */
 const SILENCE_MS = 3_000;
@@ -47,11 +47,6 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   /** @internal For tests. */
   get all(): readonly Subscription[] {
     return [...this.byChannel.values()];
-  }
-
-  /** How many channels there are. */
-  get size(): number {
-    return this.byChannel.size;
   }
 
   get(channel: string): Subscription | undefined {

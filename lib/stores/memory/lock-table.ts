@@ -1,308 +1,251 @@
 import { instanceOf } from '../../core/store/instance-id.js';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  ForceReleaseRequest,
-  HandoffOptions,
-  Held,
-  LockMode,
-  PermitsMismatch,
-  ReleaseRequest,
-} from '../../core/store/lock-store.js';
+import type { LockMode } from '../contract.js';
 
-/** An owner in the queue of a key, and the mode that it requests. */
-export interface QueueEntry {
+/** The least distance between the tokens of two grants: 16 passes without a request, and one. */
+export const TOKENS = 17;
+
+/** How many entries of a queue one request serves or removes. */
+const MOST_STEPS = 128;
+
+/** How long a queue lasts after the last request of a waiter, in milliseconds. */
+const QUEUE_MS = 60_000;
+
+/** An owner that waits. */
+export interface Entry {
   readonly owner: string;
   readonly mode: LockMode;
 }
 
-/** An owner that holds a key, and until when. */
-export interface Holder extends QueueEntry {
+/** An owner that holds the lock. One of a closed lock is nobody: its owner is empty. */
+export interface Holder extends Entry {
   readonly token: number;
-  expiresAt: number;
+  /** The last millisecond of the lease. */
+  endsAt: number;
 }
 
-/** The state of one key, as the token store keeps it in Redis. */
-export interface LockRow {
-  /** One exclusive holder, or all that share the key. */
-  holders: Holder[];
-  /** In order of arrival. */
-  queue: PlacedEntry[];
+/** One lock: what its three keys contain in Redis. */
+interface Row {
+  /** The exclusive holder, or nobody while the lock is closed. */
+  lock: Holder | undefined;
+  sharers: Holder[];
+  queue: Entry[];
+  queueEndsAt: number;
 }
 
-/** An entry in a queue, and what the store knows of it. */
-export interface PlacedEntry extends QueueEntry {
-  /** When its instance was prompted to repeat its request, if it has not done so since. */
-  promptedAt?: number | undefined;
-}
+/** The reply to an acquire request. */
+export type TableReply =
+  | { readonly status: 'granted'; readonly token: number; readonly tokens: number }
+  | {
+      readonly status: 'held';
+      readonly queued: boolean;
+      readonly remainingMs: number;
+      readonly ahead: number | undefined;
+      readonly isFree: boolean;
+    }
+  | { readonly status: 'permits-mismatch'; readonly permits: number };
 
-/** A lock that was handed off to the first in the queue. */
-export interface TableHandoff extends QueueEntry {
-  readonly key: string;
-  readonly token: number;
-  readonly tokens: number;
-  readonly leaseMs: number;
-  /** False if the owner got no lock, and has to repeat its request to learn why. */
-  readonly granted: boolean;
-}
-
-/** What a table needs from its store. */
-export interface LockTableDeps {
+/** What a table needs of its store. */
+export interface TableDeps {
+  /** Returns milliseconds, for leases. */
   now(): number;
-  /** Milliseconds since 1970. Tokens begin at this time in µs. */
-  wallTime(): number;
-  /** Returns whether that instance receives handoffs. */
-  isSubscribed(instanceId: string): boolean;
-  onHandoff(handoff: TableHandoff): void;
-  /** The owner's hold was ended by force. */
-  onForced?(key: string, owner: string): void;
+  /** Returns microseconds since 1970, for tokens. */
+  wallMicros(): number;
+  /** Returns whether the instance receives messages. */
+  isListening(instanceId: string): boolean;
+  /** Sends a message to the instance of an owner. */
+  wake(key: string, entry: Entry): void;
 }
 
-/** The tokens of a handoff that grants nothing. */
-const NO_GRANT = { token: 0, tokens: 1 };
-
-/** After this time without a request, an entry that was prompted counts as gone. */
-export const SILENT_MS = 250;
-
-/**
- * Keeps locks in memory with the same steps, in the same order, as the scripts of the token store. The model checker
- * runs both on the same requests and compares the replies.
- */
+/** Locks in memory, by the same steps as the scripts of `token()`. */
 export class LockTable {
-  /** The model checker reads and restores it. @internal */
-  readonly rows = new Map<string, LockRow>();
+  readonly rows = new Map<string, Row>();
+  private lastToken = 0;
+  private steps = MOST_STEPS;
 
-  constructor(
-    private readonly deps: LockTableDeps,
-    public lastToken = 0,
-  ) {}
+  constructor(private readonly deps: TableDeps) {}
 
-  /** Does what `acquire.lua` of the token store does. */
-  acquire(request: AcquireRequest): AcquireReply {
-    const { keys, owner, mode, leaseMs, queue, tokens } = request;
-    const [key] = keys;
-    const now = this.deps.now();
-    if (now > request.expiresAt) return { status: 'expired' };
+  acquire(key: string, entry: Entry, leaseMs: number, wait: boolean, handoffMs: number): TableReply {
+    this.steps = MOST_STEPS;
     const row = this.rowOf(key);
-    const own = holderIn(row, owner);
+    const { owner, mode } = entry;
+    const own = row.lock?.owner === owner ? row.lock : shareOf(row, entry);
     if (own !== undefined) {
       leave(row, owner);
-      own.expiresAt = Math.max(own.expiresAt, now + leaseMs);
-      return { status: 'granted', token: mode === 'exclusive' ? own.token : this.nextToken(1).token, tokens: 1 };
+      own.endsAt = Math.max(own.endsAt, this.deps.now() + leaseMs);
+      if (own === row.lock) return granted(own.token);
+      this.handOff(key, row, handoffMs);
+      return granted(this.nextToken());
     }
-    const other = otherPermits(row, mode);
-    if (other !== undefined) return { status: 'permits-mismatch', permits: other };
-    if (queue) join(row, { owner, mode });
-    const { length } = row.holders;
-    if (this.handoff(key, row, request, owner) && admits(row, mode)) {
+    const permits = otherPermits(row, mode);
+    if (permits !== undefined) return { status: 'permits-mismatch', permits };
+    if (fits(row, mode) && row.queue.length === 0) return this.grant(row, entry, leaseMs);
+    const queued = wait && this.isListening(owner);
+    if (queued) {
+      if (!row.queue.some((each) => each.owner === owner)) row.queue.push({ owner, mode });
+      row.queueEndsAt = this.deps.now() + QUEUE_MS;
+    }
+    if (this.handOff(key, row, handoffMs, owner) && fits(row, mode)) {
       leave(row, owner);
-      const granted = this.grant(row, request, leaseMs, tokens);
-      this.handoff(key, row, request);
-      this.prompt(key, row, request);
-      return granted;
+      const reply = this.grant(row, entry, leaseMs);
+      this.handOff(key, row, handoffMs);
+      return reply;
     }
-    if (row.holders.length > length) this.prompt(key, row, request);
-    const held = { status: 'held', queued: queue, remainingMs: freeAt(row, mode) - now } as const;
-    const ahead = queue ? row.queue.findIndex((entry) => entry.owner === owner) : -1;
-    return ahead === -1 ? held : { ...held, ahead };
+    const place = row.queue.findIndex((each) => each.owner === owner);
+    const isFree = row.lock === undefined && row.sharers.length === 0;
+    const ahead = queued && place !== -1 ? place : undefined;
+    return { status: 'held', queued, remainingMs: this.remainingMs(row, mode), ahead, isFree };
   }
 
-  /** Does what `acquire-many.lua` of the token store does. */
-  acquireAll(request: AcquireRequest): AcquireReply {
-    const { keys, owner, mode, leaseMs } = request;
-    if (this.deps.now() > request.expiresAt) return { status: 'expired' };
-    for (const key of keys) {
-      const obstacle = this.obstacle(key, request);
-      if (obstacle !== undefined) return { ...obstacle, key };
-    }
-    const { token } = this.nextToken(1);
-    for (const key of keys) {
-      const row = this.rowOf(key);
-      const expiresAt = Math.max(holderIn(row, owner)?.expiresAt ?? 0, this.deps.now() + leaseMs);
-      row.holders = [...row.holders.filter((holder) => holder.owner !== owner), { owner, mode, token, expiresAt }];
-    }
-    return { status: 'granted', token, tokens: 1 };
-  }
-
-  /** Does what `release.lua` of the token store does. */
-  release(request: ReleaseRequest): boolean {
-    const { keys, owner, closedForMs } = request;
-    const [key] = keys;
+  release(key: string, entry: Entry, closedForMs: number, handoffMs: number): boolean {
+    this.steps = MOST_STEPS;
     const row = this.rowOf(key);
-    const own = holderIn(row, owner);
-    if (own?.mode !== 'exclusive') leave(row, owner);
-    if (own === undefined) this.handoff(key, row, request);
-    else if (closedForMs > 0) own.expiresAt = this.deps.now() + closedForMs;
-    else {
-      row.holders = row.holders.filter((holder) => holder !== own);
-      this.handoff(key, row, request);
+    const { owner } = entry;
+    const hasLeft = leave(row, owner);
+    const own = row.lock?.owner === owner ? row.lock : shareOf(row, entry);
+    if (own !== undefined && closedForMs > 0) {
+      this.closeFor(key, row, own, closedForMs);
+      return true;
     }
-    this.tidy(key, row);
+    if (own !== undefined && own === row.lock) row.lock = undefined;
+    else row.sharers = row.sharers.filter((each) => each !== own);
+    this.handOff(key, row, handoffMs);
+    // The first may have been woken to learn how long the lock stays closed.
+    if (hasLeft && row.lock?.owner === '') this.wakeFirst(key, row);
     return own !== undefined;
   }
 
-  /** Does what `forceRelease` of the token store does, by `force-release.lua`. */
-  forceRelease(request: ForceReleaseRequest): boolean {
-    const { key, ifToken } = request;
-    const holders = this.living(key);
-    const row = this.rows.get(key);
-    if (row === undefined || holders.length === 0) return false;
-    const [{ mode, token }] = holders;
-    // Tokens of sharers are not kept in Redis.
-    if (ifToken !== undefined && (mode !== 'exclusive' || token !== ifToken)) return false;
-    row.holders = [];
-    this.handoff(key, row, request);
-    this.tidy(key, row);
-    for (const { owner } of holders) this.deps.onForced?.(key, owner);
+  extend(key: string, entry: Entry, leaseMs: number): boolean {
+    const row = this.rowOf(key);
+    const own = row.lock?.owner === entry.owner ? row.lock : shareOf(row, entry);
+    if (own === undefined) return false;
+    own.endsAt = Math.max(own.endsAt, this.deps.now() + leaseMs);
     return true;
   }
 
-  /** Does what `extend.lua` of the token store does. */
-  extend({ keys: [key], owner, leaseMs }: ExtendRequest): ExtendReply {
-    const holder = this.living(key).find((candidate) => candidate.owner === owner);
-    if (holder === undefined) return 'lost';
-    holder.expiresAt = Math.max(holder.expiresAt, this.deps.now() + leaseMs);
-    return 'renewed';
+  /** Ends all holds, or the exclusive one with a token. Returns whether it has ended one. */
+  forceRelease(key: string, handoffMs: number, ifToken?: number): boolean {
+    this.steps = MOST_STEPS;
+    const row = this.rowOf(key);
+    const ended = row.lock === undefined ? row.sharers : [row.lock];
+    if (ended.length === 0 || (ifToken !== undefined && row.lock?.token !== ifToken)) return false;
+    row.lock = undefined;
+    row.sharers = [];
+    this.handOff(key, row, handoffMs);
+    // The former holders renew, and learn that they have lost the lock.
+    for (const each of ended) if (each.owner !== '') this.deps.wake(key, each);
+    return true;
   }
 
-  /** Returns the holders of the key whose leases are not over. */
-  living(key: string): readonly Holder[] {
-    const row = this.rows.get(key);
-    if (row === undefined) return [];
-    const now = this.deps.now();
-    if (row.holders.some(({ expiresAt }) => expiresAt <= now)) {
-      row.holders = row.holders.filter(({ expiresAt }) => expiresAt > now);
-      this.tidy(key, row);
-    }
-    return row.holders;
+  /** Returns the holders of a key whose leases have not ended. */
+  holders(key: string): readonly Holder[] {
+    const { lock, sharers } = this.rowOf(key);
+    return lock === undefined ? sharers : [lock];
   }
 
-  /** Returns the queue of the key, in order of arrival. */
-  waiting(key: string): readonly QueueEntry[] {
-    return this.rows.get(key)?.queue ?? [];
+  /** Returns who waits for a key, in order. */
+  waiting(key: string): readonly Entry[] {
+    return this.rowOf(key).queue;
   }
 
-  /** Removes a key and its queue, as FLUSHALL and DEL would. */
-  delete(key: string): void {
-    this.rows.delete(key);
-  }
-
+  /** Forgets everything but the last token. */
   clear(): void {
     this.rows.clear();
   }
 
-  /** Returns why the key cannot be granted. Undefined if it can. */
-  private obstacle(key: string, { owner, mode }: AcquireRequest): Held | PermitsMismatch | undefined {
-    const holders = this.living(key);
-    const row = this.rows.get(key);
-    if (row === undefined || holders.some((holder) => holder.owner === owner)) return undefined;
-    const other = otherPermits(row, mode);
-    if (other !== undefined) return { status: 'permits-mismatch', permits: other };
-    const free = admits(row, mode);
-    if (free && row.queue.length === 0) return undefined;
-    return { status: 'held', queued: false, remainingMs: free ? undefined : freeAt(row, mode) - this.deps.now() };
-  }
-
-  /** Returns the row of the key. Creates it if it does not exist. */
-  private rowOf(key: string): LockRow {
-    this.living(key);
+  /** Removes what has expired, as Redis does when a key is read. */
+  private rowOf(key: string): Row {
+    const now = this.deps.now();
     let row = this.rows.get(key);
-    if (row === undefined) this.rows.set(key, (row = { holders: [], queue: [] }));
+    if (row === undefined) this.rows.set(key, (row = { lock: undefined, sharers: [], queue: [], queueEndsAt: 0 }));
+    if (row.lock !== undefined && row.lock.endsAt < now) row.lock = undefined;
+    if (row.sharers.length > 0) row.sharers = row.sharers.filter(({ endsAt }) => endsAt >= now);
+    if (row.queueEndsAt < now) row.queue = [];
     return row;
   }
 
-  /**
-   * Hands the key off to the first in the queue whose instance is subscribed, and to the entries behind it that may
-   * share it. Returns whether nobody is left in the queue, or before `requester`.
-   */
-  private handoff(key: string, row: LockRow, { handoffMs, tokens }: HandoffOptions, requester?: string): boolean {
-    for (let first = row.queue.at(0); first !== undefined; first = row.queue.at(0)) {
-      const fits = admits(row, first.mode);
-      if (!fits && otherPermits(row, first.mode) === undefined) return false;
-      // An entry with another number of permits would block the queue. Its instance retries and gets the error.
+  /** Hands the lock to the first live entries, as far as they fit. Returns whether none is left before the caller. */
+  private handOff(key: string, row: Row, handoffMs: number, caller?: string): boolean {
+    for (let first = row.queue.at(0); row.lock === undefined && first !== undefined; first = row.queue.at(0)) {
+      const isNext = fits(row, first.mode);
+      if (isNext && first.owner === caller) return true;
+      if (!isNext && otherPermits(row, first.mode) === undefined) return false;
+      if (this.steps === 0) return false;
+      this.steps -= 1;
       row.queue.shift();
-      if (fits && first.owner === requester) return true;
-      const { owner, mode } = first;
-      if (!this.deps.isSubscribed(instanceOf(owner)) || this.isSilent(first)) continue;
-      const { token, tokens: reserved } = fits ? this.grant(row, first, handoffMs, tokens) : NO_GRANT;
-      this.deps.onHandoff({ key, owner, mode, token, tokens: reserved, leaseMs: handoffMs, granted: fits });
+      if (!this.isListening(first.owner)) continue;
+      if (isNext) this.grant(row, first, handoffMs);
+      this.deps.wake(key, first);
     }
-    return true;
+    // The row of a caller is about to be granted.
+    if (caller === undefined) this.forgetIfEmpty(key, row);
+    return row.lock === undefined;
   }
 
-  /** Prompts all other waiters to repeat their requests, because a holder let its lease run out. */
-  private prompt(key: string, row: LockRow, { owner: requester, handoffMs }: AcquireRequest): void {
-    for (const entry of row.queue) {
-      const { owner, mode, promptedAt } = entry;
-      if (owner === requester || promptedAt !== undefined) continue;
-      entry.promptedAt = this.deps.now();
-      if (!this.deps.isSubscribed(instanceOf(owner))) continue;
-      this.deps.onHandoff({ key, owner, mode, ...NO_GRANT, leaseMs: handoffMs, granted: false });
-    }
+  private forgetIfEmpty(key: string, row: Row): void {
+    if (row.lock === undefined && row.sharers.length === 0 && row.queue.length === 0) this.rows.delete(key);
   }
 
-  /** Returns whether the entry was prompted, and has had time to repeat its request. */
-  protected isSilent({ promptedAt = Infinity }: PlacedEntry): boolean {
-    return this.deps.now() - promptedAt >= SILENT_MS;
+  private grant(row: Row, { owner, mode }: Entry, leaseMs: number): TableReply {
+    const holder = { owner, mode, token: this.nextToken(), endsAt: this.deps.now() + leaseMs };
+    if (mode === 'exclusive') row.lock = holder;
+    else row.sharers.push(holder);
+    return granted(holder.token);
   }
 
-  /** Adds a holder. A shared lock gets one token, because it is not passed on locally. */
-  private grant(row: LockRow, { owner, mode }: QueueEntry, leaseMs: number, requested: number) {
-    const { token, tokens } = this.nextToken(mode === 'exclusive' ? requested : 1);
-    row.holders.push({ owner, mode, token, expiresAt: this.deps.now() + leaseMs });
-    return { status: 'granted', token, tokens } as const;
+  /** Keeps the lock closed, as nobody's. The first waiter learns how long. */
+  private closeFor(key: string, row: Row, own: Holder, closedForMs: number): void {
+    const closed = { ...own, owner: '', endsAt: this.deps.now() + closedForMs };
+    if (own === row.lock) row.lock = closed;
+    else row.sharers = row.sharers.map((each) => (each === own ? closed : each));
+    this.wakeFirst(key, row);
   }
 
-  /** Does what `next-token.lua` of the token store does. */
-  private nextToken(requested: number): { readonly token: number; readonly tokens: number } {
-    const { lastToken } = this;
-    const now = Math.round(this.deps.wallTime() * 1000);
-    this.lastToken = Math.max(lastToken + 1, now);
-    if (lastToken === 0 || lastToken >= now) return { token: this.lastToken, tokens: 1 };
-    const token = Math.max(lastToken + 1, now - requested + 1);
-    return { token, tokens: now - token + 1 };
+  private wakeFirst(key: string, row: Row): void {
+    const first = row.queue.at(0);
+    if (first !== undefined) this.deps.wake(key, first);
   }
 
-  private tidy(key: string, row: LockRow): void {
-    if (row.holders.length === 0 && row.queue.length === 0) this.rows.delete(key);
+  private nextToken(): number {
+    this.lastToken = Math.max(this.deps.wallMicros(), this.lastToken + TOKENS);
+    return this.lastToken;
+  }
+
+  private remainingMs({ lock, sharers }: Row, mode: LockMode): number {
+    if (lock !== undefined) return lock.endsAt - this.deps.now();
+    if (sharers.length === 0) return 0;
+    const ends = sharers.map(({ endsAt }) => endsAt);
+    return (mode === 'exclusive' ? Math.max(...ends) : Math.min(...ends)) - this.deps.now();
+  }
+
+  private isListening(owner: string): boolean {
+    return this.deps.isListening(instanceOf(owner));
   }
 }
 
-/** Returns the owner's hold. */
-function holderIn({ holders }: LockRow, owner: string): Holder | undefined {
-  return holders.find((holder) => holder.owner === owner);
+function granted(token: number): TableReply {
+  return { status: 'granted', token, tokens: TOKENS };
 }
 
-/** Returns whether one more holder in that mode may join the current holders. */
-function admits({ holders }: LockRow, mode: LockMode): boolean {
-  const other = holders.at(0)?.mode;
-  if (other === undefined) return true;
-  return mode === other && mode !== 'exclusive' && (mode === 'shared' || holders.length < mode);
+function shareOf({ sharers }: Row, { owner, mode }: Entry): Holder | undefined {
+  return sharers.find((each) => each.owner === owner && each.mode === mode);
 }
 
-/** Returns the number of permits that the current holders use, if it differs from the requested one. */
-function otherPermits({ holders }: LockRow, mode: LockMode): number | undefined {
-  const other = holders.at(0)?.mode;
+/** Returns whether the lock may be granted in a mode, besides its holders. */
+function fits({ lock, sharers }: Row, mode: LockMode): boolean {
+  if (lock !== undefined) return false;
+  if (sharers.length === 0) return true;
+  return mode === sharers[0].mode && (mode === 'shared' || sharers.length < Number(mode));
+}
+
+/** Returns the number of permits that the lock is held with, if it differs from that of the mode. */
+function otherPermits({ lock, sharers }: Row, mode: LockMode): number | undefined {
+  const other = lock === undefined ? sharers.at(0)?.mode : undefined;
   return typeof other === 'number' && typeof mode === 'number' && other !== mode ? other : undefined;
 }
 
-/** Returns when a request in that mode can succeed: an exclusive one after the last holder, others after the first. */
-function freeAt({ holders }: LockRow, mode: LockMode): number {
-  const ends = holders.map(({ expiresAt }) => expiresAt);
-  return mode === 'exclusive' ? Math.max(...ends) : Math.min(...ends);
-}
-
-/** Adds an entry to the queue. One that is in it keeps its place, and has done what it was prompted to. */
-function join(row: LockRow, { owner, mode }: QueueEntry): void {
-  const known = row.queue.find((entry) => entry.owner === owner);
-  if (known === undefined) row.queue.push({ owner, mode });
-  else known.promptedAt = undefined;
-}
-
-/** Removes the owner from the queue. */
-function leave(row: LockRow, owner: string): void {
-  const place = row.queue.findIndex((entry) => entry.owner === owner);
-  if (place !== -1) row.queue.splice(place, 1);
+/** Removes an owner from the queue. Returns whether it was there. */
+function leave(row: Row, owner: string): boolean {
+  const { length } = row.queue;
+  row.queue = row.queue.filter((entry) => entry.owner !== owner);
+  return row.queue.length < length;
 }

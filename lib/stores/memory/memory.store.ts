@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/time/clock.js';
 import { instanceOf } from '../../core/store/instance-id.js';
+import type { Clock } from '../../core/time/clock.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -15,9 +15,9 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../../core/store/lock-store.js';
+} from '../contract.js';
 import type { StoreFactory } from '../store-context.js';
-import { type TableHandoff, LockTable } from './lock-table.js';
+import { type Holder, LockTable } from './lock-table.js';
 
 /**
  * Keeps locks in this process, with the guarantees of the token store: a queue, fencing tokens, shared modes and
@@ -29,8 +29,8 @@ export function memory(): StoreFactory {
   return ({ clock }) => new MemoryStore(clock);
 }
 
-/** The limit of the token store. */
-const MAX_KEYS = 256;
+/** How many requests in one turn of the event loop get their replies in it. Otherwise no timer of a loop would fire. */
+const MOST_IN_TURN = 1_000;
 
 /** The store behind {@link memory}. Several engines can use one. */
 export class MemoryStore implements LockStore {
@@ -40,52 +40,55 @@ export class MemoryStore implements LockStore {
     fencing: true,
     idempotentAcquire: true,
     modes: ['exclusive', 'shared', 'permits'],
-    maxKeys: MAX_KEYS,
     resolutionMs: 1,
   };
 
-  private readonly listeners = new Map<string, StoreListener>();
   readonly table: LockTable;
+  private readonly listeners = new Map<string, StoreListener>();
+  private repliesInTurn = 0;
 
   constructor(private readonly clock: Clock) {
     this.table = new LockTable({
       now: () => clock.now(),
-      // A manual clock stands still. For tokens, a millisecond still passes, so that grants can reserve some.
-      wallTime: () => Math.max(clock.wallTime(), this.table.lastToken / 1000 + 1),
-      isSubscribed: (instanceId) => this.listeners.has(instanceId),
-      onHandoff: (handoff) => this.deliver(handoff),
-      // As with Redis, the message arrives later.
-      onForced: (key, owner) => queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onForceReleased?.(key)),
+      wallMicros: () => Math.floor(clock.wallTime() * 1_000),
+      isListening: (instanceId) => this.listeners.has(instanceId),
+      // As with Redis, a message arrives after the reply to the request that caused it.
+      wake: (key, { owner, mode }) =>
+        queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onWake(owner, key, mode)),
     });
-    // No token was given out before this one.
-    this.table.lastToken = 1;
   }
 
-  listen(listener: StoreListener): () => void {
+  listen(listener: StoreListener): void {
     this.listeners.set(listener.instanceId, listener);
-    return () => this.listeners.delete(listener.instanceId);
   }
 
-  acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const reply = request.keys.length > 1 ? this.table.acquireAll(request) : this.table.acquire(request);
-    if (reply.status !== 'held') return Promise.resolve(reply);
-    return Promise.resolve({ ...reply, holder: this.holderOf(reply.key ?? request.keys[0]) });
+  /** Sends no more messages to an instance, as if its connection had ended. */
+  forget(instanceId: string): void {
+    this.listeners.delete(instanceId);
   }
 
-  release(request: ReleaseRequest): Promise<boolean> {
-    return Promise.resolve(this.table.release(request));
+  acquire({ key, owner, mode, leaseMs, wait, handoffMs }: AcquireRequest): Promise<AcquireReply> {
+    const reply = this.table.acquire(key, { owner, mode }, leaseMs, wait, handoffMs);
+    return this.reply(reply.status === 'held' ? { ...reply, holder: this.holderOf(key) } : reply);
+  }
+
+  release({ key, owner, mode, closedForMs, handoffMs }: ReleaseRequest): Promise<boolean> {
+    return this.reply(this.table.release(key, { owner, mode }, closedForMs, handoffMs));
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    return Promise.resolve(requests.map((request) => this.table.extend(request)));
+    const replies = requests.map(({ key, owner, mode, leaseMs }): ExtendReply => {
+      return this.table.extend(key, { owner, mode }, leaseMs) ? 'renewed' : 'lost';
+    });
+    return this.reply(replies);
   }
 
-  forceRelease(request: ForceReleaseRequest): Promise<boolean> {
-    return Promise.resolve(this.table.forceRelease(request));
+  forceRelease({ key, handoffMs, ifToken }: ForceReleaseRequest): Promise<boolean> {
+    return this.reply(this.table.forceRelease(key, handoffMs, ifToken));
   }
 
   inspect(key: string): Promise<LockState | null> {
-    return Promise.resolve(this.stateOf(key));
+    return this.reply(this.stateOf(key));
   }
 
   async *list({ selects }: ListRequest): AsyncGenerator<ListedLock> {
@@ -97,38 +100,45 @@ export class MemoryStore implements LockStore {
     }
   }
 
+  serverOf(): undefined {
+    return undefined;
+  }
+
   ping(): Promise<StorePing> {
     return Promise.resolve({ isUp: true, handoff: 'subscription', degraded: undefined, servers: [] });
   }
 
   close(): Promise<void> {
+    this.listeners.clear();
     this.table.clear();
     return Promise.resolve();
   }
 
+  private async reply<T>(value: T): Promise<T> {
+    if (this.repliesInTurn === 0) setImmediate(() => (this.repliesInTurn = 0));
+    this.repliesInTurn += 1;
+    if (this.repliesInTurn > MOST_IN_TURN) await new Promise((resolve) => setImmediate(resolve));
+    return value;
+  }
+
   private stateOf(key: string): LockState | null {
-    const holders = this.table.living(key);
+    const [first, ...others] = this.table.holders(key);
     const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
-    if (holders.length === 0) return waiting.length === 0 ? null : { waiting };
-    const [first, ...others] = holders.map(({ owner, token, expiresAt }) => {
-      return { holder: instanceOf(owner), remainingMs: expiresAt - this.clock.now(), token };
-    });
-    return { ...first, since: this.holderOf(key)?.since, mode: holders[0].mode, others, waiting };
+    if (first === undefined) return waiting.length === 0 ? null : { waiting };
+    const infoOf = ({ owner, token, endsAt }: Holder) => {
+      return { holder: instanceOf(owner), remainingMs: endsAt - this.clock.now(), token };
+    };
+    const since = this.holderOf(key)?.since;
+    return { ...infoOf(first), since, mode: first.mode, others: others.map(infoOf), waiting };
   }
 
   private holderOf(key: string): HolderHint | undefined {
-    const holders = this.table.living(key);
+    const holders = this.table.holders(key);
     if (holders.length === 0) return undefined;
     const [{ owner, mode, token }] = holders;
     const instanceId = instanceOf(owner);
     if (mode !== 'exclusive') return { instanceId, count: holders.length };
     // Tokens are wall time in µs.
     return { instanceId, since: this.clock.now() - Math.max(0, this.clock.wallTime() - token / 1000) };
-  }
-
-  private deliver({ key, owner, granted, ...grant }: TableHandoff): void {
-    const grantedAt = granted ? this.clock.now() : undefined;
-    // As with Redis, a handoff arrives after the reply to the request that caused it.
-    queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onHandoff({ keys: [key], owner, ...grant, grantedAt }));
   }
 }

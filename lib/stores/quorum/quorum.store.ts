@@ -11,6 +11,7 @@ import type {
   StorePing,
 } from '../../core/store/lock-store.js';
 import { Pinger } from '../../redis/pinger.js';
+import { FormerStore } from '../former-store.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { QuorumAcquire } from './quorum-acquire.js';
 import { QuorumExtend } from './quorum-extend.js';
@@ -59,7 +60,7 @@ export interface QuorumOptions {
  * @publicApi
  */
 export function quorum(nodes: readonly QuorumNodeAddress[], options: QuorumOptions = {}): StoreFactory {
-  return (context) => new QuorumStore(nodes, options, context);
+  return (context) => new FormerStore(new QuorumStore(nodes, options, context), context);
 }
 
 /** The store behind {@link quorum}. */

@@ -25,6 +25,7 @@ import { acquireFailed, releaseFailed, unavailableBecause } from '../../redis/re
 import { promiseOf, wholeMs } from '../../redis/redis-script.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { RedisNode, Topology } from '../../redis/topology.js';
+import { FormerStore } from '../former-store.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks } from '../list-locks.js';
@@ -62,7 +63,7 @@ import { LockPubSub } from './lock-pubsub.js';
  */
 export function redisson(options: RedissonStoreOptions = {}): StoreFactory {
   const fencing = fencingOf(options);
-  return (context) => new RedissonStore(fencing, context);
+  return (context) => new FormerStore(new RedissonStore(fencing, context), context);
 }
 
 const DEGRADED = 'Waiting for locks costs more requests, because release messages cannot be received';

@@ -26,6 +26,7 @@ import { scanKeys, withinTime } from '../../redis/key-scan.js';
 import { toError, unavailableBecause } from '../../redis/redis-errors.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks } from '../list-locks.js';
+import { FormerStore } from '../former-store.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { ExpiryClock } from './expiry-clock.js';
 import { HeldLease, HeldLeases } from './held-leases.js';
@@ -54,7 +55,7 @@ import { TimestampScripts } from './timestamp-scripts.js';
  */
 export function timestamp(options: TimestampOptions = {}): StoreFactory {
   const resolved = resolveTimestampOptions(options);
-  return (context) => new TimestampStore(context, resolved);
+  return (context) => new FormerStore(new TimestampStore(context, resolved), context);
 }
 
 /** An acquire without a reply yet. */

@@ -1,21 +1,16 @@
 import { runOutside } from '../../core/context/async-context.js';
 import { LockConfigError, LockReplicationError, type LockUnavailableError, messageOf } from '../../core/errors.js';
-import { forwardTo } from '../../core/store/forward-to.js';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  StoreListener,
-} from '../../core/store/lock-store.js';
 import { withTimeout } from '../../core/time/clock.js';
 import { type FurtherConnection, inOnePacket, type ServerClient } from '../../redis/client-port.js';
 import { isOne } from '../../redis/decode.js';
 import { acquireFailed, toError, withoutArguments } from '../../redis/redis-errors.js';
+import { wholeMs } from '../../redis/redis-script.js';
+import type { AcquireReply, AcquireRequest, ExtendReply, ExtendRequest, KeyFilter } from '../contract.js';
 import type { ReplicaDemand, StoreContext } from '../store-context.js';
 import { scripts } from './scripts.js';
-import { extendCall, type ScriptNames } from './token-scripts.js';
 import { TokenStore } from './token.store.js';
+import type { TokenTopology } from './token-topology.js';
+import { entryOf } from './wire.js';
 
 /** Why too few replicas know of a lock. Undefined if enough of them do. */
 type Failure = LockUnavailableError | undefined;
@@ -28,7 +23,8 @@ const PERMANENT = /unknown command|NOPERM|not (?:allowed|supported)|unsupported|
 
 /**
  * The token store with the option `replicas`. A grant or a renewal counts only after enough replicas have acknowledged
- * it. Otherwise an acquire request fails, and the engine releases the lock. The outcome of a renewal is unknown then.
+ * it. Otherwise an acquire request fails, and its owner asks again or is released. The outcome of a renewal is unknown
+ * then. An owner that was handed a lock asks for it, and that request waits for the replicas, too.
  */
 export class ReplicatedStore extends TokenStore {
   /** The second connection to each server, by the client of the first one. */
@@ -42,31 +38,15 @@ export class ReplicatedStore extends TokenStore {
   ) {
     super(context);
     // A node of a cluster opens its second connection when it is needed.
-    if (this.serverOf !== undefined || this.connectionFor('') !== undefined) return;
+    if (this.topology.isCluster || this.connectionFor('') !== undefined) return;
     throw new LockConfigError('replicas: they need a second connection; redis must be duplicable: a URL, for example.');
-  }
-
-  override listen(listener: StoreListener): () => void {
-    return super.listen(
-      forwardTo(listener, {
-        // Without a moment, the owner acquires again, and that request waits for the replicas.
-        onHandoff: (handoff) => listener.onHandoff({ ...handoff, grantedAt: undefined }),
-        onDisconnected: (concerns) => {
-          // The first connection may lead to another server when it is back. That to a node always leads to the node.
-          if (this.serverOf === undefined) for (const second of this.seconds.values()) second.reconnect();
-          listener.onDisconnected(concerns);
-        },
-      }),
-    );
   }
 
   override async acquire(request: AcquireRequest): Promise<AcquireReply> {
     const reply = await super.acquire(request);
     if (reply.status !== 'granted') return reply;
-    const failures = await Promise.all(
-      request.keys.map((key) => this.confirm({ ...request, keys: [key] }, () => true)),
-    );
-    for (const failure of failures) if (failure !== undefined) throw failure;
+    const failure = await this.confirm(request, () => true);
+    if (failure !== undefined) throw failure;
     return reply;
   }
 
@@ -84,8 +64,14 @@ export class ReplicatedStore extends TokenStore {
     return super.close();
   }
 
+  protected override onDisconnected(concerns?: KeyFilter): void {
+    super.onDisconnected(concerns);
+    // The first connection may lead to another server when it is back. That to a node always leads to the node.
+    if (!this.topology.isCluster) for (const second of this.seconds.values()) second.reconnect();
+  }
+
   private async confirm(request: ExtendRequest, isHeld: () => boolean): Promise<Failure> {
-    const second = this.connectionFor(request.keys[0]);
+    const second = this.connectionFor(request.key);
     if (second === undefined) return noReply();
     const { clock, requestTimeoutMs } = this.context;
     // It may wait for another batch that gets no reply.
@@ -101,7 +87,7 @@ export class ReplicatedStore extends TokenStore {
     const second = new ReplicaConnection(opened, this.topology, this.demand, this.context);
     this.seconds.set(client, second);
     // A node that comes back has another client.
-    if (this.serverOf !== undefined) client.watch({ end: () => this.seconds.delete(client) && second.close() });
+    if (this.topology.isCluster) client.watch({ end: () => this.seconds.delete(client) && second.close() });
     return second;
   }
 }
@@ -130,7 +116,7 @@ export class ReplicaConnection {
 
   constructor(
     private readonly connection: FurtherConnection,
-    private readonly names: ScriptNames,
+    private readonly names: Pick<TokenTopology, 'keysOf'>,
     private readonly demand: ReplicaDemand,
     private readonly times: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
   ) {
@@ -177,8 +163,9 @@ export class ReplicaConnection {
     const sent = inOnePacket(connection, () => [
       // As a whole: a script with an unknown digest would be sent again behind WAIT.
       ...batch.map(({ request }) => {
-        const { keys, args } = extendCall(request, this.names);
-        return connection.run('eval', scripts.extend.lua, keys, args);
+        const { lock, holders } = this.names.keysOf(request.key);
+        const keys = request.mode === 'exclusive' ? [lock] : [lock, holders];
+        return connection.run('eval', scripts.extend.lua, keys, [entryOf(request), wholeMs(request.leaseMs)]);
       }),
       connection.send('wait', [], [String(demand.min), String(demand.timeoutMs)]),
     ]);

@@ -1,26 +1,26 @@
-import { helperKey } from '../../core/keys/resource-key.js';
-import type { ReplyListener } from '../../core/store/pending-reply.js';
+import type { ReplyListener } from '../../core/store/reply-listener.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
-import { isCrossSlot } from '../../redis/redis-errors.js';
-import type { NodeRequest, RedisNode, Topology } from '../../redis/topology.js';
-import { SingleNode } from '../../redis/single-node.js';
-import type { StoreContext } from '../store-context.js';
-import { channelPrefix } from './handoff/handoff-channels.js';
-import { newSecret } from './queue-entry.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
-import { keysOf, type LockKeys, type ScriptNames } from './token-scripts.js';
+import { isCrossSlot } from '../../redis/redis-errors.js';
+import { SingleNode } from '../../redis/single-node.js';
+import type { NodeRequest, RedisNode, Topology } from '../../redis/topology.js';
+import type { StoreContext } from '../store-context.js';
+import { keysOf, type LockKeys, lockOf } from './wire.js';
 
 /** The topology of the token store. */
-export interface TokenTopology extends Topology, ScriptNames {
-  /**
-   * Returns the last arguments of a script that hands off the key's lock: the prefix of the waiters' channels, and in a
-   * cluster that they are sharded.
-   */
-  handoffArgs(key: string): readonly string[];
+export interface TokenTopology extends Topology {
+  /** Whether channels are sharded, and a script names keys of one slot only. */
+  readonly isCluster: boolean;
+  /** Returns the keys of a lock as they are sent. */
+  keysOf(key: string): LockKeys;
+  /** Returns the key of the lock that a key in Redis belongs to. Undefined if it belongs to none. */
+  lockOf(name: string): string | undefined;
+  /** Returns what the channels of all instances begin with: in a cluster, those of one slot. */
+  channelsOf(key: string): string;
   /** Returns the node that has the key. Undefined while there is no connection to it. */
   nodeOf(key: string): RedisNode | undefined;
-  /** Returns a string that is the same for all keys whose locks one script can acquire, with one fence. */
+  /** Returns a string that is the same for all keys whose locks one script can name, with one fence. */
   scriptGroupOf(key: string): string;
 }
 
@@ -30,26 +30,35 @@ export function tokenTopology(context: StoreContext): TokenTopology {
   return isCluster(client) ? new TokenCluster(client, context) : new TokenSingleNode(client, context);
 }
 
+/** Returns what the channels of a module begin with: its `prefix`, so that an ACL can keep tenants apart. */
+function channelPrefix(prefix: string): string {
+  return `${prefix}nestjs-redis-lock:`;
+}
+
 class TokenSingleNode extends SingleNode implements TokenTopology {
-  readonly secret = newSecret();
+  readonly isCluster = false;
   private readonly fences: FenceKeys;
-  private readonly handoff: readonly string[];
+  private readonly channelStart: string;
   /** True if the server refuses keys of several slots: a proxy, or a node of a cluster. */
   private slotted = false;
 
   constructor(client: ServerClient, context: StoreContext) {
     super(client, context.clock, context.requestTimeoutMs);
     this.fences = new FenceKeys(context.prefix);
-    this.handoff = [channelPrefix(context.prefix)];
+    this.channelStart = channelPrefix(context.prefix);
   }
 
   keysOf(key: string): LockKeys {
     if (!this.slotted) return keysOf(key, this.fences.shared);
-    return keysInSlot(key, this.prefix, this.fences);
+    return keysOf(key, this.fences.of(this.prefix + key), this.prefix);
   }
 
-  handoffArgs(): readonly string[] {
-    return this.handoff;
+  lockOf(name: string): string | undefined {
+    return lockOf(name, this.slotted ? this.prefix : '');
+  }
+
+  channelsOf(): string {
+    return this.channelStart;
   }
 
   nodeOf(): RedisNode {
@@ -106,7 +115,7 @@ class UnslottedRequest<T> implements ReplyListener<T> {
 }
 
 class TokenCluster extends ClusterTopology implements TokenTopology {
-  readonly secret = newSecret();
+  readonly isCluster = true;
   private readonly fences: FenceKeys;
 
   constructor(
@@ -118,7 +127,11 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   }
 
   keysOf(key: string): LockKeys {
-    return keysInSlot(key, this.prefix, this.fences);
+    return keysOf(key, this.fences.of(this.prefix + key), this.prefix);
+  }
+
+  lockOf(name: string): string | undefined {
+    return lockOf(name, this.prefix);
   }
 
   // Locks of one hash tag also have their channels in common.
@@ -126,14 +139,7 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
     return this.tagOf(key);
   }
 
-  handoffArgs(key: string): readonly string[] {
-    return [`${channelPrefix(this.context.prefix)}{${this.tagOf(key)}}:`, '1'];
+  channelsOf(key: string): string {
+    return `${channelPrefix(this.context.prefix)}{${this.tagOf(key)}}:`;
   }
-}
-
-/** Returns the keys of a lock in one slot, before the client puts its prefix before each name. */
-function keysInSlot(key: string, prefix: string, fences: FenceKeys): LockKeys {
-  // A key without braces is its own hash tag, including the client's prefix.
-  const tagged = prefix === '' || key.includes('{') ? key : `{${prefix}${key}}`;
-  return [key, fences.of(prefix + key), helperKey(tagged, 'queue')];
 }

@@ -1,46 +1,71 @@
-import { forwardTo } from '../../core/store/forward-to.js';
-import { type Clock, withTimeout } from '../../core/time/clock.js';
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  ForceReleaseRequest,
-  ListedLock,
-  ListRequest,
-  LockOwnership,
-  LockState,
-  KeyFilter,
-  LockStore,
-  ReleaseRequest,
-  StoreCapabilities,
-  ServerConnection,
-  StoreListener,
-  StorePing,
-} from '../../core/store/lock-store.js';
-import type { RedisConnection } from '../../redis/redis-connection.js';
+import { ServerSigns } from '../../core/store/server-signs.js';
+import type { Clock } from '../../core/time/clock.js';
+import { TimeoutPool } from '../../core/time/timeout-pool.js';
+import { forcedRelease } from '../../redis/forced-release.js';
 import { withinTime } from '../../redis/key-scan.js';
-import { unavailableBecause } from '../../redis/redis-errors.js';
-import type { RedisScript } from '../../redis/redis-script.js';
-import type { StoreContext } from '../store-context.js';
+import { acquireFailed, extendFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
+import type { ConnectionListener } from '../../redis/redis-connection.js';
+import { type EmbeddedScript, RedisScript, wholeMs } from '../../redis/redis-script.js';
 import type { Call } from '../../redis/topology.js';
-import { extendReplies } from '../extend-replies.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type ExtendReply,
+  type ExtendRequest,
+  type ForceReleaseRequest,
+  type KeyFilter,
+  type ListedLock,
+  type ListRequest,
+  type LockState,
+  type LockStore,
+  type ReleaseRequest,
+  type StoreCapabilities,
+  type StoreListener,
+  type StorePing,
+  UnansweredError,
+} from '../contract.js';
 import { listLocks, type LockSource } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
+import type { StoreContext } from '../store-context.js';
 import { warnOnce } from '../warn-once.js';
-import { CHANNEL_OF_TAG, HandoffChannels, ONE_CHANNEL } from './handoff/handoff-channels.js';
-import { decodeForced, decodeHandoff, type HandoffGrant } from './handoff/handoff-message.js';
-import { ForcedReleases } from './forced-releases.js';
-import { QueuedOwners, RecentNames } from './queued-owners.js';
-import { type Subscription, TokenRequests } from './token-requests.js';
-import { inspectScript, isFoundElsewhere, lockOf, queueScript, stateOf } from './token-scripts.js';
+import { InstanceChannels } from './instance-channels.js';
+import { type LockRequest, type LockScripts, Outbox } from './outbox.js';
+import { scripts } from './scripts.js';
 import { tokenTopology, type TokenTopology } from './token-topology.js';
-import { otherWireWarning } from '../../redis/wire.js';
+import {
+  decodeAcquire,
+  decodeExtend,
+  decodeHolders,
+  decodeInspected,
+  decodeQueue,
+  decodeRelease,
+  decodeWake,
+  entryOf,
+  isFoundElsewhere,
+  stateOf,
+} from './wire.js';
 
-/** Keeps the script for several locks short, because Redis runs one script at a time. */
-const MAX_KEYS = 256;
+const DEGRADED = 'Waiting for locks costs more requests, because messages cannot be received';
 
-/** The store behind `token()`. */
+const MUTE = 'Waiters learn up to 1 s late that they have a lock, because no messages can be sent';
+
+const raw = (script: EmbeddedScript): RedisScript<unknown> => new RedisScript(script, (reply) => reply);
+
+const ACQUIRE = { one: raw(scripts.acquire), many: raw(scripts.acquireMany) };
+const RELEASE = { one: raw(scripts.release), many: raw(scripts.releaseMany) };
+const EXTEND = { one: raw(scripts.extend), many: raw(scripts.extendMany) };
+const FORCE_RELEASE = new RedisScript(scripts.forceRelease, Number);
+const INSPECT = new RedisScript(scripts.inspect, decodeInspected);
+const INSPECT_HOLDERS = new RedisScript(scripts.inspectHolders, decodeHolders);
+const INSPECT_QUEUE = new RedisScript(scripts.inspectQueue, decodeQueue);
+
+/**
+ * The store behind `token()`. Each lock is one key with its owner and its fencing token, on one Redis server of version
+ * 6.2 or later, or on the node of a cluster (7.0) that has its slot.
+ *
+ * A message only wakes: the owner then repeats its request, whose reply grants. So lost, late and repeated messages,
+ * reconnections and new subscriptions are all one path.
+ */
 export class TokenStore implements LockStore {
   readonly capabilities: StoreCapabilities = {
     name: 'token()',
@@ -48,105 +73,141 @@ export class TokenStore implements LockStore {
     fencing: true,
     idempotentAcquire: true,
     modes: ['exclusive', 'shared', 'permits'],
-    maxKeys: MAX_KEYS,
     replicas: true,
     resolutionMs: 1,
   };
 
-  readonly serverOf: LockStore['serverOf'];
   readonly topology: TokenTopology;
   /** @internal Public for tests. */
-  handoffs: HandoffChannels | undefined;
+  channels: InstanceChannels | undefined;
   private readonly clock: Clock;
   private readonly requestTimeoutMs: number;
-  private readonly queued = new QueuedOwners();
-  /** The owners whose locks stay closed for a while after their release. */
-  private readonly closed = new RecentNames();
-  private readonly requests: TokenRequests;
-  private readonly forced: ForcedReleases;
+  private readonly timeouts: TimeoutPool;
+  private readonly outbox: Outbox;
   private listener: StoreListener | undefined;
-  /** Why handoffs cannot be received. Undefined if they can, or if that has not been tried yet. */
+  private stopWatching: (() => void) | undefined;
+  /** Why messages cannot be received. Undefined if they can, or if that has not been tried yet. */
   private refusal: string | undefined;
-  /** Whether a caller has needed handoffs. Until then, only long holds try to receive messages. */
-  private isAwaited = false;
-  /** Reports once that waiting costs more requests. */
+  /** Reports once that waiting costs more requests, or more time. */
   private readonly warn = warnOnce((message) => this.listener?.onDegraded(message));
 
   constructor(context: StoreContext) {
-    this.clock = context.clock;
-    this.requestTimeoutMs = context.requestTimeoutMs;
+    const { clock, requestTimeoutMs } = context;
+    this.clock = clock;
+    this.requestTimeoutMs = requestTimeoutMs;
     this.topology = tokenTopology(context);
-    this.serverOf = this.topology.serverOf?.bind(this.topology);
-    const subscription: Subscription = {
-      isSubscribed: (key, node) => this.handoffs?.isSubscribed(key, node) === true,
-      open: (key) => this.openHandoffs(key),
-      onGranted: (owner, key) => this.handoffs?.onGranted(owner, key),
-      onReleased: (owner) => this.handoffs?.onReleased(owner),
-    };
-    const warn = warnOnce((message) => this.listener?.onDegraded(message));
-    this.requests = new TokenRequests(this.topology, this.clock, this.queued, subscription, (version) =>
-      warn(otherWireWarning(version)),
+    const { topology } = this;
+    const signs = new ServerSigns(
+      { connections: () => topology.connections(), serverOf: (key) => this.serverOf(key) },
+      requestTimeoutMs,
     );
-    this.forced = new ForcedReleases(this.topology, this.clock, this.requestTimeoutMs, this.requests);
-  }
-
-  connections(): Iterable<ServerConnection> {
-    return this.topology.connections();
-  }
-
-  listen(listener: StoreListener): () => void {
-    this.listener = listener;
-    const onDisconnected = (concerns?: KeyFilter): void => {
-      this.requests.onDisconnected(concerns);
-      listener.onDisconnected(concerns);
-    };
-    const { topology, clock, requestTimeoutMs } = this;
-    const times = this.serverOf === undefined ? ONE_CHANNEL : CHANNEL_OF_TAG;
-    const deps = { clock, requestTimeoutMs };
-    this.handoffs = new HandoffChannels(listener.instanceId, topology, times, deps, {
-      onMessage: (message, from) => this.onMessage(message, from, listener),
-      onSubscribed: (concerns) => {
-        this.refusal = undefined;
-        listener.onSubscribed(concerns);
-      },
-      onRefused: (why) => {
-        this.refusal = why;
-        this.reportRefusal();
-      },
+    this.timeouts = new TimeoutPool(clock, requestTimeoutMs, {
+      onLook: (attendedMs, oldestMs) => signs.look(attendedMs, oldestMs),
+      hasFailed: (key, sentAt, attendedMs) => signs.hasFailed(key, sentAt, attendedMs),
     });
-    return topology.watch(forwardTo(listener, { onDisconnected }), this.handoffs.subscriptions);
+    const handingOff: LockScripts['head'] = (requests) => this.headOf(requests);
+    const renewing: LockScripts['head'] = (requests) => ({ keys: this.heldKeysOf(requests), args: [] });
+    this.outbox = new Outbox({
+      topology,
+      clock,
+      requestTimeoutMs,
+      limitRequest: this.timeouts.limitRequest,
+      scripts: {
+        acquire: { ...ACQUIRE, head: handingOff },
+        release: { ...RELEASE, head: handingOff },
+        extend: { ...EXTEND, head: renewing },
+      },
+      onSilent: (key, why) => this.listener?.onDown(new UnansweredError(why), this.serverOf(key)),
+    });
   }
 
-  acquire(request: AcquireRequest): PromiseLike<AcquireReply> {
-    return this.requests.acquire(request);
+  listen(listener: StoreListener): void {
+    this.listener = listener;
+    const { topology, clock, requestTimeoutMs } = this;
+    this.channels = new InstanceChannels(
+      listener.instanceId,
+      topology,
+      { clock, requestTimeoutMs },
+      {
+        onMessage: (message) => this.onMessage(message, listener),
+        onSubscribed: (concerns) => {
+          this.refusal = undefined;
+          listener.onSubscribed(concerns);
+        },
+        onRefused: (why) => {
+          this.refusal = why;
+          this.warn(`${DEGRADED}: ${why}`);
+        },
+        onMute: (why) => this.warn(`${MUTE}: ${why}`),
+      },
+    );
+    const connections: ConnectionListener = {
+      onDisconnected: (concerns) => this.onDisconnected(concerns),
+      onReconnected: (concerns) => listener.onReconnected(concerns),
+      onUnreachable: (error, server) => listener.onDown(error, server),
+      onReachable: (server) => listener.onUp(server),
+    };
+    this.stopWatching = topology.watch(connections, this.channels.subscriptions);
   }
 
-  release(request: ReleaseRequest): PromiseLike<boolean> {
-    const { owner, closedForMs } = request;
-    if (closedForMs > 0) this.closed.add(owner, this.clock.now(), closedForMs);
-    return this.requests.release(request);
+  serverOf(key: string): string | undefined {
+    return this.topology.serverOf?.(key);
   }
 
-  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    return extendReplies(requests, await this.requests.extend(requests), this.listener);
+  canQueue(key: string): boolean {
+    return this.channels?.mayHear(key) !== false;
+  }
+
+  acquire(request: AcquireRequest): Promise<AcquireReply> {
+    const { key, leaseMs, wait, handoffMs } = request;
+    const askedAt = wait ? this.clock.now() : 0;
+    return new Promise((resolve, reject) => {
+      const onReply = (reply: unknown): void => {
+        const from = Array.isArray(reply) ? this.topology.nodeOf(key)?.connection : undefined;
+        const decoded = decodeAcquire(reply, from);
+        resolve(decoded);
+        // From now on a subscription is worth its cost.
+        if (wait && decoded.status === 'held') this.channels?.onHeld(key, decoded.queued, askedAt);
+      };
+      const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0'];
+      this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(onReply, reject, acquireFailed) });
+    });
+  }
+
+  release(request: ReleaseRequest): Promise<boolean> {
+    const { key, closedForMs, handoffMs } = request;
+    return new Promise((resolve, reject) => {
+      const onReply = (reply: unknown): void => resolve(decodeRelease(reply));
+      const args = [entryOf(request), wholeMs(closedForMs)];
+      this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(onReply, reject, releaseFailed) });
+    });
+  }
+
+  extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    const replies = requests.map((request) => this.extendOne(request));
+    // The work under these locks may block the event loop.
+    this.outbox.flush();
+    return Promise.all(replies);
   }
 
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {
-    return this.forced.release(request);
-  }
-
-  /** Waits until the holders of locks that were released by force are notified, for at most 3 s. */
-  notified(): Promise<void> {
-    return this.forced.notified();
+    return forcedRelease(this.clock, this.requestTimeoutMs, async (checkTime) => {
+      // Requests of this tick come first.
+      this.outbox.flush();
+      const [exclusive, sharers] = await this.read(request.key);
+      checkTime();
+      const { ifToken } = request;
+      if (ifToken !== undefined && exclusive?.token !== ifToken) return false;
+      if (exclusive === null && sharers.length === 0) return false;
+      const entries = sharers.map(({ entry }) => `${entry},`).join('');
+      return this.end(request, exclusive?.digest ?? '', entries);
+    });
   }
 
   async inspect(key: string): Promise<LockState | null> {
-    this.requests.flush();
+    this.outbox.flush();
     try {
-      const [lock, , queue] = this.topology.keysOf(key);
-      // Two scripts with one key each: while a cluster migrates a slot, a script with several keys is refused.
-      const reads = [this.read(key, inspectScript, lock), this.read(key, queueScript, queue)] as const;
-      return stateOf(...(await Promise.all(reads)), this.topology.nodeOf(key)?.connection);
+      return stateOf(...(await this.read(key)), this.topology.nodeOf(key)?.connection);
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
@@ -156,89 +217,130 @@ export class TokenStore implements LockStore {
     const { clock, requestTimeoutMs } = this;
     const pages = this.topology.scan(request);
     const inspectAll: LockSource['inspectAll'] = (keys) => withinTime(this.statesOf(keys), { clock, requestTimeoutMs });
+    const lockOf: LockSource['lockOf'] = (name) => this.topology.lockOf(name);
     return listLocks(request, { pages, lockOf, inspectAll, isFoundElsewhere });
   }
 
   async ping(): Promise<StorePing> {
-    return toStorePing(await this.topology.ping(), DEGRADED, this.isAwaited ? this.refusal : undefined);
+    return toStorePing(await this.topology.ping(), DEGRADED, this.refusal);
   }
 
   close(): Promise<void> {
-    this.forced.close();
-    this.handoffs?.close();
+    this.listener = undefined;
+    this.stopWatching?.();
+    this.channels?.close();
     // A late reply must not open the channels again.
-    this.handoffs = undefined;
-    return withTimeout(this.clock, this.requestTimeoutMs, this.requests.settled(), () => undefined);
+    this.channels = undefined;
+    this.timeouts.close();
+    return Promise.resolve();
   }
 
-  /** Receives handoffs of the key from now on, for a caller that waits. */
-  private openHandoffs(key: string): void {
-    if (!this.isAwaited) {
-      this.isAwaited = true;
-      this.reportRefusal();
-    }
-    this.handoffs?.open(key);
+  /** Called if a connection has ended. */
+  protected onDisconnected(concerns?: KeyFilter): void {
+    this.outbox.onDisconnected(concerns);
   }
 
-  /** An application in which nobody waits is not limited by a refusal. */
-  private reportRefusal(): void {
-    if (this.isAwaited && this.refusal !== undefined) this.warn(`${DEGRADED}: ${this.refusal}`);
+  private extendOne(request: ExtendRequest): Promise<ExtendReply> {
+    const { key, leaseMs } = request;
+    return new Promise((resolve) => {
+      const onFailed = (error: Error): void => {
+        // Silence and ended connections are reported for the whole server.
+        if (!(error instanceof UnansweredError)) this.listener?.onExtendFailed(key, error);
+        resolve('unknown');
+      };
+      const done = outcomeOf((reply) => resolve(decodeExtend(reply)), onFailed, extendFailed);
+      this.outbox.add('extend', { key, handoffMs: 0, args: [entryOf(request), wholeMs(leaseMs)], done });
+    });
+  }
+
+  /** Returns the keys and the common arguments of a script for locks of one group. */
+  private headOf(requests: readonly Pick<LockRequest, 'key' | 'handoffMs'>[]): { keys: string[]; args: string[] } {
+    const { topology } = this;
+    const [{ key: first, handoffMs }] = requests;
+    const names = requests.map(({ key }) => topology.keysOf(key));
+    const keys = [names[0].fence];
+    for (const { lock } of names) keys.push(lock);
+    for (const { queue } of names) keys.push(queue);
+    for (const { holders } of names) keys.push(holders);
+    return { keys, args: [wholeMs(handoffMs), topology.channelsOf(first), topology.isCluster ? '1' : '0'] };
+  }
+
+  /** Returns the keys of a script that renews leases. Only an owner that shares its lock is in a second key. */
+  private heldKeysOf(requests: readonly LockRequest[]): string[] {
+    const names = requests.map(({ key }) => this.topology.keysOf(key));
+    const keys = names.map(({ lock }) => lock);
+    if (requests.length === 1 && !requests[0].args[0].includes(' ')) return keys;
+    for (const { holders } of names) keys.push(holders);
+    return keys;
+  }
+
+  /** Returns who holds a lock and who waits for it. */
+  private read(key: string) {
+    const { topology } = this;
+    const { lock, holders, queue } = topology.keysOf(key);
+    const run = <T>(script: RedisScript<T>, name: string): Promise<T> =>
+      topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
+    // Scripts with one key each: while a cluster moves a slot, a script with several keys is refused. They have no time
+    // limit, because the engine limits an inspection.
+    return Promise.all([run(INSPECT, lock), run(INSPECT_HOLDERS, holders), run(INSPECT_QUEUE, queue)]);
   }
 
   private async statesOf(keys: readonly string[]): Promise<readonly (LockState | null | Error)[]> {
     const { topology } = this;
-    const names = keys.map((key) => ({ key, names: topology.keysOf(key) }));
-    const calls = (nth: 0 | 2): Call[] => names.map(({ key, names: each }) => ({ key, keys: [each[nth]], args: [] }));
-    const reads = [topology.runAll(inspectScript, calls(0)), topology.runAll(queueScript, calls(2))] as const;
-    const [locks, queues] = await Promise.all(reads);
+    const names = keys.map((key) => ({ key, ...topology.keysOf(key) }));
+    const calls = (kind: 'lock' | 'holders' | 'queue'): Call[] =>
+      names.map(({ key, ...each }) => ({ key, keys: [each[kind]], args: [] }));
+    const [locks, holders, queues] = await Promise.all([
+      topology.runAll(INSPECT, calls('lock')),
+      topology.runAll(INSPECT_HOLDERS, calls('holders')),
+      topology.runAll(INSPECT_QUEUE, calls('queue')),
+    ]);
     return locks.map((lock, i) => {
-      const queue = queues[i];
+      const [sharers, waiting] = [holders[i], queues[i]];
       if (lock instanceof Error) return lock;
-      return queue instanceof Error ? queue : stateOf(lock, queue, topology.nodeOf(keys[i])?.connection);
+      if (sharers instanceof Error) return sharers;
+      return waiting instanceof Error ? waiting : stateOf(lock, sharers, waiting, topology.nodeOf(keys[i])?.connection);
     });
   }
 
-  /** Has no time limit, because the engine limits an inspection. Its probes of a silent server depend on that. */
-  private read<T>(key: string, script: RedisScript<T>, name: string): Promise<T> {
-    return this.topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
+  private end(request: ForceReleaseRequest, digest: string, entries: string): Promise<boolean> {
+    const { key } = request;
+    const { keys, args } = this.headOf([request]);
+    return this.topology.sendToNode(key, async ({ connection, failsFast }) => {
+      // In the client's queue it would wait through an outage.
+      if (!failsFast) throw new Error('there is no connection');
+      const { losses } = connection;
+      const ended = await FORCE_RELEASE.run(connection, keys, [...args, digest, entries]);
+      // The client resent the script, and its first run may have released the lock.
+      if (ended === 0 && connection.losses !== losses) throw new Error('the connection ended before the reply');
+      return ended > 0;
+    });
   }
 
-  private onMessage(message: string, from: RedisConnection, listener: StoreListener): void {
-    const forced = decodeForced(message);
-    if (forced !== undefined) return listener.onForceReleased?.(forced.slice(this.topology.prefix.length));
-    const decoded = decodeHandoff(message, this.topology.secret);
-    if (decoded === undefined) return;
-    const { attempt, grant } = decoded;
-    const owner = `${listener.instanceId}:${attempt}`;
-    // The lock stays closed after this owner: a message that is repeated must not open it.
-    if (this.closed.has(owner, this.clock.now())) return;
-    const queued = this.queued.get(owner);
-    // A message without proof neither grants nor releases anything: waiters repeat their request.
-    if (grant === undefined) return queued && listener.onReleased(queued.keys[0]);
-    // An owner that was granted nothing repeats its request.
-    if (grant.grantedAt === undefined)
-      return queued && listener.onHandoff({ ...grant, ...queued, grantedAt: undefined });
-    const grantedAt = from.localLowerBound(grant.grantedAt);
-    if (queued !== undefined) this.handoffs?.onGranted(owner, queued.keys[0]);
-    const ownership = queued ?? this.formerOwnership(owner, grant, grantedAt);
-    if (ownership !== undefined) listener.onHandoff({ ...grant, ...ownership, grantedAt });
-  }
-
-  /**
-   * Returns the lock of an owner that this instance has released. After a failover the queue may contain the owner,
-   * because the new master missed that release. The engine then releases the lock again. Returns undefined if the
-   * lease has expired: then the message is an old one that somebody repeats.
-   */
-  // Without a reading of the server's clock the lease counts as running.
-  private formerOwnership(
-    owner: string,
-    { key, mode, leaseMs }: HandoffGrant,
-    grantedAt = Infinity,
-  ): LockOwnership | undefined {
+  private onMessage(message: string, listener: StoreListener): void {
+    const decoded = decodeWake(message);
     const { prefix } = this.topology;
-    if (!key.startsWith(prefix) || this.clock.now() > grantedAt + leaseMs) return undefined;
-    return { owner, mode, keys: [key.slice(prefix.length)] };
+    if (decoded === undefined || !decoded.key.startsWith(prefix)) return;
+    const { owner, key, mode } = decoded;
+    if (owner.startsWith(`${listener.instanceId}:`)) listener.onWake(owner, key.slice(prefix.length), mode);
   }
 }
 
-const DEGRADED = 'Waiting for locks costs more requests, because handoffs cannot be received';
+/**
+ * Returns what a request calls with its outcome. `onReply` may throw, because a server or a proxy may send what no
+ * script returns.
+ */
+function outcomeOf(
+  onReply: (reply: unknown) => void,
+  onFailed: (error: Error) => void,
+  failed: (error: unknown) => Error,
+): LockRequest['done'] {
+  return (error, reply) => {
+    if (error !== undefined) return onFailed(error instanceof UnansweredError ? error : failed(error));
+    try {
+      onReply(reply);
+    } catch (unusable) {
+      onFailed(failed(unusable));
+    }
+  };
+}

@@ -102,7 +102,7 @@ describe('a ping of one server', () => {
     await here.clock.advanceUntil('it polls', async () => (await locks.ping()).handoff === 'polling');
     const { isUp: up, degraded } = await locks.ping();
     expect(up).toBe(true);
-    expect(degraded).toMatch(/^Waiting for locks costs more requests, because handoffs cannot be received: .*NOPERM/);
+    expect(degraded).toMatch(/^Waiting for locks costs more requests, because messages cannot be received: .*NOPERM/);
     await lock.release();
     await (await here.clock.until(waiting)).release();
   });

@@ -118,7 +118,7 @@ export async function faultsOf(
   const ours = new OurClient(store, locks, leaseMs, referee);
   const [old, other] = ['old', 'other'].map((name) => new OldClient(name, locks, leaseMs, referee, setsTtl));
   old.startAtGet();
-  await locks.admin.del(locks.key, `{${locks.key}}|holder`);
+  await locks.admin.del(locks.key, `{${locks.key}}||holder`);
   await locks.admin.set(locks.key, locks.clock.wallMs - 1);
   for (const step of steps) {
     if (step === 'old') await old.step();

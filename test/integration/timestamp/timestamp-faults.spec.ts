@@ -129,7 +129,7 @@ describe('a script that ioredis repeats after a lost reply', () => {
     );
     expect(status).toBe('granted');
     expect(await locks.release(ours, 'a:2')).toBe(true);
-    expect(await locks.admin.exists(locks.key, `{${locks.key}}|holder`)).toBe(0);
+    expect(await locks.admin.exists(locks.key, `{${locks.key}}||holder`)).toBe(0);
   });
 });
 
@@ -142,11 +142,11 @@ it.each(['release', 'extend'] as const)(
     proxy.hold('requests');
     const reply = locks[verb](ours, 'a:1');
     await locks.pass(1_050);
-    await locks.admin.mset(locks.key, value, `{${locks.key}}|holder`, 'a:1');
+    await locks.admin.mset(locks.key, value, `{${locks.key}}||holder`, 'a:1');
     proxy.resume('requests');
     expect(await reply).toBe(verb === 'release' ? false : 'lost');
     expect(await locks.value()).toBe(value);
-    await locks.admin.del(`{${locks.key}}|holder`);
+    await locks.admin.del(`{${locks.key}}||holder`);
   },
 );
 

@@ -191,7 +191,7 @@ describe('the commands that the page on topologies lists', () => {
   const [forScripts, forPlain] = section.split('`scripts: false`').map(commandsIn);
 
   it.each([
-    { scripts: true, listed: forScripts, helpers: ['~{*_lock}|holder'] },
+    { scripts: true, listed: forScripts, helpers: ['~{*_lock}||holder'] },
     { scripts: false, listed: forPlain, helpers: [] },
   ])('are enough for a user with an ACL, scripts: $scripts', async ({ scripts, listed, helpers }) => {
     await redis.acl('LOG', 'RESET');

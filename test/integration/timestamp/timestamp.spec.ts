@@ -231,7 +231,7 @@ it('replies to an acquire by the codes in the header of its script', async () =>
   const now = locks.seconds;
   const acquire = async (owner: string, localNow: number, deadline = '9'): Promise<number> => {
     const args = [owner, localNow, localNow + 11, 11_000, 's', deadline.padEnd(16, '9')];
-    const keys = [locks.key, `{${locks.key}}|holder`];
+    const keys = [locks.key, `{${locks.key}}||holder`];
     const [code] = (await locks.admin.eval(luaScripts.acquire.lua, 2, ...keys, ...args)) as number[];
     return code;
   };

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../support/async.js';
 import { COUNT, ManyLocks, RESOURCES, type Way } from '../../support/many-locks.js';
+import { renewAllOf } from '../../support/inside.js';
 
 let many: ManyLocks;
 
@@ -36,7 +37,7 @@ describe.each(CUTS)('a connection that ends (held: $direction, resent: $resend, 
     const way = await start();
     way.proxy.hold(direction);
     const calls = RESOURCES.map((resource) => way.locks.acquire(resource));
-    await cut(way, direction, 'tokenAcquireBatch', async () => (await many.locked()) === COUNT);
+    await cut(way, direction, 'tokenAcquireMany', async () => (await many.locked()) === COUNT);
     expect(await many.faultsOf(await Promise.all(calls))).toEqual([]);
   });
 
@@ -49,7 +50,7 @@ describe.each(CUTS)('a connection that ends (held: $direction, resent: $resend, 
     await eventually('all wait', async () => (await many.waitedFor()) === COUNT);
     way.proxy.hold(direction);
     const released = Promise.allSettled(held.map((lock) => lock.release()));
-    await cut(way, direction, 'tokenReleaseBatch', async () => (await many.waitedFor()) === 0);
+    await cut(way, direction, 'tokenReleaseMany', async () => (await many.waitedFor()) === 0);
     const granted = await waiting;
     granted.forEach((lock, i) => expect(lock.fencingToken).toBeGreaterThan(held[i].fencingToken));
     // A release that was not confirmed has thrown, and is repeated.
@@ -63,8 +64,8 @@ describe.each(CUTS)('a connection that ends (held: $direction, resent: $resend, 
     await many.halveLeases();
     way.log.clear();
     way.proxy.hold(direction);
-    way.locks.engine.watchdog.renewAll();
-    await cut(way, direction, 'tokenExtendBatch', () => many.areRenewed());
+    renewAllOf(way.locks);
+    await cut(way, direction, 'tokenExtendMany', () => many.areRenewed());
     await eventually('all leases are renewed', () => many.areRenewed());
     // A client that does not send it again loses a request that was written to the dying connection.
     const replies = (): Promise<boolean> =>

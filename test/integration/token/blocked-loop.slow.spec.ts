@@ -5,7 +5,7 @@ import { setTimeout as atLeast } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockInfo } from 'nestjs-redis-lock';
-import { HANDOFF_MS } from '../../../lib/core/lease/lease.js';
+import { handoffLease } from '../../../lib/engine/lease.js';
 import { LockProcess } from '../../support/lock-process.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 import { testRedisUrl } from '../../support/shared-redis.js';
@@ -50,7 +50,7 @@ async function handTo(other: LockProcess, asserts: boolean): Promise<LockInfo | 
   await first.release();
   await eventually('the lock has its full lease', async () => (await admin.pttl(key)) > TTL_MS / 2);
   // The local deadline of the handoff passes.
-  await atLeast(HANDOFF_MS);
+  await atLeast(handoffLease(Infinity));
   writeFileSync(file, '');
   await blocked;
   return locks.inspect('goods:300');

@@ -33,7 +33,7 @@ async function scriptsOf(locks: LockService, work: () => Promise<unknown>): Prom
   let scripts = 0;
   const ended = new Set<string>();
   const onCommand = ({ words }: MonitoredCommand): void => {
-    if (/^eval(sha)?$/i.test(words[0]) && words.some((word) => word.startsWith(`v1-${locks.engine.instanceId}`)))
+    if (/^eval(sha)?$/i.test(words[0]) && words.some((word) => word.startsWith(`v2-${locks.engine.instanceId}`)))
       scripts += 1;
     if (words[0].toLowerCase() === 'echo') ended.add(words[1]);
   };

@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Lock, LockService } from 'nestjs-redis-lock';
-import type { LockMode } from '../../../lib/core/store/lock-store.js';
+import type { LockMode } from '../../../lib/stores/contract.js';
+import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { caughtUp } from '../../support/caught-up.js';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { eventually, renewed } from '../../support/redis-locks.js';
 import { clocksAhead } from '../../support/server-clock/wall-clock.js';
+import { storeOf } from '../../support/inside.js';
 
 /** The lease of a dead holder, which others wait for. */
 const DEAD_MS = 6_000;
@@ -25,7 +27,7 @@ function together(options: typeof READER | typeof PERMIT): Promise<Lock[]> {
   return Promise.all([1, 2].map(() => here.instance().acquire('goods:300', { ...options, ttlMs: 60_000 })));
 }
 
-/** Starts a waiter. Resolves once the queue key has that many sharers and waiters. */
+/** Starts a waiter. Resolves once that many are in the queue. */
 async function waits(locks: LockService, options: object, places: number): Promise<{ granted: Promise<Lock> }> {
   const granted = locks.acquire('goods:300', options);
   granted.catch(() => undefined);
@@ -35,10 +37,9 @@ async function waits(locks: LockService, options: object, places: number): Promi
 
 /** Acquires the lock and never releases it. */
 async function dies(mode: LockMode): Promise<void> {
-  const { engine } = here.instance();
-  const dead = { keys: [here.key], owner: 'dead:1', mode, handoffMs: 500, tokens: 1, queue: false } as const;
-  const asked = { ...dead, leaseMs: DEAD_MS, expiresAt: engine.clock.now() + 1_000 };
-  expect((await engine.store.acquire(asked)).status).toBe('granted');
+  const locks = here.instance();
+  const dead = { key: here.key, owner: 'dead:1', mode, leaseMs: DEAD_MS, handoffMs: 500, wait: false } as const;
+  expect((await storeOf<TokenStore>(locks).acquire(dead)).status).toBe('granted');
 }
 
 /** Fencing tokens give the order of the grants. */
@@ -87,11 +88,11 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
   it('keep the order of their waiters and hand the lock off at the new node', async () => {
     const held = await together(options);
     const waiters = [here.instance(), here.instance()];
-    const writer = await waits(waiters[0], {}, 3);
-    const behind = await waits(waiters[1], options, 4);
+    const writer = await waits(waiters[0], {}, 1);
+    const behind = await waits(waiters[1], options, 2);
     await here.cluster.migrate(here.key, to);
     await eventually('both are subscribed there', () => here.areSubscribed(waiters, to));
-    await here.queueOf(4);
+    await here.queueOf(2);
     await released(held);
     const next = await writer.granted;
     expectBehind(next, held);
@@ -103,19 +104,16 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('are renewed and inspected by ASK, but released once the slot has moved', async () => {
+  it('are renewed, inspected and released by ASK while all keys of the lock exist', async () => {
     const held = await together(options);
-    const { granted } = await waits(here.instance(), {}, 3);
+    const { granted } = await waits(here.instance(), {}, 1);
     const { moveKeys, finish } = await here.cluster.migration(here.key, to);
     await moveKeys();
     await to.admin.script('FLUSH');
     await Promise.all(held.map(renewed));
     expect(await here.instance().inspect('goods:300')).toMatchObject({ others: [{}], waiting: [{}] });
-    // The lock key is absent: no node has all keys (TRYAGAIN).
-    const answers = held.map((lock) => lock.release());
-    await sleep(200);
+    await released(held);
     await finish();
-    expect(await Promise.all(answers)).toEqual([true, true]);
     const next = await granted;
     expectBehind(next, held);
     await next.release();
@@ -141,13 +139,13 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
   it('repeat a failed release if the move outlasts requestTimeoutMs', async () => {
     // Only their releases end them in time.
     const held = await together(options);
-    const { granted } = await waits(here.instance(), {}, 3);
     const { moveKeys, finish } = await here.cluster.migration(here.key, to);
     await moveKeys();
+    // Nobody waits, so the queue is absent: no node has all keys (TRYAGAIN).
     const answers = held.map((lock) => lock.release().catch((error: Error) => error.name));
     expect(await Promise.all(answers)).toEqual(['LockUnavailableError', 'LockUnavailableError']);
     await finish();
-    await (await granted).release();
+    await (await here.instance().acquire('goods:300')).release();
     expect(await here.leftovers()).toEqual([]);
   });
 });
@@ -162,7 +160,7 @@ describe.each(MODES)('%s, when the master is replaced', (_, options, __) => {
     const from = await here.cluster.ownerOf(here.key);
     const held = await together(options);
     const waiter = here.instance();
-    const { granted } = await waits(waiter, {}, 3);
+    const { granted } = await waits(waiter, {}, 1);
     const replica = here.cluster.replicaOf(from);
     await caughtUp(from.admin, 1, here.key);
     await replica.admin.cluster('FAILOVER');
@@ -175,7 +173,7 @@ describe.each(MODES)('%s, when the master is replaced', (_, options, __) => {
       lock.assertHeld();
     }
     await eventually('the waiter is subscribed there', () => here.isSubscribed(waiter, replica));
-    await here.queueOf(3);
+    await here.queueOf(1);
     await held[0].release();
     expect(await here.instance().tryAcquire('goods:300')).toBeNull();
     await held[1].release();

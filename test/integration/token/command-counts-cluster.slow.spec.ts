@@ -1,41 +1,24 @@
 import { expect, it } from '@jest/globals';
 import type { Lock, LockService } from 'nestjs-redis-lock';
-import { SystemClock } from '../../../lib/core/time/clock.js';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import { costOf } from '../../support/command-counts.js';
 import { RedisCluster } from '../../support/redis/cluster.js';
 import { uniquePrefix } from '../../support/shared-redis.js';
 
-/** Stands still from some moment on, so that no batch gets old. */
-class Stoppable extends SystemClock {
-  private stoppedAt: number | undefined;
-
-  override now(): number {
-    return this.stoppedAt ?? super.now();
-  }
-
-  stop(): void {
-    this.stoppedAt = super.now();
-  }
-}
-
 const RESOURCES = Array.from({ length: 100 }, (_, i) => `goods:${i}`);
 
-/** Calls `use` with an instance in a cluster, once its clock stands still. */
-async function onStoppedClock(
+/** Calls `use` with an instance in a cluster that is connected. */
+async function inCluster(
   use: (locks: LockService, cluster: RedisCluster, prefix: string) => Promise<void>,
 ): Promise<void> {
   const cluster = await RedisCluster.start({ replicas: false });
   const prefix = uniquePrefix();
   const options = { redis: { nodes: [...cluster.nodes] }, prefix, ttlMs: 3_600_000, shutdownGraceMs: 0 };
-  const clock = new Stoppable();
-  const internals = { clock, requestTimeoutMs: 3_600_000 };
-  const runtime = LockRuntime.start({ ...options, checks: 'off' }, 'counted', internals);
+  const runtime = LockRuntime.start({ ...options, checks: 'off' }, 'counted', { requestTimeoutMs: 3_600_000 });
   try {
     runtime.connect();
     // Its client connects to the node, and the scripts are loaded.
     await releaseAll(await acquireAll(runtime.service));
-    clock.stop();
     await use(runtime.service, cluster, prefix);
   } finally {
     await runtime.close();
@@ -49,7 +32,7 @@ const acquireAll = (locks: LockService): Promise<Lock[]> =>
 const releaseAll = (held: readonly Lock[]): Promise<boolean[]> => Promise.all(held.map((lock) => lock.release()));
 
 it('the locks of one tick cost few commands in a cluster if they are in one slot (scenario 2c)', () =>
-  onStoppedClock(async (locks, cluster) => {
+  inCluster(async (locks, cluster) => {
     const admins = cluster.masters.map((master) => master.admin);
     const cost = await costOf(async () => {
       for (let i = 0; i < 5; i += 1) await releaseAll(await acquireAll(locks));
@@ -58,7 +41,7 @@ it('the locks of one tick cost few commands in a cluster if they are in one slot
   }));
 
 it('requests of one tick are redirected together if their slot has moved', () =>
-  onStoppedClock(async (locks, cluster, prefix) => {
+  inCluster(async (locks, cluster, prefix) => {
     const held = await acquireAll(locks);
     const key = `{${prefix}goods}:1`;
     const { admin } = await cluster.ownerOf(key);

@@ -1,13 +1,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { Lock, LockService } from 'nestjs-redis-lock';
+import type { Lock } from 'nestjs-redis-lock';
+import { channelEnd } from '../../../lib/stores/token/wire.js';
 import { outcome } from '../../support/async.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { embeddedScripts } from '../../support/embedded-scripts.js';
 import { eventually } from '../../support/redis-locks.js';
+import { ownerOf } from '../../support/inside.js';
 import { untilSubscribed } from '../../support/subscriber-of.js';
 
-// Renewals find out after 20 s. What is known sooner, came by a message.
+// Renewals find out after 20 s. What is known sooner came by a message.
 const LONG = { ttlMs: 60_000 };
 const FORCED = 'it was released by force';
 
@@ -24,31 +26,42 @@ afterAll(() => here.close());
 
 const lossOf = (lock: Lock): string => (lock.signal.reason as Error | undefined)?.message ?? '';
 
-/** Waits until an instance has learned by a message that its hold was ended. It subscribes for a hold that lasts. */
-async function untilForced(locks: LockService, lock: Lock): Promise<void> {
-  await here.clock.advance(50);
-  // The message is repeated for a few seconds of the clock, which must not pass before the connection is made.
-  await untilSubscribed(locks);
+/** Waits until a holder has learned by a message that its hold was ended. Its instance must be subscribed. */
+async function untilForced(lock: Lock): Promise<void> {
   await here.clock.advanceUntil('the signal aborts', () => lossOf(lock).includes(FORCED), 5_000);
 }
 
 describe('a release by force', () => {
-  it('reaches a holder that had the lock for less time than it takes to subscribe', async () => {
+  it('is known at once to a holder whose instance has waited before', async () => {
     const [one, other] = [here.instance(LONG), here.instance(LONG)];
-    await other.using('goods:301', () => undefined);
+    await here.subscribe(one, other);
     const lock = await one.acquire('goods:300');
+    const from = here.clock.now();
     expect(await other.forceRelease('goods:300')).toBe(true);
-    await untilForced(one, lock);
+    await untilForced(lock);
+    expect(here.clock.now()).toBe(from);
+  });
+
+  it('is known by the next renewal to a holder whose instance has never waited', async () => {
+    const lock = await here.instance(LONG).acquire('goods:300');
+    await here.clock.advance(1_000);
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    expect(await here.subscribers()).toBe(0);
+    const from = here.clock.now();
+    await here.clock.advanceUntil('it is lost', () => lock.signal.aborted);
+    expect(here.clock.now() - from).toBeLessThanOrEqual(20_000);
+    expect(lossOf(lock)).toContain('its key is gone or belongs to someone else');
   });
 
   it('hands the lock to the instance that waits, and only that holder loses it', async () => {
     const locks = here.instance(LONG);
+    await here.subscribe(locks, here.instance(LONG));
     const first = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
     const { granted: later } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
     expect(await here.instance().forceRelease('goods:300')).toBe(true);
     const second = await granted;
-    await untilForced(locks, first);
+    await untilForced(first);
     expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
     expect(await here.queueLength()).toBe(1);
     await first.release();
@@ -62,10 +75,11 @@ describe('a release by force', () => {
     ['permits', { permits: 3 }],
   ] as const)('ends the holds of all %s, in their instances', async (_of, options) => {
     const instances = [1, 2, 3].map(() => here.instance(LONG));
+    await here.subscribe(...instances);
     const holders = await Promise.all(instances.map((locks) => locks.acquire('goods:300', options)));
     const writer = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
     expect(await here.instance().forceRelease('goods:300')).toBe(true);
-    for (const [i, holder] of holders.entries()) await untilForced(instances[i], holder);
+    for (const holder of holders) await untilForced(holder);
     const lock = await writer.granted;
     for (const holder of holders) expect(await holder.release()).toBe(false);
     lock.assertHeld();
@@ -74,15 +88,16 @@ describe('a release by force', () => {
   });
 
   it('hands the lock to 200 readers that wait', async () => {
-    const one = here.instance(LONG);
-    const writer = await one.acquire('goods:300');
     const strict = { ...LONG, fairness: 'strict' } as const;
-    const locks = here.instance(strict);
+    const [one, locks] = [here.instance(LONG), here.instance(strict)];
+    await here.subscribe(one, locks);
+    const writer = await one.acquire('goods:300');
     const reading = Array.from({ length: 200 }, () => locks.acquire('goods:300', { mode: 'shared' }));
-    await here.queueOf(200);
+    // One request is for all of them.
+    await here.queueOf(1);
     expect(await here.instance().forceRelease('goods:300')).toBe(true);
     const readers = await Promise.all(reading);
-    await untilForced(one, writer);
+    await untilForced(writer);
     await Promise.all(readers.map((reader) => reader.release()));
   });
 
@@ -117,7 +132,7 @@ describe('a release by force', () => {
     const next = await granted;
     // As a client does whose connection has ended before the reply.
     const [[command, ...words]] = log.requestsOf('tokenForceRelease');
-    expect(await here.admin.call(command, ...words)).toEqual([0, 0]);
+    expect(await here.admin.call(command, ...words)).toBe(0);
     next.assertHeld();
     await next.extend();
   });
@@ -146,16 +161,6 @@ describe('a release by force', () => {
     await next.extend();
   });
 
-  it('sends one message for all holds of an instance', async () => {
-    const locks = here.instance(LONG);
-    const holders = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
-    await here.clock.advanceUntil('it is subscribed', async () => (await here.listening()) === 1);
-    await here.admin.config('RESETSTAT');
-    expect(await here.instance().forceRelease('goods:300')).toBe(true);
-    for (const holder of holders) await untilForced(locks, holder);
-    expect(await here.admin.info('commandstats')).toContain('cmdstat_publish:calls=1,');
-  });
-
   it('ends the lock of another system, which has no token', async () => {
     await here.admin.set(here.key, 'held by redlock');
     const locks = here.instance();
@@ -170,9 +175,13 @@ describe('a release by force', () => {
     const client = (): Redis => new Redis(here.server.url, { keyPrefix: 'shop:' });
     const clients = [client(), client()];
     const [one, other] = clients.map((redis) => here.instance({ ...LONG, redis }));
-    const lock = await one.acquire('goods:300');
+    const held = await other.acquire('goods:300');
+    const waiting = one.acquire('goods:300');
+    await untilSubscribed(one);
+    await held.release();
+    const lock = await here.clock.until(waiting);
     expect(await other.forceRelease('goods:300')).toBe(true);
-    await untilForced(one, lock);
+    await untilForced(lock);
     for (const each of clients) each.disconnect();
   });
 
@@ -186,22 +195,26 @@ describe('a release by force', () => {
   });
 });
 
-describe('an instance that is notified of a release by force', () => {
-  it('subscribes when a hold is long', async () => {
-    await here.instance(LONG).acquire('goods:300');
-    expect(await here.subscribers()).toBe(0);
-    await here.clock.advance(50);
-    await eventually('it is subscribed', async () => (await here.subscribers()) === 1);
-  });
-
-  it('keeps its lock if the message is forged', async () => {
-    const lock = await here.instance(LONG).acquire('goods:300');
-    await here.clock.advanceUntil('it is subscribed', async () => (await here.listening()) === 1);
-    const [channel] = await here.channels();
+describe('a message that is forged', () => {
+  it('costs a holder renewals, and not its lock', async () => {
+    const locks = here.instance(LONG);
+    await here.subscribe(locks, here.instance(LONG));
+    const lock = await locks.acquire('goods:300');
+    const [engineLock] = locks.engine.holds();
+    const owner = ownerOf(engineLock);
+    const channel = (await here.channels()).find((name) => name.endsWith(channelEnd(locks.engine.instanceId))) ?? '';
     await here.admin.config('RESETSTAT');
-    for (let i = 0; i < 50; i += 1) await here.admin.publish(channel, `forced ${here.key}`);
-    await here.admin.publish(channel, 'forced');
-    await here.admin.publish(channel, 'forced ');
+    for (let i = 0; i < 50; i += 1) await here.admin.publish(channel, `${owner} - ${here.key}`);
+    const garbage = [
+      '',
+      ' ',
+      owner,
+      `${owner} - `,
+      `${owner} ${here.key}`,
+      `${owner}7 - ${here.key}`,
+      `elsewhere:1 - ${here.key}`,
+    ];
+    for (const message of garbage) expect(await here.admin.publish(channel, message)).toBe(1);
     await eventually('it has asked', async () => /cmdstat_pexpire/.test(await here.admin.info('commandstats')));
     lock.assertHeld();
     expect(await lock.release()).toBe(true);

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { inspect } from 'node:util';
 import { Logger } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { type LockService, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { listedBy } from '../../support/listed.js';
@@ -29,12 +29,6 @@ async function guest(...rules: string[]): Promise<string> {
 }
 
 const withoutCommand = (name: string): Promise<string> => guest('allchannels', '+@all', `-${name}`);
-
-const subscriberIds = async (): Promise<readonly string[]> => {
-  const clients = (await here.admin.client('LIST', 'TYPE', 'PUBSUB')) as string;
-  // Redis rotates its list of clients.
-  return [...clients.matchAll(/^id=(\d+) /gm)].map(([, id]) => id).toSorted();
-};
 
 describe('the commands that the page on topologies lists', () => {
   const section = sectionOf('docs/topologies.md', '`token()`');
@@ -68,7 +62,7 @@ describe('the commands that the page on topologies lists', () => {
   const silence = (): Promise<void> => here.clock.advance(3_000);
 
   it('are found in it', () => {
-    expect(listed).toEqual(expect.arrayContaining(['eval', 'zpopmin', 'publish']));
+    expect(listed).toEqual(expect.arrayContaining(['eval', 'zcard', 'publish']));
     expect(channels).toBe('&lock_nestjs-redis-lock:*');
   });
 
@@ -103,22 +97,21 @@ describe('the commands that the page on topologies lists', () => {
 
   it('suffice to verify a silent subscription', async () => {
     const [, other] = await bothHeard(await readers(listed));
-    const before = await subscriberIds();
-    expect(before).toHaveLength(2);
-    const { receivedAt } = subscriptionOf(other)!;
+    const { source } = subscriptionOf(other)!;
+    const { receivedAt } = source!;
     await silence();
     const first = await here.holder();
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));
-    await eventually('its probe has arrived', () => subscriptionOf(other)!.receivedAt > receivedAt);
+    await eventually('the reply to its PING has arrived', () => source!.receivedAt > receivedAt);
     await first.release();
     await (await granted).release();
-    expect(await subscriberIds()).toEqual(expect.arrayContaining([...before]));
+    expect(await refused()).toEqual([]);
     expect(here.warnings).toEqual([]);
   });
 });
 
-describe('a user without a command of the queue', () => {
-  it.each(['zadd', 'zrange', 'zrem', 'zpopmin', 'publish', 'pubsub'])(
+describe('a user that may not receive messages', () => {
+  it.each(['subscribe', 'pubsub'])(
     '(%s) polls, and logs one line outside the context of any caller',
     async (command) => {
       const request = new AsyncLocalStorage<string>();
@@ -135,38 +128,88 @@ describe('a user without a command of the queue', () => {
         await first.release();
         const strangers = await here.instance().acquire('goods:300');
         const granted = request.run('A', () => locks.acquire('goods:300'));
-        await eventually(`the warning is logged in round ${round}`, () => said.length > 0);
+        await here.clock.advanceUntil(`the warning is logged in round ${round}`, () => said.length > 0);
         expect(await here.queueLength()).toBe(0);
         await strangers.release();
         await (await here.clock.until(granted)).release();
       }
-      const line = expect.stringMatching(/handoffs cannot be received: .*docs\/topologies\.md#permissions lists what/);
-      expect(warnings).toEqual([line]);
+      const reason = { subscribe: 'docs/topologies.md#permissions lists what', pubsub: 'may not run PUBSUB' }[command];
+      expect(warnings).toEqual([expect.stringMatching(`messages cannot be received: .*${reason}`)]);
       expect(said).toEqual([undefined]);
       expect(await here.leftovers()).toEqual([]);
     },
   );
+});
 
-  it.each(['zadd', 'zrange', 'zrem', 'zpopmin'])(
-    '(%s) gets a free lock that only dead waiters queue for',
-    async (command) => {
-      const locks = here.instance({ redis: await withoutCommand(command) });
-      await here.admin.zadd(`${here.key}|queue`, 1, 'dead:1');
-      const lock = await locks.acquire('goods:300');
-      expect(await lock.release()).toBe(true);
-      expect(await here.holderId()).toBeUndefined();
-    },
-  );
+describe('a user without PUBSUB', () => {
+  const connections = async (): Promise<string | undefined> =>
+    /total_connections_received:(\d+)/.exec(await here.admin.info('stats'))?.[1];
 
-  it('releases the lock at once although others queue', async () => {
-    const locks = here.instance({ redis: await withoutCommand('zpopmin') });
-    const first = await locks.acquire('goods:300');
+  it('keeps its connections while it waits, and is woken again once it may', async () => {
+    const locks = here.instance({ redis: await withoutCommand('pubsub') });
+    const lock = await here.holder();
+    const granted = locks.acquire('goods:300');
+    await here.clock.advanceUntil('it is warned', () => here.warnings.length > 0);
+    const before = await connections();
+    for (let i = 0; i < 20; i += 1) await here.clock.advance(1_000);
+    expect(await connections()).toBe(before);
+    expect(here.warnings).toHaveLength(1);
+    expect(await locks.ping()).toMatchObject({ handoff: 'polling' });
+    await here.admin.acl('SETUSER', 'guest', '+pubsub');
+    await here.clock.advanceUntil('it is in the queue', async () => (await here.queueLength()) === 1);
+    await lock.release();
+    const since = here.clock.now();
+    await (await granted).release();
+    expect(here.clock.now()).toBe(since);
+    expect(await locks.ping()).toMatchObject({ handoff: 'subscription' });
+  });
+});
+
+describe('a user without PUBLISH', () => {
+  it('is warned once, with what to change, when it first waits', async () => {
+    const locks = here.instance({ redis: await withoutCommand('publish') });
+    for (let round = 0; round < 2; round += 1) {
+      const lock = await here.holder();
+      const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
+      await eventually('it is warned', () => here.warnings.length > 0);
+      await lock.release();
+      await (await granted).release();
+    }
+    const line = /^Waiters learn up to 1 s late .* may not run PUBLISH: docs\/topologies\.md#permissions lists what/;
+    expect(here.warnings).toEqual([expect.stringMatching(line)]);
+    expect(await locks.ping()).toMatchObject({ handoff: 'subscription' });
+  });
+
+  it('hands its lock off, and the waiter learns it within a second', async () => {
+    const first = await here.holder({ redis: await withoutCommand('publish') });
     const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
     expect(await first.release()).toBe(true);
-    expect(await here.holderId()).toBeUndefined();
-    // A new subscription makes waiters request again.
-    await here.cutSubscribers();
-    await (await granted).release();
+    expect(await here.queueLength()).toBe(0);
+    const since = here.clock.now();
+    const next = await here.clock.until(granted);
+    expect(here.clock.now() - since).toBeLessThanOrEqual(1_000);
+    expect(next.fencingToken).toBeGreaterThan(first.fencingToken);
+    expect(await next.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('a user without a command of the queue', () => {
+  it.each(['zadd', 'zrange'])('(%s) gets free locks, and learns why it cannot wait', async (command) => {
+    const locks = here.instance({ redis: await withoutCommand(command) });
+    expect(await (await locks.acquire('goods:300')).release()).toBe(true);
+    const stranger = await here.instance().acquire('goods:300');
+    await here.clock.advance(1);
+    const refusal = (): Promise<unknown> =>
+      here.clock.until(locks.acquire('goods:300', { waitMs: 2_000 }).catch((reason: unknown) => reason));
+    let outcome = await refusal();
+    // It polls until its subscription is counted.
+    while (outcome instanceof LockTimeoutError) outcome = await refusal();
+    const why = expect.stringContaining('docs/topologies.md#permissions');
+    expect(outcome).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true, message: why });
+    expect(await here.queueLength()).toBe(0);
+    expect(await stranger.release()).toBe(true);
+    expect(await (await locks.acquire('goods:300')).release()).toBe(true);
     expect(await here.leftovers()).toEqual([]);
   });
 });

@@ -68,7 +68,7 @@ describe('a proxy that requires literal KEYS[n]', () => {
 
   it('accepts every script but two, which serve several locks of a tick', () => {
     const refused = [...embeddedScripts].filter(([, lua]) => refuseOtherKeys(['EVAL', lua]) !== undefined);
-    expect(refused.map(([name]) => name)).toEqual(['tokenAcquireBatch', 'tokenReleaseBatch']);
+    expect(refused.map(([name]) => name)).toEqual(['tokenAcquireMany', 'tokenReleaseMany']);
   });
 
   it.each(STORES)('serves every operation of %s', async (_, options) => {
@@ -138,6 +138,6 @@ describe('a server without pub/sub', () => {
   it('makes waiters poll, logs one line an instance, and loses no lock', async () => {
     proxy.refuseCommands(['SUBSCRIBE', 'PUBLISH', 'PUBSUB'], "ERR unknown command 'SUBSCRIBE'");
     await useAll({ store: token() });
-    expect(running.warnings).toEqual(Array(2).fill(expect.stringContaining('handoffs cannot be received')));
+    expect(running.warnings).toEqual(Array(2).fill(expect.stringContaining('messages cannot be received')));
   });
 });

@@ -1,22 +1,23 @@
-import { Attempt } from '../../../lib/core/acquire/attempt.js';
 import { SystemClock } from '../../../lib/core/time/clock.js';
-import { AcquireLoop } from '../../../lib/core/acquire/acquire-loop.js';
-import { LockEngine } from '../../../lib/core/lock-engine.js';
-import { Grant } from '../../../lib/core/lease/grant.js';
-import { LeaseManager } from '../../../lib/core/lease/lease-manager.js';
-import { Releaser } from '../../../lib/core/lease/releaser.js';
-import { Watchdog } from '../../../lib/core/lease/watchdog.js';
-import { Lifecycle } from '../../../lib/core/lifecycle.js';
-import { RedisScript } from '../../../lib/redis/redis-script.js';
+import { Attempt } from '../../../lib/engine/attempt.js';
+import { KeyQueue } from '../../../lib/engine/key-queue.js';
+import { Lifecycle } from '../../../lib/engine/lifecycle.js';
+import { Lock } from '../../../lib/engine/lock.js';
+import { LockEngine } from '../../../lib/engine/lock-engine.js';
+import { Releaser } from '../../../lib/engine/releaser.js';
+import { Renewer } from '../../../lib/engine/renewer.js';
 import { SlotMap } from '../../../lib/redis/cluster/slot-map.js';
-import type { StoreListener } from '../../../lib/core/store/lock-store.js';
-import type { RedisConnection } from '../../../lib/redis/redis-connection.js';
-import { TickBatches } from '../../../lib/stores/token/tick-batches.js';
-import type { QueuedOwners } from '../../../lib/stores/token/queued-owners.js';
+import { RedisConnection } from '../../../lib/redis/redis-connection.js';
+import { RedisScript } from '../../../lib/redis/redis-script.js';
+import type { AcquireReply } from '../../../lib/stores/contract.js';
 import { scripts } from '../../../lib/stores/token/scripts.js';
 
+/** Scripts by what they do. Those for one lock and for several are edited alike. */
+const ACQUIRE = ['acquire', 'acquireMany'] as const;
+const RELEASE = ['release', 'releaseMany'] as const;
+const EXTEND = ['extend', 'extendMany'] as const;
 /** The scripts that hand off. */
-const HANDING_OFF = ['acquire', 'release'] as const;
+const HANDING_OFF = [...ACQUIRE, ...RELEASE, 'forceRelease'] as const;
 /** Finite: the library compares with Infinity where there is no bound. */
 const FOREVER = 1e12;
 const LONG_LEASE_MS = 20_000;
@@ -29,118 +30,102 @@ const LONG_LEASE_MS = 20_000;
 const ablations = {
   /** A release ends the lock, or a share of it, of any owner. */
   'owner check of releases': () => {
-    const any = "local ours = held and string.match(held, '^[^ ]+ ') or entry .. ' '";
-    edit('release', "local ours = entry .. ' '", any);
-    const own = "redis.pcall('ZREM', KEYS[3], entry)\nif shares and";
-    const first = "redis.call('ZRANGE', KEYS[3], 0, 0)[1]";
     edit(
-      'release',
-      own,
-      `if mode and sharers.count > 0 and not shares then
-      shares = redis.call('ZREM', KEYS[3], ${first})
-    end
-    ${own}`,
+      RELEASE,
+      "return string.find(value, entry .. ' ', 1, true) == 1",
+      "return string.find(value, '^v2%-[^!*]') ~= nil",
     );
+    const own = 'removeShare(ARGV[4])';
+    // An owner that leaves the queue has had no share.
+    edit(RELEASE, own, `(${own} or not hasLeft and redis.call('ZPOPMIN', KEYS[4])[1] ~= nil)`);
   },
   /** Reports a renewal if the key is gone or another owner's. */
-  'owner check of renewals': () => edit('extend', 'return 0', 'return 1'),
+  'owner check of renewals': () => edit(EXTEND, 'return 0', 'return 1'),
   /** The holder trusts its lock until Redis reports the loss. */
   'local deadline': () => {
-    Object.defineProperty(Grant.prototype, 'deadline', {
-      get: () => FOREVER,
-      set: () => {
-        // The deadline stays as it is.
-      },
-    });
+    const own = Object.getOwnPropertyDescriptor(Lock.prototype, 'deadline');
+    if (own?.get === undefined) throw new Error('a lock has no deadline to be replaced');
+    Object.defineProperty(Lock.prototype, 'deadline', { get: () => FOREVER });
   },
   /** A lock stays locked until it is released. */
   lease: () => {
-    for (const script of HANDING_OFF) edit(script, ", 'PX', leaseMs)", ')');
-    edit('acquire', "redis.call('PEXPIRE', KEYS[1], ARGV[2])", '');
-    const renewal = "redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))";
-    edit('extend', renewal, '');
+    edit(HANDING_OFF, "token, 'PX', leaseMs)", 'token)');
+    edit(ACQUIRE, "token, 'PX', ARGV[5]", 'token');
+    edit(ACQUIRE, "redis.call('PEXPIRE', KEYS[2], math.max(redis.call('PTTL', KEYS[2]), ARGV[5]))", '');
+    edit(EXTEND, "redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[2]))", '');
   },
   /** A sharer shares the lock until it releases it. */
-  'leases of sharers': () => {
-    for (const script of HANDING_OFF) edit(script, "redis.call('ZREMRANGEBYSCORE', KEYS[3], -shareTime(), '(0')", '');
-  },
+  'leases of sharers': () => edit([...HANDING_OFF, ...EXTEND], 'last - time)', `last - time + ${FOREVER})`),
   /** Exclusive requests do not wait for sharers. */
-  'readers keep writers out': () => {
-    for (const script of HANDING_OFF) edit(script, 'return mode == sharers.mode and', 'return not mode or');
-  },
+  'readers keep writers out': () =>
+    edit(HANDING_OFF, 'return mode and mode ==', 'return not mode and holders.mode or mode and mode =='),
   /** A permit is always left. */
-  'number of permits': () => {
-    for (const script of HANDING_OFF) edit(script, "(mode == '*' or sharers.count < tonumber(mode))", 'true');
-  },
+  'number of permits': () => edit(HANDING_OFF, "(mode == '*' or holders.count < tonumber(mode))", 'true'),
   /** An entry that may share the lock is granted before the entries ahead of it. */
-  'one queue for all': () => {
-    const blocked = 'if not fits and not permitsDiffer(sharers, modeOf(entry)) then\n';
-    edit('acquire', `${blocked}return false`, `${blocked}return true`);
-  },
+  'one queue for all': () =>
+    edit(
+      ACQUIRE,
+      "if fits(holders, mode) and redis.call('EXISTS', KEYS[3]) == 0 then",
+      "if fits(holders, mode) and (holders.mode or redis.call('EXISTS', KEYS[3]) == 0) then\nredis.call('ZREM', KEYS[3], ARGV[4])",
+    ),
   /** The lock is handed to the head of the queue, alive or not. */
-  'skipping dead waiters': () => {
-    const alive = 'local alive = counted[2] > 0 and not isSilent(first[2], now)';
-    for (const script of HANDING_OFF) edit(script, alive, 'local alive = true');
-  },
+  'skipping dead waiters': () => edit(HANDING_OFF, 'local listening = isListening(entry)', 'local listening = true'),
   /** A queued waiter relies on its message alone. */
   'retry while queued': () => {
     replace(Attempt, 'pauseAfter', (_, [held], own) => ((held as { queued: boolean }).queued ? FOREVER : own()));
-    replace(AcquireLoop, 'retryNow', () => undefined);
+    // Without an argument, it is called after a new subscription.
+    replace(KeyQueue, 'askAgain', (_, [isWoken], own) => (isWoken === true ? own() : undefined));
   },
   /** A lock that was handed off is closed for a full lease before its new holder has sent a request. */
-  'short lease of handoffs': () => {
-    edit('acquire', 'handOff(sharers, channels, ARGV[6]', `handOff(sharers, channels, '${LONG_LEASE_MS}'`);
-    edit('release', 'sharded = ARGV[6] }, ARGV[4]', `sharded = ARGV[6] }, '${LONG_LEASE_MS}'`);
-  },
-  /** A handoff counts from when it was received, however old it is. */
-  'age of handoffs': () =>
-    replace(AcquireLoop, 'onHandoff', (loop, [handoff], own) => {
-      const { clock } = fieldOf(loop, 'deps') as { clock: { now(): number } };
-      (handoff as { grantedAt: number }).grantedAt = clock.now();
-      return own();
+  'short lease of handoffs': () =>
+    edit(HANDING_OFF, 'grant(holders, entry, ARGV[1])', `grant(holders, entry, ${LONG_LEASE_MS})`),
+  /** A message grants the lock to the owner that it names, without a request. */
+  'messages only wake': () =>
+    replace(KeyQueue, 'onWake', (queue, [owner], own) => {
+      const attempt = Reflect.get(queue, 'attempt') as Attempt | undefined;
+      if (attempt === undefined || attempt.owner !== owner) return own();
+      const now = performance.now();
+      attempt.sentAt = now;
+      const granted: AcquireReply = { status: 'granted', token: Date.now() * 1_000, tokens: 1 };
+      Reflect.apply(methodOf(queue, 'onGranted'), queue, [attempt, granted, now]);
+      return true;
     }),
   /** Redis refuses a renewal if it is out of memory, as it refuses other writes. */
   'renewals without memory': () => {
     // SETNX may need memory, and does nothing to a key that exists.
-    const extend = scripts.extend as { lua: string };
-    extend.lua = `if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SETNX', KEYS[1], '') end\n${extend.lua}`;
+    const refused = "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SETNX', KEYS[1], '') end";
+    for (const name of EXTEND) (scripts[name] as { lua: string }).lua = `${refused}\n${scripts[name].lua}`;
   },
-  /** A request locks whenever it arrives. */
-  'deadline of requests': () => edit('acquire', 'if now > ARGV[3] then', 'if false then'),
+  /** A connection that brings no replies stays. */
+  'replaced silent connections': () => replace(RedisConnection, 'reset', () => undefined),
   /** A failed release is not repeated. */
-  'repeated releases': () =>
-    replace(Releaser, 'repeat', (releaser) => Reflect.apply(fieldOf(releaser, 'answered') as Method, releaser, [])),
-  /** No release follows a request that was given up. */
-  compensation: () => replace(Releaser, 'releaseBehind', () => undefined),
+  'repeated releases': () => replace(Releaser, 'mayRepeat', () => false),
+  /** The release of an owner whose request got no reply is not sent again later. */
+  'releases after lost requests': () =>
+    replace(Releaser, 'onOver', (_, [pending], own) => {
+      Reflect.set(pending as object, 'mayRunLate', false);
+      return own(pending);
+    }),
   /** Tokens are counted. The count is lost with the data. */
   'tokens by the clock': () => {
-    const next = "tokenAfter(redis.call('SET', KEYS[2], now, 'EX', '86400', 'GET'), tokens, now)";
-    for (const script of HANDING_OFF) edit(script, next, "redis.call('INCR', KEYS[2]), 1");
-    // A free lock is granted without that function.
-    edit('acquire', 'local isFree = ', 'local isFree = false and ');
+    const last = "local last = tonumber(redis.call('SET', KEYS[1], now, 'EX', 86400, 'GET') or nil)";
+    edit(HANDING_OFF, last, `do return redis.call('INCRBY', KEYS[1], 17) end\n${last}`);
   },
   /** Tokens are the server time, whatever was granted before. */
-  'tokens above the last': () => {
-    for (const script of HANDING_OFF) {
-      edit(script, 'if last >= tonumber(now) then', 'if false then');
-      edit(script, 'math.max(last + 1, now - tokens + 1)', 'now - tokens + 1');
-    }
-  },
+  'tokens above the last': () =>
+    edit(HANDING_OFF, 'if last and last + 17 > tonumber(now) and last < 9e15 then', 'if false then'),
   /** Leases are measured by a wall clock, which can be set. */
   'monotonic clock': () => replace(SystemClock, 'now', () => Date.now()),
   /** A renewal without a reply counts as refused. */
   'unknown is not lost': () =>
-    replace(Watchdog, 'onDisconnected', (watchdog) => {
-      const events = fieldOf(watchdog, 'events') as { lost(grant: Grant, why: string): void };
-      const ownerships = (watchdog as unknown as Watchdog).ownerships();
-      const unanswered = ownerships.filter(({ renewal }) => renewal !== undefined);
-      for (const grant of unanswered.flatMap(({ grants }) => grants)) events.lost(grant, 'no reply');
-    }),
+    replace(Renewer, 'onReply', (_, [lease, renewal, reply], own) =>
+      own(lease, renewal, reply === 'unknown' ? 'lost' : reply),
+    ),
   /** A lease counts from its reply. */
   'leases from before the request': () =>
-    replace(Attempt, 'grantOf', (attempt, [, now], own) => {
-      (attempt as unknown as Attempt).sentAt = now as number;
-      return own();
+    replace(KeyQueue, 'onGranted', (_, [attempt, granted, now], own) => {
+      (attempt as Attempt).sentAt = now as number;
+      return own(attempt, granted, now);
     }),
   /** A script that the server has forgotten is not sent again. */
   'scripts sent again': () => replace(RedisScript, 'runAgain', (_, [error]) => Promise.reject(error)),
@@ -155,30 +140,15 @@ const ablations = {
     replace(SlotMap, 'nodeAfter', () => undefined);
     replace(SlotMap, 'refresh', () => undefined);
   },
-  /** A handoff needs no proof that a script wrote it. */
-  'proof of handoffs': async () => {
-    // Loads the scripts, which other ablations edit before that.
-    const { TokenStore } = await import('../../../lib/stores/token/token.store.js');
-    replace(TokenStore, 'onMessage', (store, [message, from, listener]) => {
-      const [, attempt, token, tokens, grantedAt, leaseMs] = String(message).split(' ');
-      const { queued } = store as unknown as { queued: QueuedOwners };
-      const engine = listener as StoreListener;
-      const ownership = queued.get(`${engine.instanceId}:${attempt}`);
-      if (ownership === undefined) return undefined;
-      const counted = { token: Number(token), tokens: Number(tokens), leaseMs: Number(leaseMs) };
-      const at = (from as RedisConnection).localLowerBound(Number(grantedAt));
-      return engine.onHandoff({ ...ownership, ...counted, grantedAt: at });
-    });
-  },
   /** A shutdown waits for no call and no hold. */
   'grace of a shutdown': () => {
     replace(Lifecycle, 'settle', () => Promise.resolve());
     replace(Lifecycle, 'drain', () => Promise.resolve());
   },
-  /** A process that shuts down ends without a release of its locks, as if no hook had run. */
-  'release at shutdown': () => replace(LockEngine, 'end', () => process.exit()),
-  /** A message of a release by force does not make the holder ask for its lock. */
-  'notices of forced releases': () => replace(LeaseManager, 'checkForce', () => Promise.resolve()),
+  /** A process whose grace is over ends without a release of its locks, as if no hook had run. */
+  'release at shutdown': () => replace(LockEngine, 'loseAtShutdown', () => process.exit()),
+  /** A message of a release by force does not make the holder renew its lock. */
+  'notices of forced releases': () => replace(KeyQueue, 'checkHeld', () => undefined),
   /** The resource accepts any token. The workload itself does this. */
   fence: () => undefined,
 } satisfies Record<string, () => void | Promise<void>>;
@@ -193,33 +163,28 @@ export async function switchOff(ablation: AblationName): Promise<void> {
   await ablations[ablation]();
 }
 
-type Method = (...args: unknown[]) => unknown;
-/** Replaces a method of `self`. `own` runs the original with the arguments of the call. */
-type Replacement = (self: object, args: readonly unknown[], own: () => unknown) => unknown;
+type Method = (...args: readonly unknown[]) => unknown;
+/** Replaces a method of `self`. `own` runs the original with the arguments of the call, or with others. */
+type Replacement = (self: object, args: readonly unknown[], own: Method) => unknown;
 
 function replace(owner: { readonly prototype: object; readonly name: string }, name: string, by: Replacement): void {
-  const own = Reflect.get(owner.prototype, name) as Method | undefined;
-  if (typeof own !== 'function') throw new Error(`${owner.name} has no ${name} to be replaced`);
+  const own = methodOf(owner.prototype, name);
   Reflect.set(owner.prototype, name, function (this: object, ...args: unknown[]) {
-    return by(this, args, () => Reflect.apply(own, this, args));
+    return by(this, args, (...others) => Reflect.apply(own, this, others.length > 0 ? others : args));
   });
 }
 
-/** Returns a private field. A field that was renamed is an error, in the process that needs it. */
-function fieldOf(self: object, name: string): unknown {
-  const value: unknown = Reflect.get(self, name);
-  if (value === undefined) throw new Error(`${self.constructor.name} has no ${name}`);
-  return value;
+/** Returns a private method. One that was renamed is an error. */
+function methodOf(self: object, name: string): Method {
+  const method: unknown = Reflect.get(self, name);
+  if (typeof method !== 'function') throw new Error(`${self.constructor.name} has no ${name} to be replaced`);
+  return method as Method;
 }
 
-/** Edits a script for one lock. From now on no request is sent by a script for several locks, which is not edited. */
-function edit(script: keyof typeof scripts, from: string, to: string): void {
-  replace(TickBatches, 'add', (batches, _, own) => {
-    const reply = own();
-    Reflect.apply(Reflect.get(batches, 'flush') as Method, batches, []);
-    return reply;
-  });
-  const entry = scripts[script] as { lua: string };
-  if (!entry.lua.includes(from)) throw new Error(`the script ${script} has no "${from}" to be replaced`);
-  entry.lua = entry.lua.replaceAll(from, to);
+function edit(names: readonly (keyof typeof scripts)[], from: string, to: string): void {
+  for (const name of names) {
+    const script = scripts[name] as { lua: string };
+    if (!script.lua.includes(from)) throw new Error(`the script ${name} has no "${from}" to be replaced`);
+    script.lua = script.lua.replaceAll(from, to);
+  }
 }

@@ -99,6 +99,20 @@ describe('tools/embed-lua.mjs', () => {
     }
   });
 
+  it('makes a script for one lock and one for several of a file with both', async () => {
+    const body =
+      "--- @one\nlocal a = 1\n--- @many\nlocal b = redis.call('DEL', unpack(keys, 2, count + 1))\n--- @end\n";
+    const scripts = folder({ 'release-it.lua': `${HEADER}${body}${BODY}` });
+    expect((await embed(scripts)).code).toBe(0);
+    const text = readFileSync(join(scripts, '../scripts.ts'), 'utf8');
+    const linesOf = (name: string): string => text.split('\n').find((line) => line.includes(` ${name}: {`)) ?? '';
+    expect(linesOf('releaseIt')).toContain('local a = 1');
+    expect(linesOf('releaseIt')).not.toContain('local b');
+    expect(linesOf('releaseItMany')).toContain('unpack(KEYS, 2, count + 1)');
+    expect(linesOf('releaseItMany')).not.toContain('local a');
+    expect(text).toContain("'releaseIt' | 'releaseItMany'");
+  });
+
   it('refuses computed keys except in an include that is marked and runs no command', async () => {
     const script = `${HEADER}--- @include ./includes/next-key.lua\nnextKey()\n${BODY}`;
     const include = 'local function nextKey() KEYS[1] = KEYS[2] end\n';

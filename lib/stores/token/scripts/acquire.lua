@@ -1,46 +1,48 @@
---[[ Acquires the lock for the caller if it is free and nobody waits, or if the caller may share it with its holders. If
-  the caller holds the lock already, its full lease is restored. Otherwise the caller joins the queue, or keeps its
-  place in it, if `willWait` is 1. A lock that is free because its holder died is handed to the head of the queue. After
-  the deadline nothing changes: a delayed request must not lock for a caller that has given up.
-  keys.lock
+--[[ Acquires one or several locks, each for an owner of its own: those that are free, and those that the owner may
+  share with the holders. An owner that has the lock already gets its full lease back. Another one joins the queue, or
+  keeps its place in it, if it waits and its instance listens to this server. A lock that is free although others wait
+  is handed to them first. Running twice is harmless.
   keys.fence      last token
-  keys.queue      entries by ticket, preceded by the sharers
-  args.entry      owner, secret, and mode if it shares the lock
-  args.leaseMs
-  args.deadline   µs, server time
-  args.tokens     how many tokens to reserve at most
-  args.willWait   1: join the queue, 0: do not
+  keys.lock       `v2-<owner> <token>` of an exclusive holder, `v2-!<owner> <token>` of a lock that its owner has
+                  closed, `v2-*` while sharers have the lock, or the value of another client
+  keys.queue      entries by ticket
+  keys.holders    entries that share the lock, by the end of their leases in ms
   args.handoffMs  lease of a lock that is handed off
-  args.prefix     prefix of the waiters' channels
-  args.sharded?   any value: the channels are sharded, as in a cluster
-  returns token: granted, and the only token is also the server time | {1, token, now, tokens, more}: granted, with
-  `tokens` tokens | {2, token, now}: the caller held it already | {0, remaining, now, holder, count, more}: held | {3,
-  remaining, now, holder, count, more, ahead}: held, and the caller is queued behind `ahead` entries | {-1, 0, now}:
-  past the deadline | {-2, permits, now}: the lock has a different number of permits
-  `remaining` is the rest of the blocking lease in ms, -1 without an end, -2 if it is not known. `now` is the server
-  time in µs. `holder` is the start of the lock's value, or the entry of one of `count` sharers, 0 if the
-  lock is not shared. It is empty if nobody holds the lock, and entries of waiters that are gone stand before the
-  caller. `more` is 1 if the release script has to run to hand the lock to further sharers or to remove such entries,
-  or 0. ]]
+  args.channels   what the channels of the instances begin with
+  args.sharded    1: the channels are sharded, as in a cluster, 0: they are not
+  args.entry      `v2-<owner>`, followed by ` *` to share the lock, or by ` <n>` for one of n permits
+  args.leaseMs
+  args.wait       1: join the queue, 0: do not
+  Several locks: fence, all locks, all queues, all holders. The last three arguments are repeated for each.
+  returns a reply for one lock, a list of replies for several, or one token that was granted to all
+    `<token>`: granted | {queued, remaining ms, holder, sharers, ahead}: held | {-1, permits}: another number of permits
+    `remaining` is -1 without an end. `holder` is the value, or the entry of one of `sharers`, or empty if no
+    holder blocks the caller: more dead entries stand before it than one run removes. `ahead` is -1 if unknown.
+]]
 --- @include ../../../redis/scripts/includes/now.lua
---- @include ./includes/mode-of.lua
---- @include ./includes/token-after.lua
---- @include ./includes/acquire-or-wait.lua
-if now > args.deadline then
-  return { -1, 0, now }
-end
-
-local isFree = not string.find(args.entry, ' ', 1, true) and redis.call('EXISTS', keys.lock, keys.queue) == 0
-local last = isFree and redis.call('SET', keys.fence, now, 'EX', '86400', 'GET')
--- The usual case needs no function, whose definition would take time. Strings of 16 digits compare as numbers do.
-if last and args.tokens == '1' and #last == 16 and last < now then
-  redis.call('SET', keys.lock, args.entry .. ' ' .. now, 'PX', args.leaseMs)
-  return now
-end
-if isFree then
-  -- `grant` does the same.
-  local token, reserved = tokenAfter(last, args.tokens, now)
+--- @include ./includes/next-token.lua
+--- @include ./includes/acquire-one.lua
+--- @include ./includes/each-lock.lua
+--- @include ./includes/replies-of-each.lua
+--- @one
+if not string.find(args.entry, ' ', 1, true) and redis.call('EXISTS', keys.lock, keys.queue, keys.holders) == 0 then
+  local token = nextToken()
   redis.call('SET', keys.lock, args.entry .. ' ' .. token, 'PX', args.leaseMs)
-  return token == now and now or { 1, token, now, reserved }
+  return token
 end
-return acquireOrWait(args.entry, modeOf(args.entry), now)
+return acquireOne()
+--- @many
+if redis.call('EXISTS', unpack(keys, 2)) == 0 then
+  local token, allGranted = nextToken(), true
+  for _ in eachLock(1, 3, 3, 3) do
+    local isExclusive = not string.find(args.entry, ' ', 1, true)
+    -- NX, because a lock may be named twice. An owner that is granted its lock here is found to have it below.
+    local set = isExclusive and redis.call('SET', keys.lock, args.entry .. ' ' .. token, 'PX', args.leaseMs, 'NX')
+    allGranted = allGranted and set
+  end
+  if allGranted then
+    return token
+  end
+end
+return repliesOfEach(eachLock(1, 3, 3, 3), acquireOne)
+--- @end

@@ -1,40 +1,44 @@
---[[ Ends the hold of a lock, or all shares of it, for a caller other than their owner. Hands the lock to the head of
-  the queue, or frees it, and notifies the instances of the former owners. Ends only what the caller has read before,
-  so that a script that is sent again does not end the hold of the next owner.
-  keys.lock
+--[[ Ends holds for a caller other than their owner, and hands the lock off as a release does. Ends only those that the
+  caller has read before, so that a script that is sent again does not end the hold of the next owner.
   keys.fence      last token
-  keys.queue      entries by ticket, preceded by the sharers
-  args.held       value of the lock, or the entries of its sharers, each followed by a comma
-  args.shared     1: the lock is shared, 0: it is not
-  args.tokens     how many tokens to reserve for the next holder at most
+  keys.lock       see the acquire script
+  keys.queue      entries by ticket
+  keys.holders    entries that share the lock, by the end of their leases in ms
   args.handoffMs  lease of a lock that is handed off
-  args.prefix     prefix of the instances' channels
-  args.sharded?   any value: the channels are sharded, as in a cluster
-  returns {ended, more, entry, …}: how many holds were ended, 1 if the release script has to run to hand off more, and
-  an entry of each instance that receives no messages ]]
---- @include ../../../redis/scripts/includes/now.lua
---- @include ./includes/remove-holders.lua
---- @include ./includes/read-sharers.lua
+  args.channels   what the channels of the instances begin with
+  args.sharded    1: the channels are sharded, as in a cluster, 0: they are not
+  args.digest     the SHA-1 of the value of the lock, or empty
+  args.entries    the entries that share the lock, each followed by a comma
+  returns how many holds were ended
+]]
+--- @include ./includes/marker.lua
+--- @include ./includes/read-holders.lua
+--- @include ./includes/remove-share.lua
+--- @include ./includes/keep-shares.lua
 --- @include ./includes/hand-off.lua
---- @include ./includes/handoffs.lua
---- @include ./includes/notify-forced.lua
-local ended = removeHolders(args.held, args.shared == '1')
-if #ended == 0 then
-  return { 0, 0 }
-end
-local sharers = args.shared == '1' and readSharers('*') or { count = 0 }
-handOff(sharers, { prefix = args.prefix, sharded = args.sharded }, args.handoffMs, args.tokens, now)
-
-local reply = { #ended, handoffs.more and 1 or 0 }
-local notified = {}
-for _, entry in ipairs(ended) do
-  local instance = string.match(entry, '^[^:]*')
-  -- An instance with several holds asks for all of them.
-  if not notified[instance] then
-    notified[instance] = true
-    if notifyForced(entry) == 0 then
-      table.insert(reply, entry)
-    end
+--- @include ./includes/wake.lua
+local ended = {}
+local value = redis.call('GET', keys.lock)
+if value and value ~= marker then
+  if redis.sha1hex(value) == args.digest then
+    redis.call('DEL', keys.lock)
+    table.insert(ended, string.match(value, '^[^ ]*'))
+    value = nil
   end
 end
-return reply
+for entry in string.gmatch(args.entries, '[^,]+') do
+  if removeShare(entry) then
+    table.insert(ended, entry)
+  end
+end
+if #ended > 0 then
+  if not value or value == marker then
+    keepShares()
+  end
+  handOff(readHolders())
+  -- The former holder renews at once, and learns that it has lost the lock.
+  for _, entry in ipairs(ended) do
+    wake(entry)
+  end
+end
+return #ended

@@ -1,21 +1,41 @@
---[[ Releases the lock if the entry still holds it, at once or after the rest of its minimum hold: hands it to the head
-  of the queue, or frees it. An entry that does not hold the lock leaves the queue. A lock that is free then, or may
-  be shared, is handed to the head of the queue, too. Running twice is harmless.
-  keys.lock
-  keys.fence      last token
-  keys.queue      entries by ticket, preceded by the sharers
-  args.entry      owner, secret, and mode if it shares the lock
-  args.closedForMs     how long the lock stays closed, 0: release it now
-  args.tokens     how many tokens to reserve for the next holder at most
-  args.handoffMs  lease of a lock that is handed off
-  args.prefix     prefix of the waiters' channels
-  args.sharded?   any value: the channels are sharded, as in a cluster
-  returns 1: released | 0: not held by the entry | 3 or 2: the same, and to hand off more it has to run again ]]
---- @include ../../../redis/scripts/includes/now.lua
---- @include ./includes/release-unqueued.lua
---- @include ./includes/release-to-queue.lua
-local released, mine = releaseUnqueued(args.entry, args.closedForMs)
-if released then
-  return released
+--[[ Releases one or several locks, each of an owner of its own, or removes these owners from the queues. A lock that is
+  free then, or that others may share, is handed to the first in its queue. Running twice is harmless.
+  keys.fence        last token
+  keys.lock         see the acquire script
+  keys.queue        entries by ticket
+  keys.holders      entries that share the lock, by the end of their leases in ms
+  args.handoffMs    lease of a lock that is handed off
+  args.channels     what the channels of the instances begin with
+  args.sharded      1: the channels are sharded, as in a cluster, 0: they are not
+  args.entry        `v2-<owner>`, followed by ` *` or ` <n>` if it shares the lock
+  args.closedForMs  how long the lock stays closed, 0: release it now
+  Several locks: fence, all locks, all queues, all holders. The last two arguments are repeated for each.
+  returns 1: the owner held the lock | 0: it did not. Several: a list of these, or 1 for all
+]]
+--- @include ./includes/is-of.lua
+--- @include ./includes/release-one.lua
+--- @include ./includes/lock-count.lua
+--- @include ./includes/each-lock.lua
+--- @include ./includes/replies-of-each.lua
+--- @one
+if args.closedForMs == '0' then
+  local value = redis.call('GET', keys.lock)
+  if value and isOf(value, args.entry) and redis.call('EXISTS', keys.queue) == 0 then
+    redis.call('DEL', keys.lock)
+    return 1
+  end
 end
-return releaseToQueue(args.entry, mine, args.closedForMs, now)
+return releaseOne()
+--- @many
+local values = redis.pcall('MGET', unpack(keys, 2, lockCount + 1))
+local areOurs = true
+for nth in eachLock(1, 3, 3, 2) do
+  areOurs = areOurs and args.closedForMs == '0' and values[nth] and isOf(values[nth], args.entry)
+end
+-- A queue would be counted, too. A lock that is named twice cannot belong to two owners.
+if areOurs and redis.call('EXISTS', unpack(keys, 2)) == lockCount then
+  redis.call('DEL', unpack(keys, 2, lockCount + 1))
+  return 1
+end
+return repliesOfEach(eachLock(1, 3, 3, 2), releaseOne)
+--- @end

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../redis/index.js';
+import { keyOf } from '../workload/key.js';
 
 const PATTERN = '*nestjs-redis-lock:*';
 const USER = 'forger';
@@ -9,7 +10,8 @@ const MESSAGES = 60;
 const REMEMBERED = 500;
 /** How far the next attempts of an instance may be from those that were seen. */
 const GUESSED = 200;
-const LEASE_MS = 8_000;
+/** Exclusive, shared, and one of three permits. */
+const MODES = ['-', '*', '3'] as const;
 
 interface Received {
   readonly channel: string;
@@ -17,8 +19,8 @@ interface Received {
 }
 
 /**
- * A Redis user that may use the channels, and no key. It repeats, changes and invents handoffs of all instances. A
- * handoff is a digest, an attempt, a token, how many tokens, the time of the grant, the lease, the mode and the key.
+ * A Redis user that may use the channels, and no key. It repeats, changes and invents messages to all instances. A
+ * message is an owner, `<instance>:<attempt>`, its mode and the key.
  */
 export class Forger {
   private readonly received: Received[] = [];
@@ -90,27 +92,20 @@ export class Forger {
     return kind < 0.9 ? received : { ...received, channel: this.oneOf(this.channels) };
   }
 
-  /** A handoff to an attempt of that instance which comes after the one that was seen. */
-  private continued({ channel, words: [digest, attempt, ...rest] }: Received): Received {
-    const later = String(Number(attempt) + Math.floor(this.random() * GUESSED));
-    return { channel, words: [digest, later, ...this.grant(), ...rest.slice(4)] };
+  /** A message to an owner of that instance which comes after the one that was seen. */
+  private continued({ channel, words: [owner, ...rest] }: Received): Received {
+    const [instance, attempt] = owner.split(':');
+    const later = Number(attempt) + Math.floor(this.random() * GUESSED);
+    return { channel, words: [`${instance}:${later}`, ...rest] };
   }
 
-  /** A handoff to any attempt of an instance whose channel is known, with its mode or without. */
+  /** A message to any owner of an instance whose channel is known, about the lock that it waits for or another one. */
   private invented(): Received {
     const channel = this.oneOf(this.channels);
-    const instance = channel.slice(channel.lastIndexOf(':') + 1);
+    const instance = channel.slice(channel.lastIndexOf(':') + 1).replace(/^v2-/, '');
     const number = String(Math.floor(this.random() * GUESSED));
-    const attempt = this.random() < 0.5 ? `${instance}:${number}` : number;
-    const mode = this.random() < 0.2 ? '*' : '';
-    return { channel, words: [randomBytes(20).toString('hex'), attempt, ...this.grant(), mode, 'any:key'] };
-  }
-
-  /** A token, how many tokens, the time of the grant, and the lease. */
-  private grant(): readonly string[] {
-    const now = Date.now() * 1_000 - 5_000;
-    const token = this.oneOf([now, now + 60_000_000, Number.MAX_SAFE_INTEGER, 1]);
-    return [token, this.oneOf([1, 16, 256]), this.oneOf([now, now, 0]), LEASE_MS].map(String);
+    const owner = this.random() < 0.8 ? `${instance}:${number}` : number;
+    return { channel, words: [owner, this.oneOf(MODES), this.random() < 0.8 ? keyOf() : 'any:key'] };
   }
 
   private mutated(words: readonly string[]): readonly string[] {

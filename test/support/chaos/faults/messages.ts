@@ -5,15 +5,15 @@ import { queueOf } from '../workload/key.js';
 import { type Fault, leases } from './fault.js';
 import { Forger } from './forger.js';
 
-/** Faults of the messages that hand locks off. */
+/** Faults of the messages that wake waiters. */
 
 const LONGEST_DELAY_MS = 250;
 const OLD_MS = 1_300;
 
 const delayed: Fault = {
   name: 'delays that differ',
-  what: 'commands and messages of each process are delayed differently; then a handoff arrives after its lease',
-  ablation: 'age of handoffs',
+  what: 'commands and messages of each process are delayed differently; then a message arrives after the lease of its handoff',
+  ablation: 'messages only wake',
   breaks: 'overlap',
   terms: leases(800, { requestTimeoutMs: 5_000, waitMs: 14_000 }),
   promises: { waitMs: 12_000, losesHolds: true },
@@ -51,13 +51,13 @@ const delayed: Fault = {
 const SILENT_MS = 6_000;
 
 const dropped: Fault = {
-  name: 'handoffs dropped',
+  name: 'messages dropped',
   what: 'no process receives messages, and no connection ends, from before the lock is released',
   ablation: 'retry while queued',
   breaks: 'wait',
   terms: leases(8_000, { waitMs: 16_000 }),
-  // Until 5 s after the silence, a process may be without a subscription. It polls, and others may overtake it.
-  promises: { waitMs: 14_000 },
+  // Each process asks again within a second, and three may be ahead.
+  promises: { waitMs: 8_000 },
   stores: { token: {}, redisson: {} },
   async inject(scene) {
     const { fleet, random } = scene;
@@ -80,9 +80,9 @@ const dropped: Fault = {
 };
 
 const forged: Fault = {
-  name: 'forged handoffs',
-  what: 'a user that may use the channels, and no key, repeats, changes and invents handoffs while the lock is held',
-  ablation: 'proof of handoffs',
+  name: 'forged messages',
+  what: 'a user that may use the channels, and no key, repeats, changes and invents messages while the lock is held',
+  ablation: 'messages only wake',
   breaks: 'overlap',
   terms: leases(2_000),
   promises: { waitMs: 6_000, keepsUpdates: true },
@@ -91,7 +91,7 @@ const forged: Fault = {
     const { fleet, random, victim } = scene;
     const forger = await Forger.start(victim.server, victim.admin, random);
     try {
-      // It receives some handoffs first.
+      // It receives some messages first.
       await scene.sleep(500);
       const holder = fleet.other(random);
       await fleet.longHold(holder, 2_500);

@@ -9,9 +9,10 @@ const REQUEST_MS = 500;
 const serverStopped: Fault = {
   name: 'server stopped',
   what: 'SIGSTOP with a request in its socket, whose process is killed; SIGCONT when its time is over',
-  ablation: 'deadline of requests',
+  ablation: 'lease',
   breaks: 'wait',
-  terms: leases(10_000, { requestTimeoutMs: REQUEST_MS, waitMs: 14_000 }),
+  terms: leases(2_000, { requestTimeoutMs: REQUEST_MS, waitMs: 14_000 }),
+  // The request runs, and keeps the lock closed for its lease.
   promises: { waitMs: 5_000, refuses: true },
   stores: ALL_STORES,
   async inject(scene) {
@@ -74,7 +75,7 @@ const restartedEmpty: Fault = {
   },
 };
 
-export const flushed: Fault = {
+const flushed: Fault = {
   name: 'FLUSHALL',
   what: 'all data is flushed while the lock is held, after the last check of it',
   ablation: 'fence',

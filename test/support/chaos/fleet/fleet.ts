@@ -2,7 +2,7 @@ import { machineMs, randomFrom } from '../../random.js';
 import { eventually } from '../../redis-locks.js';
 import type { AblationName } from '../ablations.js';
 import type { Topology } from '../topology/index.js';
-import { placesOf, type WorkloadName } from '../workload/kinds.js';
+import type { WorkloadName } from '../workload/kinds.js';
 import type { LockTerms, Order, Report, StoreName } from '../workload/orders.js';
 import { Member } from './member.js';
 
@@ -57,11 +57,6 @@ export class Fleet {
 
   get members(): readonly Member[] {
     return this.all.filter(({ alive }) => alive);
-  }
-
-  /** Returns how many queue entries they have if all callers wait. */
-  get places(): number {
-    return this.members.length * placesOf(this.options.workload);
   }
 
   fileOf(member: Member): string {
@@ -129,7 +124,8 @@ export class Fleet {
 
   /** Waits until a member's long hold has checked its lock for the last time. */
   async looked(member: Member): Promise<void> {
-    await eventually('it has checked its lock', () => member.looked, STEP_MS);
+    await eventually('it has checked its lock', () => member.looked || !member.busy, STEP_MS);
+    if (!member.looked) throw new Error('its long hold ended before its last check');
   }
 
   /** Waits until the signal of a member's long hold has aborted. */

@@ -1,9 +1,14 @@
 import { createKeyFactory, helperKey } from '../../../../lib/core/keys/resource-key.js';
 import { PREFIX, RESOURCE } from './orders.js';
 
-/** Returns the key of the queue, which holds the sharers and the waiters. */
+/** Returns the key of the waiters. */
 export function queueOf(resource: string = RESOURCE): string {
   return helperKey(keyOf(resource), 'queue');
+}
+
+/** Returns the key of the owners that share the lock. */
+export function holdersOf(resource: string = RESOURCE): string {
+  return helperKey(keyOf(resource), 'holders');
 }
 
 /** Returns the key of the workload's lock. */

@@ -59,11 +59,6 @@ export type WorkloadName = keyof typeof kinds;
 
 export const WORKLOADS: Readonly<Record<WorkloadName, WorkloadKind>> = kinds;
 
-/** Returns how many queue entries the callers of a process have. Those with one mode share an entry. */
-export function placesOf(workload: WorkloadName): number {
-  return new Set(WORKLOADS[workload].callers.map(({ mode }) => mode)).size;
-}
-
 /** Returns whether some callers share the lock. */
 export function shares(workload: WorkloadName): boolean {
   return WORKLOADS[workload].callers.some(isSharing);

@@ -1,4 +1,4 @@
-import type { PassingLimits } from '../../../../lib/core/lease/grant.js';
+import type { PassingLimits } from '../../../../lib/engine/options.js';
 import type { ReplicaOptions } from '../../../../lib/stores/store-context.js';
 import type { SentinelAddress } from '../../redis/replica-set.js';
 import type { AblationName } from '../ablations.js';

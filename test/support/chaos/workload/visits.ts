@@ -2,8 +2,8 @@ import { channel } from 'node:diagnostics_channel';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LockErrorCode } from '../../../../lib/core/errors.js';
 import type { LockMode } from '../../../../lib/core/store/lock-mode.js';
-import type { Lock } from '../../../../lib/core/hold/lock.js';
-import type { MultiLock } from '../../../../lib/core/hold/multi-lock.js';
+import type { Lock } from '../../../../lib/engine/lock.js';
+import type { MultiLock } from '../../../../lib/engine/multi-lock.js';
 import type { LockOptions } from '../../../../lib/options/lock.options.js';
 import type { LockService } from '../../../../lib/lock.service.js';
 import type { FailReason, HeldGrant, OpEvent } from '../history/events.js';
@@ -174,9 +174,8 @@ function optionsFor(mode: LockMode): LockOptions {
 }
 
 function grantOf({ locks }: Held, name: string, now: number): HeldGrant {
-  const { grant, leases } = locks.find(({ resource }) => resource === name) ?? locks[0];
-  const { owner, token, lease } = grant;
-  return { owner, token, since: now - (leases.now() - lease.sentAt) };
+  const { token, lease, parts } = locks.find(({ resource }) => resource === name) ?? locks[0];
+  return { owner: lease.owner, token, since: now - (parts.clock.now() - lease['sentAt']) };
 }
 
 /** Returns the token of the workload's resource. */

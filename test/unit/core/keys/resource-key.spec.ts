@@ -1,6 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, LockKeyError } from '../../../../lib/core/errors.js';
-import { braceProblem, createKeyFactory, helperKey, type KeyOptions } from '../../../../lib/core/keys/resource-key.js';
+import {
+  braceProblem,
+  createKeyFactory,
+  helperKey,
+  keyOfHelper,
+  type KeyOptions,
+} from '../../../../lib/core/keys/resource-key.js';
 
 const family: KeyOptions = { prefix: 'lock_', hashTag: 'family' };
 const whole: KeyOptions = { prefix: 'lock_', hashTag: 'resource' };
@@ -128,10 +134,11 @@ describe('helper keys', () => {
     ['{lock_goods}:300', '{lock_goods}:300|queue'],
     ['{lock_report}', '{lock_report}|queue'],
     ['lock_goods:{300}', 'lock_goods:{300}|queue'],
-    ['account:1_lock', '{account:1_lock}|queue'],
+    ['account:1_lock', '{account:1_lock}||queue'],
   ])('of %s', (key, queue) => {
     expect(helperKey(key, 'queue')).toBe(queue);
     expect(slotText(queue)).toBe(slotText(key));
+    expect(keyOfHelper(queue, 'queue')).toBe(key);
   });
 
   it('never equal the key of another resource', () => {

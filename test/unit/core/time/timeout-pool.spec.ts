@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { createTestLocks } from 'nestjs-redis-lock/testing';
-import { MemoryStore } from '../../../../lib/stores/memory/memory.store.js';
 import type { Timer } from '../../../../lib/core/time/clock.js';
 import { TimeoutPool, type TimeoutPoolListener } from '../../../../lib/core/time/timeout-pool.js';
+import { PendingRequests } from '../../../../lib/stores/pending-requests.js';
 import { outcome } from '../../../support/async.js';
-import { FaultyStore } from '../../../support/faulty-store.js';
 import { RecordingClock } from '../../../support/recording-clock.js';
 
 describe('TimeoutPool', () => {
@@ -17,33 +15,20 @@ describe('TimeoutPool', () => {
     return { inner, clock, fired, limit, start };
   }
 
-  it('schedules one background timer for all timeouts, and one for each other timer', () => {
+  it('schedules one background timer for all timeouts', () => {
     const { inner, clock, start } = pool();
     for (const name of ['a', 'b', 'c']) start(name);
     for (let i = 0; i < 3; i += 1) void clock.inTime(new Promise(() => undefined), () => undefined);
     expect(inner.scheduled).toEqual([{ delayMs: 1_000, background: true }]);
-    const others = [false, true, true];
-    for (const background of others) clock.schedule(1_000, () => undefined, background);
-    expect(inner.scheduled.slice(1)).toEqual(others.map((background) => ({ delayMs: 1_000, background })));
   });
 
-  it('serves acquire, release and inspect requests', () => {
+  it('serves all requests of a store', () => {
     const clock = new RecordingClock();
-    const store = new FaultyStore(new MemoryStore(clock));
-    for (const verb of ['acquire', 'release', 'inspect'] as const) store.hold(verb);
-    const locks = createTestLocks({ clock, store: () => store });
+    const requests = new PendingRequests({ clock, requestTimeoutMs: 1_000 }, {}, () => undefined);
+    const never = new Promise<never>(() => undefined);
     for (let i = 0; i < 100; i += 1) {
-      outcome(locks.acquire(`goods:${i}`));
-      outcome(locks.inspect(`goods:${i}`));
-      const release = {
-        resource: 'goods',
-        key: `goods:${i}`,
-        owner: 'one:1',
-        mode: 'exclusive',
-        leaseMs: 1_000,
-        closedUntil: 0,
-      } as const;
-      locks.engine.releaser.releaseBehind(release);
+      outcome(requests.expect(`goods:${i}`, () => never));
+      outcome(requests.inTime(never, () => undefined));
     }
     expect(clock.scheduled).toEqual([{ delayMs: 1_000, background: true }]);
   });

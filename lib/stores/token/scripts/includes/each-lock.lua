@@ -1,11 +1,34 @@
 --- @computed-keys
---[[ Iterates over the locks of a script that is given the fence and then lock and queue of each: `for nth in eachLock
-  do`. In each turn, KEYS[2] and KEYS[3] name the lock and the queue of that turn. ]]
+--[[ Iterates over the locks of a script for several: `for nth in eachLock(…) do`. In each turn, the keys and arguments
+  that a script for one lock has name that lock. After the last turn they are as they were. The keys are grouped by
+  kind, the arguments by lock.
+  @param commonKeys how many keys stand before those of the locks
+  @param keysOfLock how many keys each lock has
+  @param commonArgs how many arguments stand before those of the locks
+  @param argsOfLock how many arguments each lock has ]]
 local eachLock = (function()
-  local all = { unpack(KEYS) }
-  return function(_, last)
-    local nth = (last or 0) + 1
-    KEYS[2], KEYS[3] = all[nth * 2], all[nth * 2 + 1]
-    return KEYS[2] and nth
+  local allKeys, allArgs = { unpack(KEYS) }, { unpack(ARGV) }
+  return function(commonKeys, keysOfLock, commonArgs, argsOfLock)
+    local count = (#allKeys - commonKeys) / keysOfLock
+    local nth = 0
+    return function()
+      if nth == count then
+        for i = 1, keysOfLock do
+          KEYS[commonKeys + i] = allKeys[commonKeys + i]
+        end
+        for i = 1, argsOfLock do
+          ARGV[commonArgs + i] = allArgs[commonArgs + i]
+        end
+        return nil
+      end
+      for i = 1, keysOfLock do
+        KEYS[commonKeys + i] = allKeys[commonKeys + (i - 1) * count + nth + 1]
+      end
+      for i = 1, argsOfLock do
+        ARGV[commonArgs + i] = allArgs[commonArgs + nth * argsOfLock + i]
+      end
+      nth = nth + 1
+      return nth
+    end
   end
 end)()

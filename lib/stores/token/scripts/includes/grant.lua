@@ -1,10 +1,14 @@
 --- @include ./next-token.lua
 --- @include ./mode-of.lua
---- @include ./lock.lua
---[[ Grants the lock to an entry. Returns its first token and how many are reserved. A sharer gets one token, because it
-  hands the lock to nobody. ]]
-local function grant(entry, leaseMs, tokens, now)
-  local token, reserved = nextToken(modeOf(entry) and '1' or tokens, now)
-  lock(entry, leaseMs, token)
-  return token, reserved
+--- @include ./share.lua
+--- Grants the lock to an entry that fits. Returns its token.
+local function grant(holders, entry, leaseMs)
+  local token, mode = nextToken(), modeOf(entry)
+  if mode then
+    share(entry, leaseMs)
+  else
+    redis.call('SET', keys.lock, entry .. ' ' .. token, 'PX', leaseMs)
+  end
+  holders.mode, holders.count = mode, holders.count + 1
+  return token
 end

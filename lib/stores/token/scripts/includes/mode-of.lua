@@ -1,6 +1,4 @@
---[[ Returns the mode of an entry, or nil if the entry is exclusive. An entry is its owner. If it shares the lock, a
-  space and its mode follow: `*` for readers, a number for permits. A number is the most entries that may share the lock
-  at once. ]]
+--- Returns `*` for readers, a number as text for permits, or nil for an exclusive entry.
 local function modeOf(entry)
-  return string.match(entry, ' (.*)')
+  return string.match(entry, ' (.+)')
 end

@@ -1,0 +1,736 @@
+import { runOutside } from '../core/context/async-context.js';
+import { type LockError, LockLostError, LockUnavailableError, withoutStack } from '../core/errors.js';
+import { nameOfCall, type Target } from '../core/events/call.js';
+import { repliesRead } from '../core/time/replies-read.js';
+import type { Timer } from '../core/time/clock.js';
+import { type AcquireReply, type Granted, type Held, type LockMode, UnansweredError } from '../stores/contract.js';
+import { Attempt, pauseAfterFailure } from './attempt.js';
+import { Lease } from './lease.js';
+import { closedError } from './lifecycle.js';
+import { MOST_ON_THEIR_WAY } from './link.js';
+import { Lock } from './lock.js';
+import { type AcquireOptions, leaseOf } from './options.js';
+import type { Parts } from './parts.js';
+import {
+  acquireError,
+  heldUntil,
+  type LastReply,
+  NO_REPLY,
+  outageError,
+  storeLimitOf,
+  unavailable,
+  upgradeError,
+} from './error-texts.js';
+import type { Turns } from './turns.js';
+import { type Waiter, WaiterList } from './waiter.js';
+
+const HELD = heldUntil(undefined);
+
+/**
+ * How many waiting readers of an instance count as one caller for `maxWaiting`, because one request serves all of them.
+ */
+const READERS_PER_PLACE = 50;
+
+/**
+ * The callers of one key in this instance, in all modes, first in, first out. The first waiter decides in which mode
+ * the store is asked. At most one request is on its way, and it is never given up: callers come and go, and its reply
+ * serves the callers that wait then.
+ */
+export class KeyQueue {
+  private readonly waiters = new WaiterList();
+  /** What the store has granted. Several only for readers and permits. */
+  private readonly leases: Lease[] = [];
+  /** The owner that asks the store. Undefined if nobody has to be served. */
+  private attempt: Attempt | undefined = undefined;
+  /** Runs before the attempt repeats its request, or before the first request of a turn. */
+  private pause: Timer | undefined = undefined;
+  private lastReply: LastReply = NO_REPLY;
+  /** Whether every waiter with `waitMs > 0` has a timer for the end of its wait, which a reply does not change. */
+  private isTimed = false;
+
+  constructor(
+    readonly key: string,
+    readonly parts: Parts,
+  ) {}
+
+  // Callers.
+
+  /** Adds a caller, which gets the lock or an error. */
+  join(waiter: Waiter, now: number): void {
+    const { waiters } = this;
+    if (waiters.head === undefined) {
+      const lease = waiter.mode === 'shared' ? this.leaseToJoin(waiter.options, now) : undefined;
+      if (lease !== undefined) return this.admit(waiter, lease, now);
+      // Until the reply, it is not known whether others hold the lock.
+      if (this.attempt === undefined && this.mayAsk(waiter.mode)) this.forgetLastReply();
+    }
+    waiter.queue = this;
+    waiters.push(waiter);
+    this.refuseIfUnavailable(now);
+    this.askForHead(now);
+    if (this.attempt?.state === 'idle' && this.mustAskForPlace(this.attempt)) this.repeat(this.attempt);
+    this.review(waiter, now);
+  }
+
+  /** Ends the wait of a caller with an error. */
+  refuse(waiter: Waiter, reason: unknown): void {
+    if (!this.waiters.remove(waiter)) return;
+    waiter.refuse(reason);
+    this.onHeadChanged();
+  }
+
+  /** Returns the error for a caller that must not wait, because too many others do. Undefined if it may wait. */
+  refusalAtOnce({ resource }: Target, options: AcquireOptions, now: number): LockError | undefined {
+    const { maxWaiting = Infinity, mode } = options;
+    const { length } = this.waiters;
+    if (length < maxWaiting) return undefined;
+    const { readers } = this.waiters;
+    const alike = mode === 'shared' ? readers : length - readers;
+    if (alike < (mode === 'shared' ? maxWaiting * READERS_PER_PLACE : maxWaiting)) return undefined;
+    const line = { waitingHere: alike, maxWaiting };
+    return this.errorOf(resource, options, { enteredAt: now, now, line, why: this.whyFull(resource) });
+  }
+
+  /** Refuses the callers that do not run in a hold of this engine. */
+  refuseOutsiders(): void {
+    for (const waiter of this.waiters.all())
+      if (!waiter.isNested) this.refuse(waiter, closedError(waiter.target.resource));
+  }
+
+  /** Refuses the callers that no longer wait for the end of an outage. */
+  refuseIfUnavailable(now: number): void {
+    const { health } = this.parts.link;
+    const outage = health.isAnySilent ? health.outage(this.key) : undefined;
+    if (outage === undefined) return;
+    for (const waiter of this.waiters.all()) {
+      const { target, enteredAt, options } = waiter;
+      if (outage.seenForMs < (options.unavailableAfterMs ?? Infinity)) continue;
+      this.refuse(
+        waiter,
+        withoutStack(() => outageError(target.resource, outage, now - enteredAt)),
+      );
+    }
+  }
+
+  /** Refuses all callers. What a request brings that is still on its way is released. */
+  close(): void {
+    for (const waiter of this.waiters.all()) this.refuse(waiter, closedError(waiter.target.resource));
+    this.endPause();
+  }
+
+  /** Releases what a request may still bring, because nobody will wait for its reply. */
+  abandon(): void {
+    if (this.attempt?.state === 'asking') this.releaseOwner(this.attempt);
+  }
+
+  /** How many callers wait. */
+  get length(): number {
+    return this.waiters.length;
+  }
+
+  /** The callers that wait, in order of arrival. */
+  waiting(): readonly Waiter[] {
+    return this.waiters.all();
+  }
+
+  /** The resource of the first waiting caller, for errors. Several resources may share a key. */
+  private get resource(): string {
+    return this.waiters.head?.target.resource ?? this.key;
+  }
+
+  // What the store says.
+
+  /**
+   * Called with a message for an owner: one that waits repeats its request, and one that holds renews. Returns false
+   * for any other.
+   */
+  onWake(owner: string): boolean {
+    const lease = this.leases.find((each) => each.owner === owner);
+    if (this.attempt?.owner === owner) this.askAgain(true);
+    else if (lease !== undefined) this.checkHeld(lease);
+    else return false;
+    return true;
+  }
+
+  /** Whether an owner waits for the key, or has it. */
+  isOf(owner: string): boolean {
+    return this.attempt?.owner === owner || this.leases.some((lease) => lease.owner === owner);
+  }
+
+  /** Called if others may have released the key. */
+  onReleased(): void {
+    const yieldMs = this.turns?.yieldAfterOthers(this.key) ?? 0;
+    if (yieldMs === 0) return this.askAgain();
+    const { attempt } = this;
+    if (attempt?.state === 'idle') this.pauseFor(Math.min(yieldMs, this.longestYieldMs), () => this.repeat(attempt));
+  }
+
+  /** Called if the lock may have been released by force. Only the store knows. */
+  onForced(): void {
+    for (const lease of this.leases) this.checkHeld(lease);
+    this.askAgain(true);
+  }
+
+  /** Renews a lease, which the store may have ended by force. A holder gets no other messages, except late ones. */
+  private checkHeld(lease: Lease): void {
+    lease.isForced = true;
+    this.parts.renewer.renewNow(lease);
+  }
+
+  /**
+   * Repeats the request now, because the key may be free or a message may be lost.
+   *
+   * @param mayBeForced whether a lock that the running request gets may have been released by force since.
+   */
+  askAgain(mayBeForced = false): void {
+    const { attempt } = this;
+    if (attempt?.state === 'asking') {
+      attempt.mustAskAgain = true;
+      attempt.isForced ||= mayBeForced;
+    } else if (attempt?.state === 'idle') this.repeat(attempt);
+  }
+
+  /** Called with the reply to the attempt's request. */
+  onReply(attempt: Attempt, reply: AcquireReply): void {
+    const now = this.parts.clock.now();
+    if (reply.status === 'granted') this.onGranted(attempt, reply, now);
+    else if (!this.serves(attempt)) this.dropAttempt(now);
+    else if (reply.status === 'held') this.onHeld(attempt, reply, now);
+    else this.onPermitsMismatch(reply.permits, now);
+  }
+
+  /** Called if the attempt's request failed. It may have run, or may still run. */
+  onFailed(attempt: Attempt, error: unknown): void {
+    const now = this.parts.clock.now();
+    const failure = this.failureOf(error);
+    this.recordFailure(failure, attempt.sentAt);
+    if (failure.permanent) {
+      // A repetition cannot succeed.
+      for (const waiter of this.waiters.all()) this.refuse(waiter, this.errorFor(waiter, now));
+    } else this.countReply(now);
+    this.reviewAll(now);
+    if (this.attempt !== attempt) return;
+    if (!this.serves(attempt)) return this.dropAttempt(now);
+    this.askLater(attempt, pauseAfterFailure(this.parts.clock));
+  }
+
+  /** Repeats the request of an owner after a failure, or after a grant that came too late. It keeps its place. */
+  private askLater(attempt: Attempt, pauseMs: number): void {
+    // A repeated request would be refused because of the first one.
+    if (!this.parts.link.store.capabilities.idempotentAcquire) this.replace(attempt, pauseMs);
+    else if (pauseMs > 0) this.pauseFor(pauseMs, () => this.repeat(attempt));
+    else this.repeat(attempt);
+  }
+
+  /** Releases an owner, and repeats its request for a new one. */
+  private replace(attempt: Attempt, pauseMs: number): void {
+    this.releaseOwner(attempt);
+    const next = (this.attempt = new Attempt(this, this.parts.nextOwner(), attempt.mode));
+    this.pauseFor(pauseMs, () => this.repeat(next));
+  }
+
+  /** Called if the attempt's request cannot be sent yet. */
+  onCrowded(attempt: Attempt, now: number): void {
+    const why = `its request was not sent, because ${MOST_ON_THEIR_WAY} requests of this process have no reply yet`;
+    // What the store said before is still the best that is known.
+    if (this.lastReply.kind === 'held') return;
+    const error = withoutStack(() => unavailable(this.resource, why));
+    this.lastReply = { kind: 'undelivered', error, since: now };
+    if (this.attempt === attempt) this.reviewAll(now);
+  }
+
+  private failureOf(error: unknown): LockUnavailableError {
+    if (error instanceof LockUnavailableError) return error;
+    const { resource, key } = this;
+    if (!(error instanceof UnansweredError))
+      return withoutStack(() => unavailable(resource, 'the store failed', { cause: error }));
+    const cause = this.parts.link.health.outageOf(key);
+    return withoutStack(() => unavailable(resource, error.message, { cause }));
+  }
+
+  private onGranted(attempt: Attempt, granted: Granted, now: number): void {
+    if (!attempt.isFresh(now)) return this.onStaleGrant(attempt, now);
+    this.attempt = undefined;
+    const { owner, mode, sentAt, leaseMs, hasFailed, mustAskAgain, isForced } = attempt;
+    const lease = new Lease(this, owner, mode, granted, now, sentAt, leaseMs, hasFailed);
+    // Recorded before any caller gets it.
+    this.leases.push(lease);
+    this.lastReply = HELD;
+    this.serve(lease, now);
+    // All callers that it was for have left.
+    if (lease.locks.length === 0) this.releaseLease(lease, this.key, now).catch(() => undefined);
+    else {
+      this.parts.renewer.watch(lease, now);
+      lease.isForced = isForced;
+      // The message may be about the end of this lease.
+      if (mustAskAgain) this.parts.renewer.renewNow(lease);
+      this.askForHead(now);
+    }
+    this.reviewAll(now);
+  }
+
+  /** Less than half of the lease is left, so the owner asks again, before any work. */
+  private onStaleGrant(attempt: Attempt, now: number): void {
+    if (!this.serves(attempt)) return this.dropAttempt(now);
+    const why = `the reply took longer than half of the lease of ${attempt.leaseMs} ms`;
+    // The store has replied, and the event loop may have been blocked. So the outage does not count from the request.
+    this.recordFailure(
+      withoutStack(() => unavailable(this.resource, why)),
+      now,
+    );
+    // Each repetition renews the lease. If it comes too late as well, others get the lock meanwhile.
+    if (attempt.wasStale) this.replace(attempt, pauseAfterFailure(this.parts.clock));
+    else this.askLater(attempt, 0);
+    attempt.wasStale = true;
+    this.reviewAll(now);
+  }
+
+  private onHeld(attempt: Attempt, held: Held, now: number): void {
+    const { remainingMs, holder, ahead, isForeign } = held;
+    const { parts, turns } = this;
+    if (isForeign === true) parts.turns.onForeigner(this.key);
+    else if (attempt.isUnqueued(held)) turns?.onOthers(this.key);
+    const isOwn = holder?.instanceId === parts.instanceId;
+    const undecided = this.whyUndecided(held, isOwn);
+    attempt.undecidedSince = undecided === undefined ? undefined : (attempt.undecidedSince ?? now);
+    if (undecided === undefined) {
+      const until = remainingMs === undefined ? undefined : now + remainingMs;
+      this.lastReply = heldUntil(until, holder && { ...holder, isOwn }, ahead);
+      this.countReply(now);
+    } else if (!this.isReplyDue(now)) {
+      const error = withoutStack(() => unavailable(this.resource, undecided));
+      this.recordFailure(error, attempt.undecidedSince ?? now);
+    }
+    this.pauseFor(attempt.pauseAfter(held), () => this.repeat(attempt));
+    this.reviewAll(now);
+    // The callers may have changed, and with them the attempt.
+    if (this.attempt === attempt && (attempt.mustAskAgain || this.mustAskForPlace(attempt))) this.repeat(attempt);
+  }
+
+  /** Returns why nobody else seems to have the key, although it is not free. Undefined if somebody has it. */
+  private whyUndecided({ isFree }: Held, isOwn: boolean): string | undefined {
+    if (isFree === true) return 'waiters that are gone are being removed from its queue';
+    if (!isOwn || this.leases.length > 0 || !this.parts.releaser.isReleasing(this.key)) return undefined;
+    return 'the release of an earlier request of this instance has not arrived yet';
+  }
+
+  /** A repetition cannot succeed before the key is free, so this refuses all that want this number of permits. */
+  private onPermitsMismatch(permits: number, now: number): void {
+    const wanted = this.waiters.head?.mode;
+    const mismatch = { kind: 'permits-mismatch', permits } as const;
+    const { attempt } = this;
+    this.attempt = undefined;
+    // A place from an earlier request.
+    if (attempt?.mayBeKept === true) this.releaseOwner(attempt);
+    for (const waiter of this.waiters.all())
+      if (waiter.mode === wanted) this.refuse(waiter, this.errorFor(waiter, now, mismatch));
+    this.askForHead(now);
+    this.forgetIfIdle();
+  }
+
+  // Asking the store.
+
+  /**
+   * What the next request asks for: the lease of the first waiter, and a place in the queue if one waits for others.
+   */
+  wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } {
+    const { head } = this.waiters;
+    return { leaseMs: head === undefined ? 1 : leaseOf(head.options), asksForPlace: this.asksForPlace };
+  }
+
+  /** Requests the key for the first waiter, unless a request is on its way or the key is about to be passed on. */
+  private askForHead(now: number): void {
+    const { head } = this.waiters;
+    if (head === undefined || this.attempt !== undefined) return;
+    const permits = this.otherPermits(head.mode);
+    if (permits !== undefined) return this.onPermitsMismatch(permits, now);
+    if (!this.mayAsk(head.mode)) return;
+    this.attempt = new Attempt(this, this.parts.nextOwner(), head.mode);
+    const { attempt, turns } = this;
+    const yieldMs = turns === undefined ? 0 : Math.min(turns.yieldBefore(this.key), this.longestYieldMs);
+    if (yieldMs > 0) this.pauseFor(yieldMs, () => this.repeat(attempt));
+    else attempt.ask(now);
+  }
+
+  private repeat(attempt: Attempt): void {
+    this.endPause();
+    if (this.waiters.head !== undefined) attempt.ask(this.parts.clock.now());
+  }
+
+  /** Whether the request joins the store's queue: one of the callers that it serves waits for other holders. */
+  private get asksForPlace(): boolean {
+    const mode = this.waiters.head?.mode;
+    if (!this.parts.link.store.capabilities.queue) return false;
+    for (let waiter = this.waiters.head; waiter?.mode === mode && waiter !== undefined; waiter = waiter.next)
+      if (waiter.isPatient) return true;
+    return false;
+  }
+
+  private mustAskForPlace(attempt: Attempt): boolean {
+    return attempt.sentAt !== -Infinity && !attempt.asksForPlace && this.asksForPlace;
+  }
+
+  /** Whether the store may grant a further lease in that mode, besides those of this instance. */
+  private mayAsk(mode: LockMode): boolean {
+    if (this.leases.some((lease) => lease.mode === 'exclusive')) return false;
+    return typeof mode !== 'number' || this.leases.length < mode;
+  }
+
+  /** Returns the number of permits that this instance's leases have, if another one is wanted. */
+  private otherPermits(mode: LockMode): number | undefined {
+    const held = this.leases.at(0)?.mode;
+    return typeof mode === 'number' && typeof held === 'number' && held !== mode ? held : undefined;
+  }
+
+  /** Whether the attempt asks for what the first waiter wants. */
+  private serves(attempt: Attempt): boolean {
+    return this.waiters.head?.mode === attempt.mode;
+  }
+
+  /** The turns of this instance and others. Undefined for callers that share the lock, which have no order. */
+  private get turns(): Turns | undefined {
+    return (this.waiters.head?.mode ?? 'exclusive') === 'exclusive' ? this.parts.turns : undefined;
+  }
+
+  /** Half of the time that the first caller still waits, so that a yield alone never ends its wait. */
+  private get longestYieldMs(): number {
+    return ((this.waiters.head?.waitUntil ?? Infinity) - this.parts.clock.now()) / 2;
+  }
+
+  /** Called when the first waiter may have left. Gives up a place in the store's queue that nobody needs. */
+  private onHeadChanged(): void {
+    const { attempt } = this;
+    // A request that is on its way stays, and serves the callers that wait when its reply comes.
+    if (attempt !== undefined && attempt.state !== 'asking' && !this.serves(attempt))
+      this.dropAttempt(this.parts.clock.now());
+    this.forgetIfIdle();
+  }
+
+  /** Ends the attempt, which nobody needs now, and requests the key for the first waiter. */
+  private dropAttempt(now: number): void {
+    const { attempt } = this;
+    this.attempt = undefined;
+    this.endPause();
+    attempt?.dropUnsent();
+    if (attempt?.mayBeKept === true) this.releaseOwner(attempt);
+    this.askForHead(now);
+    this.forgetIfIdle();
+  }
+
+  /** Releases whatever the store keeps for an attempt. */
+  private releaseOwner({ owner, mode, leaseMs, hasFailed }: Attempt): void {
+    const { key, parts } = this;
+    const release = { resource: key, key, owner, mode, leaseMs, closedUntil: 0 };
+    parts.releaser.release(release, parts.clock.now(), hasFailed).catch(() => undefined);
+  }
+
+  private pauseFor(pauseMs: number, then: () => void): void {
+    this.endPause();
+    this.pause = runOutside(() =>
+      this.parts.clock.schedule(pauseMs, () => {
+        this.pause = undefined;
+        then();
+      }),
+    );
+  }
+
+  private endPause(): void {
+    this.pause?.cancel();
+    this.pause = undefined;
+  }
+
+  // Leases and locks.
+
+  /** Ends a lock whose last hold has ended. Returns whether the store still had it. */
+  release(lock: Lock): Promise<boolean> {
+    const { lease } = lock;
+    const { clock, events } = this.parts;
+    lock.onEnded();
+    if (!lock.isUnseen) events.released(lock, clock);
+    const now = clock.now();
+    lease.remove(lock, lock.minHoldUntil);
+    this.parts.onEnded();
+    if (lease.locks.length > 0) return Promise.resolve(true);
+    if (this.passOn(lease, now)) return Promise.resolve(true);
+    const released = this.releaseLease(lease, lock.resource, now);
+    this.parts.onReleasing(lock, released);
+    return released;
+  }
+
+  /** Declares a lock lost if its deadline has passed. */
+  expire(lock: Lock): void {
+    const now = this.parts.clock.now();
+    if (lock.isAlive && now >= lock.deadline) this.lose(lock, this.parts.renewer.whyOver(lock, now));
+  }
+
+  /**
+   * Like {@link expire}, but first reads the replies that have arrived. Returns undefined if there is nothing to wait
+   * for, which is the usual case.
+   */
+  expireUnlessRenewed(lock: Lock): Promise<void> | undefined {
+    const { clock, renewer } = this.parts;
+    const now = clock.now();
+    if (now < lock.deadline) return undefined;
+    // How long the event loop was blocked is known now, but not after its next turn.
+    renewer.whyOver(lock, now);
+    if (!renewer.mayBeRenewed(lock, now)) return void this.expire(lock);
+    return repliesRead(clock).then(() => this.expire(lock));
+  }
+
+  /** Ends a lock against its holder's will. Does nothing if it has ended. */
+  lose(lock: Lock, why: string, cause?: unknown): void {
+    if (lock.isAlive) runOutside(() => this.endAsLost(lock, why, cause));
+  }
+
+  private endAsLost(lock: Lock, why: string, cause: unknown): void {
+    const { lease, resource, deadline } = lock;
+    const { clock, events, lockDelayMs, warn, onEnded } = this.parts;
+    const now = clock.now();
+    const elapsedMs = now - lock.grantedAt;
+    const name = nameOfCall(resource, lock.options);
+    const message = `The lock on ${name} was lost after ${Math.round(elapsedMs)} ms: ${why}.`;
+    const loss = new LockLostError(message, { resource, elapsedMs, cause });
+    lock.onEnded(loss);
+    // Its work may still run.
+    lease.remove(lock, lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0);
+    const isOver = lease.locks.length === 0;
+    // Code of callers runs. It learns of the loss before the next holder can have the lock.
+    lock.abortAll(loss);
+    // The key may still be locked, although no caller holds it.
+    if (isOver) {
+      const released = this.releaseLease(lease, resource, now);
+      released.catch(() => undefined);
+      this.parts.onReleasing(lock, released);
+    }
+    warn(loss.message);
+    events.lost(lock, clock);
+    onEnded();
+  }
+
+  /** Gives a new lease to the first waiter, and to the readers behind a reader. */
+  private serve(lease: Lease, now: number): void {
+    const { head } = this.waiters;
+    if (head?.mode !== lease.mode) return;
+    this.admit(head, lease, now);
+    if (lease.mode !== 'shared') return;
+    for (const waiter of this.waiters.all()) {
+      // A lock scope may have got it for one of them meanwhile.
+      if (waiter.queue !== this) continue;
+      if (waiter.mode !== 'shared') return;
+      this.admit(waiter, lease, now);
+    }
+  }
+
+  private admit(waiter: Waiter, lease: Lease, now: number): void {
+    this.waiters.remove(waiter);
+    const { target, options, scope } = waiter;
+    const lock = new Lock(lease, target.resource, options, now, target.call);
+    lease.locks.push(lock);
+    if (lease.dueAt !== undefined) this.parts.renewer.watch(lease, now);
+    scope?.keep(lock, options.onLost);
+    waiter.admit(lock);
+    if (scope !== undefined) this.admitFromScopes();
+  }
+
+  /** Gives nested holds to the waiters whose lock scopes now keep the lock. */
+  private admitFromScopes(): void {
+    for (const waiter of this.waiters.all()) {
+      const { scope, options } = waiter;
+      const outer = scope?.findOutwards(this.parts, this.key);
+      if (outer === undefined || !this.waiters.remove(waiter)) continue;
+      try {
+        const nested = nestIn(outer, options);
+        scope?.keep(nested, options.onLost);
+        waiter.admit(nested);
+      } catch (error) {
+        waiter.refuse(error);
+      }
+    }
+  }
+
+  /** Gives the lease to the next caller, without a request. */
+  private passOn(lease: Lease, now: number): boolean {
+    const { head } = this.waiters;
+    if (head === undefined || head.mode !== lease.mode || lease.mode === 'shared') return false;
+    if (!lease.tryPass(head.options, now, this.parts.passing)) return false;
+    this.admit(head, lease, now);
+    this.onHeadChanged();
+    this.askForHead(now);
+    return true;
+  }
+
+  /** Returns a lease that a further reader may share. */
+  private leaseToJoin(options: AcquireOptions, now: number): Lease | undefined {
+    const lease = this.leases.at(-1);
+    return lease?.mode === 'shared' && lease.tryPass(options, now, this.parts.passing) ? lease : undefined;
+  }
+
+  /** Releases a lease that no caller uses. The release is sent before the next request for the key. */
+  private releaseLease(lease: Lease, resource: string, now: number): Promise<boolean> {
+    const { key, parts, turns } = this;
+    const { owner, mode, longestMs: leaseMs, closedUntil, askedAt, hasFailed } = lease;
+    this.leases.splice(this.leases.indexOf(lease), 1);
+    parts.renewer.forget(lease);
+    // The store had it from about then on. Short work takes less time than its request.
+    turns?.onReleased(key, now - askedAt, this.waiters.head !== undefined);
+    const released = parts.releaser.release({ resource, key, owner, mode, leaseMs, closedUntil }, now, hasFailed);
+    this.askForHead(now);
+    this.forgetIfIdle();
+    return released;
+  }
+
+  private forgetIfIdle(): void {
+    if (this.waiters.length > 0 || this.leases.length > 0 || this.attempt !== undefined) return;
+    this.endPause();
+    this.parts.forget(this);
+  }
+
+  // The end of a wait.
+
+  private forgetLastReply(): void {
+    this.lastReply = NO_REPLY;
+    this.isTimed = false;
+  }
+
+  /** Refuses the callers that a reply has decided about, if it may have changed when they stop waiting. */
+  private reviewAll(now: number): void {
+    if (this.waiters.head === undefined) return;
+    const { kind } = this.lastReply;
+    // Waiters with a `waitMs` have their timers. The others stop no sooner than at a reply that is on its way.
+    if (this.isTimed && kind !== 'failed' && (this.waiters.areAllPatient || this.isReplyDue(now))) return;
+    this.isTimed = kind !== 'none' && kind !== 'failed';
+    for (const waiter of this.waiters.all()) this.review(waiter, now);
+  }
+
+  /** Refuses a waiter that has waited long enough, or sets a timer for its next review. */
+  private review(waiter: Waiter, now: number): void {
+    if (waiter.queue !== this) return;
+    const { clock } = this.parts;
+    const at = this.givesUpAt(waiter, now);
+    if (at <= now) this.refuse(waiter, this.errorFor(waiter, now));
+    else if (at !== Infinity) waiter.wakeAt(at, now, clock, () => this.review(waiter, clock.now()));
+  }
+
+  /**
+   * Returns when a waiter stops waiting, by the last reply. Infinity: the next reply decides.
+   * - None yet: after `waitMs`. A request that is on its way has twice the time limit, to be sent and to be answered.
+   * - Others hold the key: after `waitMs`.
+   * - The store failed: `unavailableAfterMs` after it first did, whatever `waitMs` is.
+   * - The request could not be sent yet: after `waitMs`, and after the time limit without `waitMs`.
+   */
+  private givesUpAt({ options, enteredAt, waitUntil, isPatient }: Waiter, now: number): number {
+    const { lastReply } = this;
+    const { limitMs, health } = this.parts.link;
+    const replyDueUntil = this.isReplyDue(now) ? enteredAt + 2 * limitMs : 0;
+    // Until the first reply, nobody knows whether others hold the key.
+    if (lastReply.kind === 'none') return Math.max(waitUntil, replyDueUntil, enteredAt + (options.firstReplyMs ?? 0));
+    const storeLimitMs = storeLimitOf(lastReply, options);
+    // How long a caller waits for the store does not depend on `waitMs`.
+    if (lastReply.kind === 'failed' && storeLimitMs !== Infinity) {
+      const limit = Math.min(lastReply.since, now - health.refusesForMs(this.key)) + storeLimitMs;
+      // The outage may be over by the next reply, which decides.
+      return replyDueUntil !== 0 || limit <= now ? Math.max(limit, replyDueUntil) : Infinity;
+    }
+    if (isPatient) return waitUntil;
+    // The request of a caller that does not wait for others has not been sent yet.
+    const sendUntil = lastReply.kind === 'undelivered' ? enteredAt + limitOf(options, limitMs) : 0;
+    // It gets one reply, to report busy or unavailable.
+    return Math.max(waitUntil, replyDueUntil, sendUntil);
+  }
+
+  /** Whether a reply is on its way, or the last one decides nothing and the next one comes soon. */
+  private isReplyDue(now: number): boolean {
+    const { attempt, parts } = this;
+    if (attempt === undefined) return false;
+    const { state, undecidedSince } = attempt;
+    return state === 'asking' || (undecidedSince !== undefined && now - undecidedSince < parts.link.limitMs);
+  }
+
+  /** Counts a reply without a grant, for stores that limit how many a caller waits for. */
+  private countReply(now: number): void {
+    const limit = this.parts.link.store.capabilities.retry?.limit;
+    if (limit === undefined) return;
+    for (const waiter of this.waiters.all()) {
+      waiter.repliesWithoutGrant += 1;
+      if (waiter.repliesWithoutGrant >= limit) this.refuse(waiter, this.errorFor(waiter, now));
+    }
+  }
+
+  private recordFailure(error: LockUnavailableError, failedSince: number): void {
+    const { lastReply } = this;
+    this.lastReply = { kind: 'failed', error, since: lastReply.kind === 'failed' ? lastReply.since : failedSince };
+  }
+
+  private errorFor({ target, enteredAt, options }: Waiter, now: number, why = this.whyNot(now)): LockError {
+    // The waiter itself leaves, so it does not count.
+    const line = { waitingHere: this.waiters.length - 1 };
+    return this.errorOf(target.resource, options, { enteredAt, now, line, why });
+  }
+
+  private errorOf(
+    resource: string,
+    { mode, waitMs }: AcquireOptions,
+    { why, ...wait }: { enteredAt: number; now: number; line: WaitingLine; why: LastReply },
+  ): LockError {
+    const place = this.parts.link.health.placeOf(this.key);
+    const ownMethod = (): string | undefined => this.ownMethod;
+    // The stack is taken where the caller's wait ends.
+    return withoutStack(() => acquireError(why, { resource, key: this.key, mode, waitMs, place, ownMethod, ...wait }));
+  }
+
+  /** The `@Locked` method that holds the key in this instance. Undefined if none is known. */
+  private get ownMethod(): string | undefined {
+    const locks = this.leases.flatMap((lease) => lease.locks);
+    return locks.find(({ options }) => options.method !== undefined)?.options.method;
+  }
+
+  /** Why a waiter does not have the lock now: the holders of this instance, or the store's last reply. */
+  private whyNot(now: number): LastReply {
+    const { attempt, lastReply } = this;
+    const [first] = this.leases;
+    if (lastReply.kind === 'none' && attempt !== undefined) {
+      // While other instances come first, the lock counts as theirs.
+      if (attempt.state === 'idle') return HELD;
+      const why = `Redis replies slowly: there was no reply within ${Math.round(now - attempt.sentAt)} ms`;
+      const cause = this.parts.link.health.outageOf(this.key);
+      return { kind: 'failed', error: unavailable(this.resource, why, { cause }), since: attempt.sentAt };
+    }
+    if (first === undefined || attempt !== undefined) return lastReply;
+    const { deadline, mode, grantedAt, locks } = first;
+    const holder = { instanceId: this.parts.instanceId, isOwn: true };
+    if (mode !== 'exclusive') return heldUntil(deadline, { ...holder, since: grantedAt, count: this.leases.length });
+    return heldUntil(deadline, { ...holder, since: locks.at(-1)?.grantedAt ?? grantedAt });
+  }
+
+  /** Returns why a caller beyond `maxWaiting` is refused. */
+  private whyFull(resource: string): LastReply {
+    const { leases, attempt, lastReply, parts, key } = this;
+    const isKnown = lastReply.kind !== 'none' && lastReply.kind !== 'undelivered';
+    if (isKnown || (leases.length > 0 && attempt === undefined)) return this.whyNot(parts.clock.now());
+    const cause = parts.link.health.outageOf(key);
+    // The waiting callers keep this caller out, whatever the first reply says.
+    if (cause === undefined) return HELD;
+    const error = unavailable(resource, 'the store has sent no reply yet', { cause });
+    return { kind: 'failed', error, since: parts.clock.now() };
+  }
+}
+
+type WaitingLine = Parameters<typeof acquireError>[1]['line'];
+
+/** Returns how long a caller without `waitMs` waits for its request to be sent, in milliseconds. */
+function limitOf({ unavailableAfterMs = Infinity }: AcquireOptions, limitMs: number): number {
+  return unavailableAfterMs === Infinity ? limitMs : unavailableAfterMs;
+}
+
+/**
+ * Returns a nested hold of a lock that the caller runs inside.
+ *
+ * @throws LockReentryError if the hold does not cover the requested mode.
+ * @throws LockLostError if the lock was lost.
+ */
+export function nestIn(outer: Lock, options: AcquireOptions): Lock {
+  outer.assertHeld();
+  const { mode, resource } = outer;
+  if (mode !== 'exclusive' && mode !== options.mode) throw upgradeError(resource, mode, options.mode);
+  return outer.nest(options);
+}

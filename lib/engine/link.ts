@@ -1,0 +1,157 @@
+import { runOutside } from '../core/context/async-context.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type ExtendReply,
+  type ExtendRequest,
+  type LockStore,
+  type ReleaseRequest,
+  UnansweredError,
+} from '../stores/contract.js';
+import { type Linked, LinkedList } from '../core/linked-list.js';
+import type { StoreHealth } from './store-health.js';
+import type { StoreOperation } from '../core/store/refusals.js';
+
+/**
+ * How many acquire requests for the locks of one server may be on their way. More would go stale in the buffers of this
+ * process and the machine, and delay the renewals and releases behind them.
+ */
+export const MOST_ON_THEIR_WAY = 1_000;
+
+/** Receives the one outcome of a request, never before the sender has returned. */
+export interface OutcomeListener<Reply> {
+  onReply(reply: Reply): void;
+  /** The request was refused, its connection ended, or its server is silent. It may still run, or have run. */
+  onFailed(error: unknown): void;
+}
+
+/** A request that waits until it may be sent. */
+export interface Unsent extends Linked<Unsent> {
+  /** Where it waits. The key may be on another server by now. */
+  lane: Lane | undefined;
+  /** Sends the request. */
+  send(): void;
+}
+
+/** The acquire requests for one server. */
+export interface Lane {
+  onTheirWay: number;
+  readonly unsent: LinkedList<Unsent>;
+}
+
+/** The only sender of acquire, extend and release requests. */
+export class Link {
+  /** By server. The only server of a store is undefined. */
+  private readonly lanes = new Map<string | undefined, Lane>();
+
+  constructor(
+    readonly store: LockStore,
+    readonly health: StoreHealth,
+    /** How long a server may be silent, in milliseconds. */
+    readonly limitMs: number,
+    /** By how much the store keeps a lock longer than its holder relies on it, in milliseconds. */
+    private readonly lockDelayMs: number,
+  ) {}
+
+  /**
+   * Returns whether an acquire request for a key has to wait, because too many are on their way. Its `send` is called
+   * when it may be sent. Renewals and releases never wait.
+   */
+  queueIfCrowded(key: string, request: Unsent): boolean {
+    const lane = this.laneOf(key);
+    if (lane.onTheirWay < MOST_ON_THEIR_WAY) return false;
+    request.lane = lane;
+    lane.unsent.push(request);
+    return true;
+  }
+
+  /** Forgets a request that has not been sent. */
+  drop(request: Unsent): void {
+    request.lane?.unsent.remove(request);
+    request.lane = undefined;
+  }
+
+  acquire(request: AcquireRequest, listener: OutcomeListener<AcquireReply>): void {
+    const { key, leaseMs, handoffMs } = request;
+    const lane = this.laneOf(key);
+    lane.onTheirWay += 1;
+    if (this.health.isAnySilent) this.health.onRetry(key);
+    const delayed = { ...request, leaseMs: this.delayed(leaseMs), handoffMs: this.delayed(handoffMs) };
+    this.expect('acquire', key, () => this.store.acquire(delayed), listener, lane);
+  }
+
+  release(request: ReleaseRequest, listener: OutcomeListener<boolean>): void {
+    const delayed = { ...request, handoffMs: this.delayed(request.handoffMs) };
+    this.expect('release', request.key, () => this.store.release(delayed), listener);
+  }
+
+  /** Extends leases of one server. Returns a reply for each, in the same order. Does not reject. */
+  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    try {
+      return await this.store.extend(requests.map((each) => ({ ...each, leaseMs: this.delayed(each.leaseMs) })));
+    } catch {
+      // A store must not reject here. If one does, the process continues.
+      return [];
+    }
+  }
+
+  /** Returns how long the store keeps a lock whose holder relies on `leaseMs` of it, in milliseconds. */
+  delayed(leaseMs: number): number {
+    return leaseMs + this.lockDelayMs;
+  }
+
+  /** Returns the name of the server that keeps a key. Undefined if it is not known, or if there is only one. */
+  serverOf(key: string): string | undefined {
+    return this.store.serverOf(key);
+  }
+
+  private laneOf(key: string): Lane {
+    const server = this.serverOf(key);
+    let lane = this.lanes.get(server);
+    if (lane === undefined) this.lanes.set(server, (lane = { onTheirWay: 0, unsent: new LinkedList() }));
+    return lane;
+  }
+
+  private expect<Reply>(
+    operation: StoreOperation,
+    key: string,
+    send: () => Promise<Reply>,
+    listener: OutcomeListener<Reply>,
+    lane?: Lane,
+  ): void {
+    const onReply = (reply: Reply): void => {
+      if (lane !== undefined) this.leave(lane);
+      if (operation === 'acquire') this.health.onReply(key);
+      listener.onReply(reply);
+    };
+    const onFailed = (error: unknown): void => {
+      if (lane !== undefined) this.leave(lane);
+      if (!(error instanceof UnansweredError)) this.health.onFailed(operation, key, error);
+      listener.onFailed(error);
+    };
+    void settled(send).then(onReply, onFailed);
+  }
+
+  private leave(lane: Lane): void {
+    lane.onTheirWay -= 1;
+    // Outside of the context of the caller whose reply arrived, because the next request is not that caller's.
+    if (lane.unsent.head !== undefined) runOutside(() => this.sendNext(lane));
+  }
+
+  private sendNext(lane: Lane): void {
+    for (let next = lane.unsent.head; next !== undefined; next = lane.unsent.head) {
+      if (lane.onTheirWay >= MOST_ON_THEIR_WAY) return;
+      this.drop(next);
+      next.send();
+    }
+  }
+}
+
+/** Sends a request. A store must not throw before it returns a promise. If one does, no place is lost. */
+function settled<Reply>(send: () => Promise<Reply>): Promise<Reply> {
+  try {
+    return send();
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}

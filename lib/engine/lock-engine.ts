@@ -1,0 +1,600 @@
+import { throwIfAborted } from '../core/context/abort-signals.js';
+import { keepOutside, runOutside } from '../core/context/async-context.js';
+import {
+  LockConfigError,
+  LockReentryError,
+  LockUnavailableError,
+  messageOf,
+  nameCaller,
+  withoutStack,
+} from '../core/errors.js';
+import { describeCall, nextCall, type Target } from '../core/events/call.js';
+import { type lockChannels, LockEvents } from '../core/events/diagnostics.js';
+import { safely } from '../core/events/warnings.js';
+import { secondsOf } from '../core/format-value.js';
+import type { LocalCalls, ServerState } from '../core/state/instance-states.js';
+import { newInstanceId } from '../core/store/instance-id.js';
+import { kindOf } from '../core/store/lock-mode.js';
+import { atEndOfTick, type Clock, withTimeout } from '../core/time/clock.js';
+import {
+  type ListedLock,
+  type ListRequest,
+  type LockState,
+  type LockStore,
+  type StorePing,
+  UnansweredError,
+} from '../stores/contract.js';
+import { assertHeldAround, heldAround } from './call-context.js';
+import { KeyQueue, nestIn } from './key-queue.js';
+import { type LeaderCallbacks, Leadership } from './leadership.js';
+import { handoffLease } from './lease.js';
+import { closedError, Lifecycle } from './lifecycle.js';
+import { Link } from './link.js';
+import type { Lock } from './lock.js';
+import { scopeAround } from './lock-scope.js';
+import { MultiAcquire } from './multi-acquire.js';
+import { MultiLock } from './multi-lock.js';
+import { type AcquireOptions, leaseOf, type PassingLimits } from './options.js';
+import { callsByKey, type KeyCalls } from './own-calls.js';
+import type { Parts } from './parts.js';
+import { describeUnsupportedForce, tooShortLease, unsupportedMode, withPlace } from './error-texts.js';
+import { Releaser } from './releaser.js';
+import { Renewer } from './renewer.js';
+import { StoreHealth } from './store-health.js';
+import { Turns } from './turns.js';
+import { Waiter } from './waiter.js';
+
+/** How many callers are refused in one turn of the event loop before others wait for the next one. */
+const MOST_REFUSALS_IN_TURN = 1_000;
+
+/** What an engine is made of. */
+export interface EngineOptions {
+  readonly store: LockStore;
+  readonly clock: Clock;
+  /** How long a server may be silent, in milliseconds. */
+  readonly requestTimeoutMs: number;
+  readonly passing: PassingLimits;
+  /** By how much the store keeps a lock longer than its holder relies on it, in milliseconds. */
+  readonly lockDelayMs: number;
+  /** The module instance's name, for events. */
+  readonly instance: string;
+  /** Where the store is, in log lines and errors. Default: not known. */
+  readonly place?: string | undefined;
+  /** The name of the instance in Redis. Default: none. */
+  readonly identity?: string | undefined;
+  /** Where events are published. Default: `lockChannels`. */
+  readonly channels?: typeof lockChannels | undefined;
+  /** Throws `LockConfigError` if this is not a valid lease. */
+  checkTtl(ttlMs: number): void;
+  /** Called with one line for each lost lock, for each lock that is held too long, and for each outage. */
+  warn(message: string): void;
+  /** Called with one line when an outage or a limitation has ended. */
+  info?(message: string): void;
+  /** Called with one line and the error of a leader's callback. Default: `warn` is called with the line. */
+  onCallbackError?(message: string, error: unknown): void;
+}
+
+/** A candidate to start. */
+export interface Candidacy extends LeaderCallbacks {
+  /** Names the work of the leader in the log and in events. Default: "The leader of" the resource. */
+  readonly name?: string | undefined;
+}
+
+/** One module instance's locks. Every lock comes from here. */
+export class LockEngine {
+  /** By key. A key that is not in use has none. */
+  private readonly queues = new Map<string, KeyQueue>();
+  private readonly lifecycle: Lifecycle;
+  private readonly health: StoreHealth;
+  private readonly parts: Parts;
+  private readonly leaderships = new Set<Leadership>();
+  private readonly info: (this: void, message: string) => void;
+  private attempts = 0;
+  private isRefusing = false;
+  private refusalsInTurn = 0;
+  /** Called when no key is in use. */
+  private onIdle: (() => void) | undefined = undefined;
+  private closed: Promise<void> | undefined = undefined;
+
+  constructor(private readonly options: EngineOptions) {
+    const { clock, instance, passing, store, requestTimeoutMs, lockDelayMs } = options;
+    keepOutside();
+    const warn = safely((message) => options.warn(message));
+    const info = (this.info = safely((message) => options.info?.(message)));
+    // After a shutdown, the application may close its own client, and nobody waits for Redis.
+    const warnUsers = (message: string): void => {
+      if (this.lifecycle.isOpen || this.hasCalls(Infinity)) warn(message);
+    };
+    const events = new LockEvents(instance, options.channels);
+    this.health = new StoreHealth(
+      { warn: warnUsers, info },
+      () => clock.now(),
+      (key) => store.serverOf(key),
+      (server, isUp, error) => events.store(server, isUp, error),
+      () => this.refuseLater(),
+      options.place,
+    );
+    const instanceId = newInstanceId(options.identity ?? '');
+    const link = new Link(store, this.health, requestTimeoutMs, lockDelayMs);
+    this.parts = {
+      instanceId,
+      clock,
+      link,
+      renewer: new Renewer(link, clock, { warn, events }),
+      releaser: new Releaser(link, clock),
+      turns: new Turns(clock, store),
+      events,
+      passing,
+      lockDelayMs,
+      nextOwner: () => `${instanceId}:${++this.attempts}`,
+      warn,
+      checkTtl: (ttlMs) => options.checkTtl(ttlMs),
+      forget: (queue) => {
+        // A caller may have come again since the queue ended.
+        if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
+        if (this.queues.size === 0) this.onIdle?.();
+      },
+      onEnded: () => this.lifecycle.onEnded(),
+      onReleasing: (lock, released) => this.onReleasing(lock, released),
+    };
+    this.lifecycle = new Lifecycle(clock, {
+      hasCalls: (last) => this.hasCalls(last),
+      hasHolds: () => this.holds().length > 0,
+      refuse: () => this.forEachQueue((queue) => queue.refuseOutsiders()),
+    });
+    this.listen();
+  }
+
+  get instanceId(): string {
+    return this.parts.instanceId;
+  }
+
+  get store(): LockStore {
+    return this.options.store;
+  }
+
+  /** Waits for the lock, or joins the hold that the caller runs in. */
+  acquire(target: Target, options: AcquireOptions): Promise<Lock> {
+    try {
+      throwIfAborted(options.signal);
+      this.checkStore(target, options);
+      const outer = heldAround(this.parts, target.key);
+      if (outer !== undefined) return Promise.resolve(this.nest(outer, options));
+      return this.acquireNew(target, options);
+    } catch (error) {
+      return this.rejectInTurn(error);
+    }
+  }
+
+  /**
+   * Waits for several locks, with one `waitMs` for all, or joins the holds that the caller runs in. Releases all of
+   * them if one cannot be acquired, or is lost before the last is acquired.
+   */
+  async acquireAll(targets: readonly Target[], options: AcquireOptions): Promise<MultiLock> {
+    throwIfAborted(options.signal);
+    this.checkStore(targets[0], options);
+    const startedAt = this.now();
+    const nested = new Map<string, Lock>();
+    const missing = new Map<string, Target>();
+    try {
+      for (const target of targets) {
+        const { key } = target;
+        if (nested.has(key) || missing.has(key)) continue;
+        const outer = heldAround(this.parts, key);
+        if (outer === undefined) missing.set(key, target);
+        else nested.set(key, this.nest(outer, options));
+      }
+      const locks = await this.acquireMissing(missing, options, startedAt);
+      for (const lock of nested.values()) lock.assertHeld();
+      const lockOf = (key: string): Lock => (nested.get(key) ?? locks.get(key)) as Lock;
+      return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, lockOf(key)])));
+    } catch (reason) {
+      for (const lock of nested.values()) void lock.discard();
+      throw reason;
+    }
+  }
+
+  private async acquireMissing(
+    missing: Map<string, Target>,
+    options: AcquireOptions,
+    startedAt: number,
+  ): Promise<ReadonlyMap<string, Lock>> {
+    const { events } = this.parts;
+    const acquireOne = (target: Target, own: AcquireOptions): Promise<Lock> =>
+      this.enqueue(target, own, this.now(), startedAt);
+    const all = new MultiAcquire(options, acquireOne, (lock, target) => {
+      missing.delete(target.key);
+      this.publishGrant(lock, target, options, startedAt);
+    });
+    for (const target of missing.values()) this.checkOpen(target);
+    for (const target of missing.values()) events.requested(target, options);
+    try {
+      await all.run([...missing.values()]);
+      return all.locks;
+    } catch (reason) {
+      nameCaller(reason, options.signal);
+      for (const target of missing.values()) events.refused(target, options, this.now() - startedAt, reason);
+      this.lifecycle.onEnded();
+      return this.rejectInTurn(reason);
+    }
+  }
+
+  /**
+   * Starts a candidate for the leadership of a resource. See {@link Leadership}.
+   *
+   * @param options how the candidate acquires the lock. The signal ends the leadership.
+   * @throws LockConfigError if the store cannot do what the options say.
+   */
+  lead(target: Target, { signal, ...options }: AcquireOptions, candidacy: Candidacy): Leadership {
+    this.checkLead(target, { ...options, signal });
+    const { clock, warn } = this.parts;
+    const leadership = new Leadership({
+      ...candidacy,
+      resource: target.resource,
+      signal,
+      clock,
+      warn,
+      // Each term is a call of its own.
+      acquire: (waiting) =>
+        this.acquire({ ...target, call: nextCall() }, { ...options, method: candidacy.name, signal: waiting }),
+      onCallbackError: (message, error) => {
+        if (this.options.onCallbackError === undefined) warn(message);
+        else safely((line) => this.options.onCallbackError?.(line, error))(message);
+      },
+    });
+    this.leaderships.add(leadership);
+    void leadership.ended.then(() => this.leaderships.delete(leadership));
+    if (this.isShuttingDown) void leadership.close();
+    return leadership;
+  }
+
+  /** @throws LockConfigError if {@link lead} does. */
+  checkLead(target: Target, options: AcquireOptions): void {
+    this.checkStore(target, options);
+  }
+
+  /** Closes all leaderships, so that other processes can lead. Does not wait for the end of their work. */
+  stepDown(): void {
+    for (const leadership of this.leaderships) void leadership.close();
+  }
+
+  /**
+   * Ends all holds of a lock, of any instance. Holders learn of it no later than at their next renewal.
+   *
+   * @param leaseMs the lease that a holder of this module has. The next holder starts with at most this lease.
+   * @throws LockConfigError if the store cannot do that.
+   * @throws LockUnavailableError if the store sent no usable reply in time.
+   */
+  async forceRelease({ resource, key }: Target, leaseMs: number, ifToken?: number): Promise<boolean> {
+    const { store } = this;
+    const refusal = describeUnsupportedForce(store, ifToken);
+    if (refusal !== undefined) throw new LockConfigError(refusal, { resource });
+    const handoffMs = this.parts.link.delayed(handoffLease(leaseMs));
+    let mayBeReleased = true;
+    try {
+      const reply = store.forceRelease?.({ key, ifToken, handoffMs }) ?? Promise.resolve(false);
+      mayBeReleased = await this.inTime(reply, { resource, key }, `The release of ${resource} by force`);
+      return mayBeReleased;
+    } finally {
+      // A request without a reply may have run.
+      if (mayBeReleased) runOutside(() => this.queues.get(key)?.onForced());
+    }
+  }
+
+  /** Declares a lock lost, as if its lease had expired. For tests. */
+  lose(lock: Lock, why: string): void {
+    lock.lease.queue.lose(lock.root, why);
+  }
+
+  /**
+   * Returns who holds the key and who waits for it. Null if nobody does either.
+   *
+   * @throws LockUnavailableError if the store sent no reply in time.
+   */
+  inspect(target: Target): Promise<LockState | null> {
+    return this.inTime(this.store.inspect(target.key), target, `The inspection of ${target.resource}`);
+  }
+
+  /**
+   * Yields the locks that are held or waited for and that the request selects.
+   *
+   * @throws LockConfigError if the store cannot list its locks.
+   */
+  list(request: ListRequest): AsyncIterable<ListedLock> {
+    const { store } = this;
+    if (store.list !== undefined) return store.list(request);
+    const { name } = store.capabilities;
+    throw new LockConfigError(`list(): ${name} cannot list its locks; use a store that can, such as token().`);
+  }
+
+  /** Sends a cheap request to each server of the store. Does not reject. */
+  async ping(): Promise<StorePing> {
+    const ping = await this.store.ping();
+    return { ...ping, degraded: ping.degraded ?? this.health.recentRefusal() };
+  }
+
+  /** Returns the innermost hold around the caller, for that key or for any. */
+  current(key?: string): Lock | undefined {
+    return heldAround(this.parts, key);
+  }
+
+  /** See {@link assertHeldAround}. */
+  assertHeld(target: Target, mode: 'exclusive' | 'shared'): Lock {
+    return assertHeldAround(this.parts, target, mode);
+  }
+
+  get clock(): Clock {
+    return this.parts.clock;
+  }
+
+  now(): number {
+    return this.parts.clock.now();
+  }
+
+  /** Returns the callers' locks. */
+  holds(): readonly Lock[] {
+    return this.parts.renewer.locks();
+  }
+
+  /** Returns the callers that wait, of one key or of all. */
+  waiting(key?: string): readonly Waiter[] {
+    if (key !== undefined) return this.queues.get(key)?.waiting() ?? [];
+    return [...this.queues.values()].flatMap((queue) => queue.waiting());
+  }
+
+  /** Returns the calls that hold or wait for locks. */
+  calls(): LocalCalls {
+    return {
+      holds: this.holds().map((lock) => describeCall(lock, lock.options)),
+      waiting: this.waiting().map(({ target, options }) => describeCall(target, options)),
+    };
+  }
+
+  /** Returns the calls that hold or wait for locks, by key. @param only the only key of interest. */
+  callsByKey(only?: string): ReadonlyMap<string, KeyCalls> {
+    return callsByKey(this.holds(), this.waiting(only), only);
+  }
+
+  /** Returns how many callers wait for a key. */
+  waitingAt(key: string): number {
+    return this.queues.get(key)?.length ?? 0;
+  }
+
+  /** Returns the whole store, and the servers that have fallen silent. */
+  servers(): readonly ServerState[] {
+    return this.health.servers();
+  }
+
+  /** Whether a shutdown has begun. */
+  get isShuttingDown(): boolean {
+    return !this.lifecycle.isOpen;
+  }
+
+  /** Closes all leaderships. Everything else continues. */
+  beginShutdown(): void {
+    if (this.isShuttingDown) return;
+    this.lifecycle.begin();
+    this.stepDown();
+  }
+
+  /**
+   * Waits for all calls that have been made so far, and for the end of their holds, at most `graceMs` milliseconds. The
+   * holds that are left then are lost. Other calls are still served.
+   */
+  settle(graceMs: number): Promise<void> {
+    this.beginShutdown();
+    return this.lifecycle.settle(graceMs, (last) => {
+      for (const lock of this.holds()) if (lock.call <= last) this.loseAtShutdown(lock);
+    });
+  }
+
+  /** Calls `onIdle` once nobody has used the engine for `idleMs` milliseconds. Does not keep the process alive. */
+  whenIdle(idleMs: number, onIdle: () => void): void {
+    this.lifecycle.whenIdle(idleMs, onIdle);
+  }
+
+  /**
+   * Refuses all waiters, lets holds finish for at most `graceMs` milliseconds, and ends the remaining holds as lost.
+   * The time counts from {@link settle} if that was called. Then closes the store.
+   */
+  close(graceMs: number): Promise<void> {
+    return (this.closed ??= this.end(graceMs));
+  }
+
+  private async end(graceMs: number): Promise<void> {
+    this.beginShutdown();
+    await this.lifecycle.drain(graceMs);
+    const { releaser, renewer } = this.parts;
+    // Waiters come first, because the end of a hold must not let the next waiter in.
+    this.forEachQueue((queue) => queue.close());
+    for (const lock of this.holds()) this.loseAtShutdown(lock);
+    const until = this.now() + this.options.requestTimeoutMs;
+    await this.requestsEnded();
+    await releaser.drain(Math.max(0, until - this.now()));
+    renewer.close();
+    releaser.close();
+    await this.store.close();
+  }
+
+  /** Waits until no request is on its way, at most for the time limit of a request. */
+  private async requestsEnded(): Promise<void> {
+    if (this.queues.size === 0) return;
+    const ended = new Promise<void>((resolve) => (this.onIdle = resolve));
+    await withTimeout(this.parts.clock, this.options.requestTimeoutMs, ended, () => undefined);
+    this.forEachQueue((queue) => queue.abandon());
+  }
+
+  /** Warns if the lock of a hold stays behind, because the application has closed the connection before its end. */
+  private onReleasing({ resource, deadline, ttlMs }: Lock, released: Promise<boolean>): void {
+    if (!this.isShuttingDown || this.now() >= deadline) return;
+    const { link, warn } = this.parts;
+    released.catch((error: unknown) => {
+      const stays = secondsOf(link.delayed(ttlMs));
+      const why = messageOf(error).replace(/\.$/, '');
+      warn(`${resource} may stay locked for ${stays}, because its release failed during the shutdown: ${why}.`);
+    });
+  }
+
+  private loseAtShutdown(lock: Lock): void {
+    lock.lease.queue.lose(lock, 'the application is shutting down', closedError(lock.resource));
+  }
+
+  private acquireNew(target: Target, options: AcquireOptions): Promise<Lock> {
+    const { events } = this.parts;
+    const startedAt = this.now();
+    this.checkOpen(target);
+    events.requested(target, options);
+    return this.enqueue(target, options, startedAt).then(
+      (lock) => {
+        this.publishGrant(lock, target, options, startedAt);
+        return lock;
+      },
+      (reason: unknown) => {
+        nameCaller(reason, options.signal);
+        events.refused(target, options, this.now() - startedAt, reason);
+        this.lifecycle.onEnded();
+        return this.rejectInTurn(reason);
+      },
+    );
+  }
+
+  /** @param enteredAt when the caller began to wait: earlier than `now` if it has waited for other locks. */
+  private enqueue(target: Target, options: AcquireOptions, now: number, enteredAt = now): Promise<Lock> {
+    try {
+      const isNested = this.checkOpen(target);
+      const refusal = this.queues.get(target.key)?.refusalAtOnce(target, options, now);
+      if (refusal !== undefined) return Promise.reject(refusal);
+      const waiter = new Waiter(target, options, enteredAt, isNested, scopeAround());
+      // The signal's own code runs here, and may end or begin other calls.
+      waiter.listen();
+      this.queueOf(target.key).join(waiter, now);
+      return waiter.result;
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Rejects with a reason. Lets the event loop turn if a loop of callers is refused at once, over and over. */
+  private async rejectInTurn(reason: unknown): Promise<never> {
+    if (this.refusalsInTurn === 0) atEndOfTick(() => (this.refusalsInTurn = 0));
+    this.refusalsInTurn += 1;
+    if (this.refusalsInTurn > MOST_REFUSALS_IN_TURN) await new Promise<void>((resolve) => atEndOfTick(resolve));
+    throw reason;
+  }
+
+  private queueOf(key: string): KeyQueue {
+    let queue = this.queues.get(key);
+    if (queue === undefined) this.queues.set(key, (queue = new KeyQueue(key, this.parts)));
+    return queue;
+  }
+
+  /** Returns a nested hold, which the scopes around the caller keep. */
+  private nest(outer: Lock, options: AcquireOptions): Lock {
+    const lock = nestIn(outer, options);
+    scopeAround()?.keep(lock, options.onLost);
+    return lock;
+  }
+
+  /**
+   * Returns whether the caller runs in a hold of this engine.
+   *
+   * @throws LockClosedError if a shutdown no longer admits the caller.
+   */
+  private checkOpen({ resource }: Target): boolean {
+    const isNested = heldAround(this.parts) !== undefined;
+    this.lifecycle.checkOpen(resource, isNested);
+    return isNested;
+  }
+
+  private publishGrant(lock: Lock, target: Target, options: AcquireOptions, startedAt: number): void {
+    const { events } = this.parts;
+    if (lock.root === lock) return events.granted(lock, target, lock.grantedAt - startedAt);
+    const { resource } = target;
+    const message = `${resource} was granted to another request of the caller's lock scope.`;
+    const reason = withoutStack(() => new LockReentryError(message, { resource }));
+    events.refused(target, options, this.now() - startedAt, reason, 'nested');
+  }
+
+  /** @throws LockConfigError if the store does not support the mode or the lease. */
+  private checkStore({ resource }: Target, options: AcquireOptions): void {
+    const { capabilities } = this.store;
+    const { mode } = options;
+    if (mode !== 'exclusive' && !capabilities.modes.includes(kindOf(mode)))
+      throw unsupportedMode(resource, mode, capabilities);
+    const tooShort = tooShortLease(leaseOf(options), capabilities, resource);
+    if (tooShort !== undefined) throw tooShort;
+  }
+
+  private hasCalls(last: number): boolean {
+    return (
+      this.holds().some(({ call }) => call <= last) || this.waiting().some(({ target: { call = 0 } }) => call <= last)
+    );
+  }
+
+  /** Refuses the callers for whom an outage has lasted too long, after the code that noticed the outage. */
+  private refuseLater(): void {
+    if (this.isRefusing) return;
+    this.isRefusing = true;
+    runOutside(() => {
+      queueMicrotask(() => {
+        this.isRefusing = false;
+        const now = this.now();
+        this.forEachQueue((queue) => queue.refuseIfUnavailable(now));
+      });
+    });
+  }
+
+  /** Calls a function for each queue, even if it ends queues. */
+  private forEachQueue(call: (queue: KeyQueue) => void): void {
+    for (const queue of Array.from(this.queues.values())) call(queue);
+  }
+
+  /** @param request what got no reply, to begin the error's message with. */
+  private async inTime<T>(reply: Promise<T>, { resource, key }: Target, request: string): Promise<T> {
+    const { requestTimeoutMs } = this.options;
+    const late = (): never => {
+      const message = withPlace(`${request} got no reply within ${requestTimeoutMs} ms.`, this.health.placeOf(key));
+      throw new LockUnavailableError(message, { resource, cause: this.health.outageOf(key) });
+    };
+    try {
+      return await withTimeout(this.clock, requestTimeoutMs, reply, late);
+    } catch (error) {
+      if (error instanceof UnansweredError) late();
+      nameCaller(error);
+      throw error;
+    }
+  }
+
+  /** Whether this is an owner of this engine that is over. Any client may send a message with any owner and key. */
+  private isOver(owner: string): boolean {
+    const { instanceId } = this;
+    const wasIssued = owner.startsWith(`${instanceId}:`) && Number(owner.slice(instanceId.length + 1)) <= this.attempts;
+    return wasIssued && ![...this.queues.values()].some((queue) => queue.isOf(owner));
+  }
+
+  /** No message grants anything: it only makes an owner ask, renew or release again. */
+  private listen(): void {
+    const { instanceId, renewer, releaser, warn } = this.parts;
+    this.store.listen({
+      instanceId,
+      onWake: (owner, key, mode) => {
+        if (this.queues.get(key)?.onWake(owner) === true) return;
+        if (this.isOver(owner)) releaser.releaseAgain(owner, key, mode);
+      },
+      onReleased: (key) => this.queues.get(key)?.onReleased(),
+      onSubscribed: (concerns) =>
+        this.forEachQueue((queue) => {
+          if (concerns?.(queue.key) !== false) queue.askAgain();
+        }),
+      onDown: (error, server) => this.health.onUnreachable(error, server),
+      onUp: (server) => this.health.onReachable(server),
+      onReconnected: (concerns) => {
+        releaser.onReconnected();
+        renewer.renewAll(concerns);
+      },
+      onExtendFailed: (key, error) => this.health.onFailed('extend', key, error),
+      onDegraded: warn,
+      onRecovered: this.info,
+    });
+  }
+}

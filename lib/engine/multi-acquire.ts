@@ -1,0 +1,105 @@
+import { onAbort, throwIfAborted } from '../core/context/abort-signals.js';
+import { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
+import type { Target } from '../core/events/call.js';
+import { hashTag } from '../core/keys/resource-key.js';
+import type { Lock } from './lock.js';
+import type { AcquireOptions } from './options.js';
+
+/** Acquires one lock of several. */
+export type AcquireOne = (target: Target, options: AcquireOptions) => Promise<Lock>;
+
+/**
+ * One call for several locks. It asks for all of them in one tick, without waiting for others. If one is held, it keeps
+ * those before it in a global order, releases the others, waits for it, and goes on. A caller that waits thus holds
+ * only locks before the one it waits for, so such callers cannot deadlock (resource ordering: Havender, "Avoiding
+ * deadlock in multitasking systems", 1968).
+ */
+export class MultiAcquire {
+  /** The locks that are kept, by key. */
+  readonly locks = new Map<string, Lock>();
+  /**
+   * Aborts the wait with the caller's signal, and if a lock is lost, because waiting for the others is then useless.
+   */
+  private readonly waiting = new AbortController();
+
+  constructor(
+    private readonly options: AcquireOptions,
+    private readonly acquireOne: AcquireOne,
+    /** Called with each lock that is kept. */
+    private readonly onKept: (lock: Lock, target: Target) => void,
+  ) {}
+
+  /**
+   * Acquires all locks, or releases those that it has and throws.
+   *
+   * @throws LockLostError if one was lost while the caller waited for another.
+   * @throws what acquiring one lock throws.
+   */
+  async run(targets: readonly Target[]): Promise<void> {
+    const subscription = onAbort(this.options.signal, (reason) => this.waiting.abort(reason));
+    try {
+      for (let rest = inLockOrder(targets); rest.length > 0; rest = await this.acquireSome(rest));
+      for (const lock of this.locks.values()) lock.assertHeld();
+    } catch (reason) {
+      for (const lock of this.locks.values()) void lock.discard().catch(() => undefined);
+      throw reason;
+    } finally {
+      subscription.stop();
+    }
+  }
+
+  /** Acquires the first locks of the list, at least one. Returns the others. */
+  private async acquireSome(targets: readonly Target[]): Promise<readonly Target[]> {
+    const { signal } = this.waiting;
+    throwIfAborted(signal);
+    // A single lock is not held by another call for several.
+    const isLast = targets.length === 1;
+    const firstReplyMs = this.options.waitMs;
+    const atOnce = { ...this.options, signal, ...(isLast ? {} : { waitMs: 0, firstReplyMs }) };
+    const outcomes = await Promise.allSettled(targets.map((target) => this.acquireOne(target, atOnce)));
+    const missing = outcomes.findIndex(({ status }) => status === 'rejected');
+    const reason = missing === -1 ? undefined : (outcomes[missing] as PromiseRejectedResult).reason;
+    const isOver = missing !== -1 && (isLast || !this.waitsAfter(reason));
+    outcomes.forEach((outcome, i) => {
+      if (outcome.status !== 'fulfilled') return;
+      if (!isOver && (missing === -1 || i < missing)) this.keep(outcome.value, targets[i]);
+      else {
+        outcome.value.isUnseen = true;
+        void outcome.value.discard().catch(() => undefined);
+      }
+    });
+    if (isOver) throw reason;
+    if (missing === -1) return [];
+    this.keep(await this.acquireOne(targets[missing], { ...this.options, signal }), targets[missing]);
+    return targets.slice(missing + 1);
+  }
+
+  /** Whether the call goes on although one lock is not granted at once. */
+  private waitsAfter(reason: unknown): boolean {
+    const { waitMs, unavailableAfterMs = Infinity } = this.options;
+    if (waitMs === 0) return false;
+    if (reason instanceof LockTimeoutError) return !reason.isQueueFull;
+    // The first request of a caller that does not wait for others decides, also about an outage.
+    return reason instanceof LockUnavailableError && !reason.permanent && unavailableAfterMs === Infinity;
+  }
+
+  private keep(lock: Lock, target: Target): void {
+    this.locks.set(target.key, lock);
+    lock.onAbort((reason) => this.waiting.abort(reason));
+    this.onKept(lock, target);
+  }
+}
+
+/** Returns each key once, in the order in which every process acquires several keys. */
+function inLockOrder(targets: readonly Target[]): readonly Target[] {
+  const byKey = new Map<string, { readonly target: Target; readonly tag: string }>();
+  for (const target of targets) if (!byKey.has(target.key)) byKey.set(target.key, { target, tag: hashTag(target.key) });
+  const sorted = [...byKey.values()].toSorted((a, b) => compare(a.tag, b.tag) || compare(a.target.key, b.target.key));
+  return sorted.map(({ target }) => target);
+}
+
+/** Compares by UTF-16 code units, so that the order is the same on every machine, whatever its locale. */
+function compare(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}

@@ -1,0 +1,192 @@
+import { runOutside } from '../core/context/async-context.js';
+import { LockUnavailableError } from '../core/errors.js';
+import { dropPromise } from '../core/format-value.js';
+import { type Clock, type Timer, withTimeout } from '../core/time/clock.js';
+import { type LockMode, UnansweredError } from '../stores/contract.js';
+import { HANDOFF_MS, handoffLease } from './lease.js';
+import type { Link, OutcomeListener } from './link.js';
+
+/** What is released: a lock, a place in the store's queue, or whatever a request without a reply has left. */
+export interface Release {
+  readonly resource: string;
+  readonly key: string;
+  readonly owner: string;
+  readonly mode: LockMode;
+  /** The longest lease that the store may keep. A failed release is repeated for no longer than this. */
+  readonly leaseMs: number;
+  /** The local moment until which the key stays closed. A moment in the past: it is free now. */
+  readonly closedUntil: number;
+}
+
+const FIRST_REPEAT_MS = 100;
+const LONGEST_REPEAT_MS = 1_000;
+
+/**
+ * When the release of an owner whose request has failed is sent again, in milliseconds after the first reply. The bytes
+ * of a dead connection may still arrive.
+ */
+const AGAIN_AFTER_MS = [1_000, 3_000, 9_000];
+
+/**
+ * Sends releases. Repeats a release that failed until the store has replied or the lease is over, so that a lost packet
+ * does not keep a lock closed. Releasing twice has no further effect.
+ */
+export class Releaser {
+  private readonly unanswered = new Set<PendingRelease>();
+  /** The timers of the releases that are sent again after their reply. */
+  private readonly again = new Set<Timer>();
+  private onDrained: (() => void) | undefined = undefined;
+  private isClosed = false;
+
+  constructor(
+    readonly link: Link,
+    readonly clock: Clock,
+  ) {}
+
+  /**
+   * Sends a release. It is sent before any later request of this tick. A caller need not handle the rejection.
+   *
+   * @param now the current time.
+   * @param hasFailed whether a request of the owner has failed, and may still run.
+   * @returns whether the store still had the lock.
+   * @throws LockUnavailableError if the first request failed. The release is then repeated in the background.
+   */
+  release(release: Release, now: number, hasFailed = false): Promise<boolean> {
+    const pending = new PendingRelease(this, release, now, hasFailed);
+    this.unanswered.add(pending);
+    this.send(pending, now);
+    return pending.released;
+  }
+
+  /**
+   * Releases an owner again that was woken although it is over. Its place in the store's queue has outlasted its
+   * release, or its request has run late.
+   */
+  releaseAgain(owner: string, key: string, mode: LockMode): void {
+    for (const pending of this.unanswered) if (pending.release.owner === owner) return pending.repeatNow();
+    const release = { resource: key, key, owner, mode, leaseMs: HANDOFF_MS, closedUntil: 0 };
+    this.release(release, this.clock.now()).catch(() => undefined);
+  }
+
+  /** Whether a release of the key has no reply yet. Until it arrives, the store may name this instance as holder. */
+  isReleasing(key: string): boolean {
+    for (const { release } of this.unanswered) if (release.key === key) return true;
+    return false;
+  }
+
+  /** Repeats the failed releases now, because their locks stay closed until a release arrives. */
+  onReconnected(): void {
+    for (const pending of Array.from(this.unanswered)) pending.repeatNow();
+  }
+
+  /** Waits until all releases have a reply, at most for `limitMs`. */
+  async drain(limitMs: number): Promise<void> {
+    if (this.unanswered.size === 0) return;
+    const all = new Promise<void>((resolve) => (this.onDrained = resolve));
+    await withTimeout(this.clock, limitMs, all, () => undefined);
+  }
+
+  /** Stops repeating releases. */
+  close(): void {
+    this.isClosed = true;
+    for (const pending of Array.from(this.unanswered)) pending.stop();
+    for (const timer of this.again) timer.cancel();
+  }
+
+  /** @internal */
+  send(pending: PendingRelease, now: number): void {
+    const { key, owner, mode, leaseMs, closedUntil } = pending.release;
+    const closedForMs = Math.max(0, Math.ceil(closedUntil - now));
+    this.link.release({ key, owner, mode, closedForMs, handoffMs: handoffLease(leaseMs) }, pending);
+  }
+
+  /** Returns whether a release that fails may be repeated at `at`. @internal */
+  mayRepeat(error: unknown, at: number, leaseOverAt: number): boolean {
+    const isPermanent = error instanceof LockUnavailableError && error.permanent;
+    return !this.isClosed && !isPermanent && at < leaseOverAt;
+  }
+
+  /** @internal */
+  onOver(pending: PendingRelease): void {
+    this.unanswered.delete(pending);
+    if (this.unanswered.size === 0) this.onDrained?.();
+    if (!pending.mayRunLate || this.isClosed) return;
+    for (const afterMs of AGAIN_AFTER_MS) {
+      const send = (): void => {
+        this.again.delete(timer);
+        const now = this.clock.now();
+        if (now < pending.leaseOverAt) this.release(pending.release, now).catch(() => undefined);
+      };
+      const timer = runOutside(() => this.clock.schedule(afterMs, send, true));
+      this.again.add(timer);
+    }
+  }
+}
+
+/** A release that has no reply yet. */
+class PendingRelease implements OutcomeListener<boolean> {
+  readonly released: Promise<boolean>;
+  /** The local moment from which the store keeps nothing for the owner, even if no release arrives. */
+  readonly leaseOverAt: number;
+  private hasFailed = false;
+  private resolve!: (wasHeld: boolean) => void;
+  private reject!: (error: unknown) => void;
+  private pauseMs = FIRST_REPEAT_MS;
+  private timer: Timer | undefined = undefined;
+
+  constructor(
+    private readonly releaser: Releaser,
+    readonly release: Release,
+    sentAt: number,
+    /** Whether a request of the owner may run after the release. */
+    readonly mayRunLate: boolean,
+  ) {
+    // The request that got the lease may have been on its way until now.
+    this.leaseOverAt = sentAt + releaser.link.limitMs + releaser.link.delayed(release.leaseMs);
+    this.released = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
+
+  onReply(wasHeld: boolean): void {
+    this.resolve(wasHeld);
+    this.releaser.onOver(this);
+  }
+
+  onFailed(error: unknown): void {
+    if (!this.hasFailed) this.tellCaller(error);
+    const { releaser, pauseMs, leaseOverAt } = this;
+    if (!releaser.mayRepeat(error, releaser.clock.now() + pauseMs, leaseOverAt)) return releaser.onOver(this);
+    this.pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS);
+    this.timer = runOutside(() => releaser.clock.schedule(pauseMs, () => this.repeat(), true));
+  }
+
+  /** Ends the pause before the next request, if there is one. */
+  repeatNow(): void {
+    if (this.timer === undefined) return;
+    this.timer.cancel();
+    this.repeat();
+  }
+
+  stop(): void {
+    this.timer?.cancel();
+  }
+
+  private repeat(): void {
+    this.timer = undefined;
+    this.releaser.send(this, this.releaser.clock.now());
+  }
+
+  private tellCaller(error: unknown): void {
+    this.hasFailed = true;
+    dropPromise(this.released);
+    this.reject(error instanceof UnansweredError ? this.noReply(error) : error);
+  }
+
+  private noReply({ message }: UnansweredError): LockUnavailableError {
+    const { resource } = this.release;
+    const elapsedMs = this.releaser.link.limitMs;
+    return new LockUnavailableError(`The release of ${resource} got ${message}.`, { resource, elapsedMs });
+  }
+}

@@ -1,0 +1,95 @@
+import type { KeyFilter, LockStore as FormerContract } from '../core/store/lock-store.js';
+import { ServerSigns } from '../core/store/server-signs.js';
+import type { Clock } from '../core/time/clock.js';
+import { TimeoutPool } from '../core/time/timeout-pool.js';
+import { UnansweredError } from './contract.js';
+import type { StoreContext } from './store-context.js';
+
+/** A request whose outcome is expected. */
+interface Pending {
+  readonly key: string;
+  fail(why: string): void;
+}
+
+/**
+ * The requests of a store that have no outcome yet. A request ends by its reply, by the end of its connection, or when
+ * its server has been silent for the time limit.
+ */
+export class PendingRequests {
+  private readonly timeouts: TimeoutPool;
+  private readonly clock: Clock;
+  private readonly limitMs: number;
+  private readonly pending = new Set<Pending>();
+
+  constructor(
+    { clock, requestTimeoutMs: limitMs }: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
+    /** Which connections show whether a server is alive. Without them, one request without a reply is enough. */
+    private readonly servers: Pick<FormerContract, 'connections' | 'serverOf'>,
+    /** Called with each request that ends because its server is silent. */
+    private readonly onSilent: (error: Error, server: string | undefined) => void,
+  ) {
+    this.clock = clock;
+    this.limitMs = limitMs;
+    const signs = new ServerSigns(servers, limitMs);
+    this.timeouts = new TimeoutPool(
+      clock,
+      limitMs,
+      servers.connections && {
+        onLook: (attendedMs, oldestMs) => signs.look(attendedMs, oldestMs),
+        hasFailed: (key, sentAt, attendedMs) => signs.hasFailed(key, sentAt, attendedMs),
+      },
+    );
+  }
+
+  /**
+   * Sends a request. Returns its reply.
+   *
+   * @throws UnansweredError if its connection ends or its server is silent.
+   */
+  expect<T>(key: string, send: () => PromiseLike<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const sentAt = this.clock.now();
+      const reply = send();
+      const fail = (why: string): void => {
+        end();
+        reject(new UnansweredError(why));
+      };
+      const onTimeout = (): void => {
+        const why = `no reply within ${this.limitMs} ms`;
+        fail(why);
+        this.onSilent(new UnansweredError(why), this.servers.serverOf?.(key));
+      };
+      const pending: Pending = { key, fail };
+      const timer = this.timeouts.limitRequest(key, { onTimeout }, sentAt);
+      this.pending.add(pending);
+      const end = (): void => {
+        timer.cancel();
+        this.pending.delete(pending);
+      };
+      const onReply = (value: T): void => {
+        end();
+        resolve(value);
+      };
+      const onFailed = (error: unknown): void => {
+        end();
+        reject(error);
+      };
+      void reply.then(onReply, onFailed);
+    });
+  }
+
+  /** Returns the reply to a request, or what `late` returns after the time limit. */
+  inTime<T>(reply: Promise<T>, late: () => T): Promise<T> {
+    return this.timeouts.inTime(reply, late);
+  }
+
+  /** Ends the requests that were sent over a connection that has ended. */
+  cut(concerns: KeyFilter = () => true): void {
+    for (const request of Array.from(this.pending))
+      if (concerns(request.key)) request.fail('the connection ended before the reply');
+  }
+
+  close(): void {
+    this.timeouts.close();
+  }
+}

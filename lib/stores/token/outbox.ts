@@ -1,0 +1,297 @@
+import { runOutside } from '../../core/context/async-context.js';
+import type { ReplyListener } from '../../core/store/reply-listener.js';
+import { afterPromiseJobs, atNextTick, type Clock, type Timer } from '../../core/time/clock.js';
+import type { LimitedRequest, LimitRequest } from '../../core/time/timeout-pool.js';
+import type { RedisConnection } from '../../redis/redis-connection.js';
+import { isCrossSlot, isErrorReply, refusesEverything } from '../../redis/redis-errors.js';
+import { redirectionIn } from '../../redis/redirection.js';
+import type { RedisScript } from '../../redis/redis-script.js';
+import type { NodeRequest, RedisNode } from '../../redis/topology.js';
+import { type KeyFilter, UnansweredError } from '../contract.js';
+import type { TokenTopology } from './token-topology.js';
+
+/** Redis runs one script at a time: 64 locks take about a third of a millisecond if they are free. */
+const MAX_LOCKS = 64;
+
+/** How long the requests of a group are sent alone after the server has refused several in one call. */
+const ALONE_MS = 5_000;
+
+/** The kinds of requests in the order in which they leave: what is released can be acquired in the same tick. */
+const KINDS = ['release', 'extend', 'acquire'] as const;
+
+/** What a request does. */
+export type Kind = (typeof KINDS)[number];
+
+/** What one lock needs. Those of one tick travel together. */
+export interface LockRequest {
+  readonly key: string;
+  /** The lease of a handoff. The same for all locks of a call. */
+  readonly handoffMs: number;
+  /** What a script repeats for each lock. */
+  readonly args: readonly string[];
+  /** Called once, never before the sender has returned. */
+  readonly done: (error: unknown, reply: unknown) => void;
+}
+
+/** A script for one lock, and the same for several. Both return what Redis replied. */
+export interface LockScripts {
+  readonly one: RedisScript<unknown>;
+  readonly many: RedisScript<unknown>;
+  /** Returns the keys and the common arguments of a call for these requests, which are of one group. */
+  readonly head: (requests: readonly LockRequest[]) => { readonly keys: string[]; readonly args: string[] };
+}
+
+/** What an outbox needs. */
+export interface OutboxDeps {
+  readonly topology: TokenTopology;
+  readonly clock: Clock;
+  readonly requestTimeoutMs: number;
+  readonly limitRequest: LimitRequest;
+  readonly scripts: Readonly<Record<Kind, LockScripts>>;
+  /** Called if nothing was read from the key's server for the time limit, although a request was on its way. */
+  readonly onSilent: (key: string, why: string) => void;
+}
+
+/** Stands for the reply to a call that the server refuses, because it names several locks. */
+const REFUSED = Symbol('refused');
+
+/** Stands for the reply to a call whose locks turned out to be in several slots. */
+const SPLIT = Symbol('split');
+
+/**
+ * The door through which requests for locks leave: those of one tick in one packet for each server, and in one script
+ * call for each group of keys. A call ends by its reply, by its error, by the end of its connection, or when its server
+ * has been silent for the time limit.
+ */
+export class Outbox {
+  private waiting: Record<Kind, LockRequest[]> = { release: [], extend: [], acquire: [] };
+  private isDue = false;
+  /** Until when the requests of each group are sent alone. */
+  private readonly aloneUntil = new Map<string, number>();
+  private readonly pending = new Set<ScriptCall>();
+  /** The connections that hold back the calls of a flush. Undefined while each call leaves at once. */
+  private corked: Set<RedisConnection> | undefined;
+
+  constructor(readonly deps: OutboxDeps) {}
+
+  /** Sends a request at the end of the tick. */
+  add(kind: Kind, request: LockRequest): void {
+    const requests = this.waiting[kind];
+    requests.push(request);
+    if (!this.isDue) {
+      this.isDue = true;
+      atNextTick(this.onDue);
+    }
+    // Redis begins with them while further requests are made.
+    if (requests.length >= MAX_LOCKS && !this.deps.topology.isCluster) this.flush();
+  }
+
+  /** Sends what waits, before any other code runs. */
+  flush(): void {
+    const { waiting } = this;
+    if (KINDS.every((kind) => waiting[kind].length === 0)) return;
+    this.waiting = { release: [], extend: [], acquire: [] };
+    // A call serves several callers.
+    runOutside(() => this.send(KINDS.flatMap((kind) => this.callsOf(kind, waiting[kind]))));
+  }
+
+  /** Ends the calls that were sent over a connection that has ended. */
+  onDisconnected(concerns: KeyFilter = () => true): void {
+    const cut = [...this.pending].filter(({ key }) => concerns(key));
+    for (const call of cut) call.onCut();
+  }
+
+  private readonly onDue = (): void => {
+    this.isDue = false;
+    this.flush();
+  };
+
+  private send(calls: readonly ScriptCall[]): void {
+    const corked = new Set<RedisConnection>();
+    if (calls.length > 1) this.corked = corked;
+    for (const call of calls) call.start();
+    this.corked = undefined;
+    for (const connection of corked) connection.uncork();
+  }
+
+  /** Splits requests into those of one call each. */
+  private callsOf(kind: Kind, requests: readonly LockRequest[]): readonly ScriptCall[] {
+    if (requests.length === 0) return [];
+    if (requests.length === 1) return [new ScriptCall(this, kind, requests)];
+    const { topology } = this.deps;
+    // While a cluster moves a slot, it puts off scripts with several keys. Leases are renewed meanwhile.
+    const isAlone = kind === 'extend' && topology.isCluster;
+    const calls: LockRequest[][] = [];
+    const open = new Map<string, LockRequest[]>();
+    for (const request of requests) {
+      const group = isAlone ? undefined : topology.scriptGroupOf(request.key);
+      const call = group === undefined || this.goesAlone(group) ? undefined : open.get(group);
+      if (call !== undefined && call.length < MAX_LOCKS && call[0].handoffMs === request.handoffMs) {
+        call.push(request);
+        continue;
+      }
+      const next = [request];
+      if (group !== undefined) open.set(group, next);
+      calls.push(next);
+    }
+    return calls.map((call) => new ScriptCall(this, kind, call));
+  }
+
+  private goesAlone(group: string): boolean {
+    if (this.aloneUntil.size === 0) return false;
+    const until = this.aloneUntil.get(group);
+    if (until === undefined) return false;
+    if (this.deps.clock.now() < until) return true;
+    this.aloneUntil.delete(group);
+    return false;
+  }
+
+  /** @internal */
+  onStarted(call: ScriptCall): void {
+    this.pending.add(call);
+  }
+
+  /** @internal */
+  onOver(call: ScriptCall): void {
+    this.pending.delete(call);
+  }
+
+  /** Holds back the calls of a flush, so that the server reads them together. @internal */
+  collect(connection: RedisConnection): void {
+    if (this.corked === undefined) return;
+    this.corked.add(connection);
+    connection.cork();
+  }
+
+  /** Sends the requests of a call again, each in a call of its own or by groups. @internal */
+  divide({ kind, requests }: ScriptCall, isRefused: boolean): void {
+    const { topology, clock } = this.deps;
+    if (isRefused) this.aloneUntil.set(topology.scriptGroupOf(requests[0].key), clock.now() + ALONE_MS);
+    runOutside(() => this.send(this.callsOf(kind, requests)));
+  }
+}
+
+/** A script call for the locks of one group. */
+class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
+  private timer: Timer | undefined = undefined;
+  private isSent = false;
+  private isOver = false;
+
+  constructor(
+    private readonly outbox: Outbox,
+    readonly kind: Kind,
+    readonly requests: readonly LockRequest[],
+  ) {}
+
+  get key(): string {
+    return this.requests[0].key;
+  }
+
+  start(): void {
+    const { topology, clock, limitRequest } = this.outbox.deps;
+    this.timer = limitRequest(this.key, this, clock.now());
+    this.outbox.onStarted(this);
+    try {
+      topology.request(this.key, this);
+    } catch (error) {
+      afterPromiseJobs(() => this.onFailed(error));
+    }
+  }
+
+  send(node: RedisNode, listener: ReplyListener<unknown>): void {
+    // Nobody waits for it now. The owner may have been released.
+    if (this.isOver) return afterPromiseJobs(() => listener.onFailed(noConnection()));
+    if (node.failsFast) this.run(node, listener);
+    else if (this.kind === 'acquire') this.runLater(node, listener);
+    // In the client's queue, releases would pile up during an outage. The engine repeats them instead.
+    else afterPromiseJobs(() => listener.onFailed(noConnection()));
+  }
+
+  onReply(reply: unknown): void {
+    if (this.isOver) return;
+    this.end();
+    if (reply === REFUSED || reply === SPLIT) return this.outbox.divide(this, reply === REFUSED);
+    const { requests } = this;
+    const each = requests.length > 1 && Array.isArray(reply) ? (reply as readonly unknown[]) : undefined;
+    requests.forEach((request, i) => {
+      const own = each === undefined ? reply : each[i];
+      if (own instanceof Error) request.done(own, undefined);
+      else request.done(undefined, own);
+    });
+  }
+
+  onFailed(error: unknown): void {
+    if (this.isOver) return;
+    this.end();
+    for (const { done } of this.requests) done(error, undefined);
+  }
+
+  onTimeout(): void {
+    const { requestTimeoutMs, onSilent } = this.outbox.deps;
+    const why = `no reply within ${requestTimeoutMs} ms`;
+    const { isSent } = this;
+    this.onFailed(new UnansweredError(why));
+    // A connection that is not there is reported by itself, and with a reason.
+    if (isSent) onSilent(this.key, why);
+  }
+
+  onCut(): void {
+    if (this.isSent) this.onFailed(new UnansweredError('the connection ended before the reply'));
+  }
+
+  /** Waits for the connection. Requests in the client's queue would run when nobody wants them. */
+  private runLater(node: RedisNode, listener: ReplyListener<unknown>): void {
+    const { clock, requestTimeoutMs } = this.outbox.deps;
+    const { connection } = node;
+    // Longer than this call may take.
+    void connection.synchronise(clock.now() + 2 * requestTimeoutMs).then(
+      // A reply came, although a client may not call its connection ready yet.
+      () => (this.isOver ? listener.onFailed(noConnection()) : this.run(node, listener)),
+      (error: unknown) => listener.onFailed(error),
+    );
+  }
+
+  private run(node: RedisNode, listener: ReplyListener<unknown>): void {
+    const { requests, outbox, kind, isSent } = this;
+    const { topology, scripts } = outbox.deps;
+    if (isSent && requests.length > 1) {
+      const group = topology.scriptGroupOf(this.key);
+      if (requests.some(({ key }) => topology.scriptGroupOf(key) !== group))
+        return afterPromiseJobs(() => listener.onReply(SPLIT));
+    }
+    this.isSent = true;
+    const { head, one, many } = scripts[kind];
+    const { keys, args } = head(requests);
+    for (const request of requests) args.push(...request.args);
+    outbox.collect(node.connection);
+    if (requests.length === 1) one.runThen(node.connection, keys, args, listener);
+    else many.runThen(node.connection, keys, args, new SeveralLocks(listener));
+  }
+
+  private end(): void {
+    this.isOver = true;
+    this.timer?.cancel();
+    this.outbox.onOver(this);
+  }
+}
+
+/** Receives the reply to a call for several locks, which some servers and proxies refuse. */
+class SeveralLocks implements ReplyListener<unknown> {
+  constructor(private readonly listener: ReplyListener<unknown>) {}
+
+  onReply(reply: unknown): void {
+    this.listener.onReply(reply);
+  }
+
+  onFailed(error: unknown): void {
+    // A call that was redirected goes to the node that has its slot, with all its locks.
+    const kind = redirectionIn(error)?.kind;
+    const isRedirected = kind === 'moved' || kind === 'ask' || kind === 'lost' || isCrossSlot(error);
+    if (isRedirected || !isErrorReply(error) || refusesEverything(error)) this.listener.onFailed(error);
+    else this.listener.onReply(REFUSED);
+  }
+}
+
+function noConnection(): Error {
+  return new Error('there is no connection');
+}

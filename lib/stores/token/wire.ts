@@ -1,0 +1,190 @@
+import { helperKey, keyOfHelper } from '../../core/keys/resource-key.js';
+import { instanceOf } from '../../core/store/instance-id.js';
+import type { HolderInfo, LockState, WaiterInfo } from '../../core/store/lock-state.js';
+import { isOne, toRemainingMs } from '../../redis/decode.js';
+import type { RedisConnection } from '../../redis/redis-connection.js';
+import type { AcquireReply, ExtendReply, LockMode } from '../contract.js';
+
+/** What every value and every entry of this layout begins with. Those of other versions are foreign values. */
+const VERSION = 'v2-';
+
+/** `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock. A token or a mode may follow. */
+const ENTRY = /^v2-(!?)([\w-]+):([^ ]+)(?: (.*))?$/;
+
+/** `<owner> <mode> <key>`. The mode is `-` for an exclusive owner. */
+const WAKE = /^([\w-]+:\d+) ([-*]|\d{1,15}) ([^|]+)$/;
+
+/** A token has more digits than any number of permits. */
+const TOKEN_DIGITS = 16;
+
+/** An owner and its mode. */
+interface Owned {
+  readonly owner: string;
+  readonly mode: LockMode;
+}
+
+/** Returns what the scripts keep for an owner: `v2-<owner>`, followed by ` *` or by ` <n>` if it shares the lock. */
+export function entryOf({ owner, mode }: Owned): string {
+  if (mode === 'exclusive') return VERSION + owner;
+  return `${VERSION}${owner} ${mode === 'shared' ? '*' : mode}`;
+}
+
+/** Returns the last part of an instance's channel, as the scripts make it from an entry. */
+export function channelEnd(instanceId: string): string {
+  return VERSION + instanceId;
+}
+
+/** The keys of a lock: its value, the last fencing token, its queue, and the entries that share it. */
+export interface LockKeys {
+  readonly lock: string;
+  readonly fence: string;
+  readonly queue: string;
+  readonly holders: string;
+}
+
+/** Returns the keys of a lock. @param prefix what the client puts before each, if they have to be in one slot. */
+export function keysOf(lock: string, fence: string, prefix = ''): LockKeys {
+  return { lock, fence, queue: helperKey(lock, 'queue', prefix), holders: helperKey(lock, 'holders', prefix) };
+}
+
+/** Returns the key of the lock that a lock's own key or its queue belongs to. Other helper keys belong to none. */
+export function lockOf(name: string, prefix = ''): string | undefined {
+  return name.includes('|') ? keyOfHelper(name, 'queue', prefix) : name;
+}
+
+/**
+ * Returns whether a listing finds the lock by its other key: by its own if it is held, otherwise by its queue. A lock
+ * that changes between the two during the listing may be found twice or not at all.
+ */
+export function isFoundElsewhere(_key: string, { holder }: LockState, byOwnKey: boolean): boolean {
+  return byOwnKey !== (holder !== undefined);
+}
+
+/** Decodes `<owner> <mode> <key>`, the message that makes an owner look again. Undefined for any other text. */
+export function decodeWake(message: string): (Owned & { readonly key: string }) | undefined {
+  const [, owner, mode, key] = WAKE.exec(message) ?? [];
+  if (key === undefined) return undefined;
+  return { owner, mode: modeIn(mode === '-' ? undefined : mode), key };
+}
+
+type ServerClock = Pick<RedisConnection, 'localLowerBound'>;
+
+/**
+ * Decodes a reply of the acquire script. A client with `stringNumbers` receives numbers as strings.
+ *
+ * @param from knows the local moment of a server time in µs.
+ * @throws Error if no script replies so.
+ */
+export function decodeAcquire(reply: unknown, from: ServerClock | undefined): AcquireReply {
+  if (!Array.isArray(reply)) return { status: 'granted', token: numberIn(reply), tokens: TOKENS };
+  const [queued, remaining, holder = '', sharers, ahead] = reply as readonly unknown[];
+  if (numberIn(queued) === -1) return { status: 'permits-mismatch', permits: numberIn(remaining) };
+  const own = decode(String(holder));
+  const remainingMs = numberIn(remaining);
+  const before = numberIn(ahead);
+  const since = own?.token === undefined ? undefined : from?.localLowerBound(own.token);
+  const count = numberIn(sharers);
+  return {
+    status: 'held',
+    queued: numberIn(queued) === 1,
+    remainingMs: remainingMs < -1 ? undefined : toRemainingMs(remainingMs),
+    ahead: before < 0 ? undefined : before,
+    isFree: holder === '' ? true : undefined,
+    isForeign: holder !== '' && own === undefined ? true : undefined,
+    holder: own && (count > 0 ? { instanceId: own.instanceId, count } : { instanceId: own.instanceId, since }),
+  };
+}
+
+/** How many tokens a grant has: one for the holder, and one for each caller to which it passes the lock. */
+const TOKENS = 17;
+
+/** Returns whether a release script found that the owner held the lock. */
+export function decodeRelease(reply: unknown): boolean {
+  return numberIn(reply) === 1;
+}
+
+/** Decodes a reply of the extend script. */
+export function decodeExtend(reply: unknown): ExtendReply {
+  numberIn(reply);
+  return isOne(reply) ? 'renewed' : 'lost';
+}
+
+/** The holder of a lock that others do not share. */
+export interface ExclusiveHolder extends HolderInfo {
+  /** The SHA-1 of the value, by which a release by force names it. */
+  readonly digest: string;
+}
+
+/** Decodes a reply of the inspect script. Null if nobody has the lock, or if others share it. */
+export function decodeInspected(reply: unknown): ExclusiveHolder | null {
+  if (reply === null || reply === undefined) return null;
+  const [value, ttl, digest] = reply as [value: string, ttl: unknown, digest: string];
+  const own = decode(value);
+  return { holder: own?.instanceId ?? value, remainingMs: toRemainingMs(ttl), token: own?.token, digest };
+}
+
+/** An owner that shares a lock. Its token is not kept, because tokens do not order concurrent holders. */
+export interface Sharer extends HolderInfo {
+  readonly entry: string;
+  readonly mode: LockMode;
+}
+
+/** Decodes a reply of the script that reads the sharers. */
+export function decodeHolders(reply: unknown): readonly Sharer[] {
+  const list = reply as readonly unknown[];
+  return Array.from({ length: list.length / 2 }, (_, i): Sharer => {
+    const entry = String(list[2 * i]);
+    const { instanceId: holder = instanceOf(entry), mode = 'shared' } = decode(entry) ?? {};
+    return { entry, holder, mode, remainingMs: Number(list[2 * i + 1]), token: undefined };
+  });
+}
+
+/** Decodes a reply of the script that reads the queue. */
+export function decodeQueue(reply: unknown): readonly WaiterInfo[] {
+  return (reply as readonly unknown[]).map((each): WaiterInfo => {
+    const { instanceId: waiter = instanceOf(String(each)), mode = 'exclusive' } = decode(String(each)) ?? {};
+    return { waiter, mode };
+  });
+}
+
+/**
+ * Returns the state of a lock. Null if nobody holds it or waits for it. Readers beside a value have lost the lock.
+ *
+ * @param from knows the local moment of a server time in µs.
+ */
+export function stateOf(
+  exclusive: ExclusiveHolder | null,
+  sharers: readonly Sharer[],
+  waiting: readonly WaiterInfo[],
+  from: ServerClock | undefined,
+): LockState | null {
+  if (exclusive !== null) {
+    const { holder, remainingMs, token } = exclusive;
+    // Tokens are the server's time, unless its clock was set back.
+    const since = token === undefined ? undefined : from?.localLowerBound(token);
+    return { holder, remainingMs, token, since, others: [], waiting };
+  }
+  const [first, ...others] = sharers.map(({ entry: _entry, ...sharer }) => sharer);
+  if (first !== undefined) return { ...first, others, waiting };
+  return waiting.length === 0 ? null : { waiting };
+}
+
+/** Decodes an entry or a value. Undefined for the value of another client or of another version. */
+function decode(text: string) {
+  const [, , instanceId, , rest] = ENTRY.exec(text) ?? [];
+  if (instanceId === undefined) return undefined;
+  const isToken = rest !== undefined && rest.length >= TOKEN_DIGITS;
+  return { instanceId, token: isToken ? Number(rest) : undefined, mode: isToken ? 'exclusive' : modeIn(rest) } as const;
+}
+
+function modeIn(text: string | undefined): LockMode {
+  if (text === undefined) return 'exclusive';
+  return text === '*' ? 'shared' : Number(text);
+}
+
+/** @throws Error for anything but a number. A server or a proxy may send what no script returns. */
+function numberIn(reply: unknown): number {
+  const number = typeof reply === 'string' || typeof reply === 'number' ? Number(reply) : Number.NaN;
+  if (Number.isNaN(number)) throw new Error('the reply is not one of a script for locks');
+  return number;
+}

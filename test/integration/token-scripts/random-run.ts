@@ -1,0 +1,408 @@
+import { deepStrictEqual, ok } from 'node:assert/strict';
+import type { Redis } from 'ioredis';
+import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import type { AcquireReply, AcquireRequest, LockMode } from '../../../lib/stores/contract.js';
+import { type LockRow, LockTable, type Sharer, type TableEntry, type TableHolder } from './lock-table.js';
+import { TokenStore } from '../../../lib/stores/token/token.store.js';
+import { entryOf } from '../../../lib/stores/token/wire.js';
+import { SystemClock } from '../../../lib/core/time/clock.js';
+import { asPort } from '../../support/client-port.js';
+import { randomFrom } from '../../support/random.js';
+
+/** What a run needs. */
+export interface RandomRunDeps {
+  readonly client: Redis;
+  /** Subscribed to {@link CHANNELS}. */
+  readonly subscriber: Redis;
+  /** Sets the server's clock. */
+  setClock(us: number): void;
+}
+
+/** What runs have done, so that a test can check that they did a bit of everything. */
+export interface Counts {
+  operations: number;
+  grants: number;
+  wakes: number;
+  joins: number;
+  mismatches: number;
+  expiries: number;
+  closed: number;
+  foreign: number;
+  unmarked: number;
+  forced: number;
+}
+
+const PREFIX = 'p';
+const LIVE = ['live1', 'live2', 'live3'];
+export const CHANNELS = LIVE.map((instance) => `${PREFIX}nestjs-redis-lock:v2-${instance}`);
+const INSTANCES = [...LIVE, 'dead'];
+const KEYS = ['{p}:a', '{p}:b', '{p}:c'];
+const MODES: readonly LockMode[] = ['exclusive', 'exclusive', 'exclusive', 'shared', 'shared', 'shared', 2, 3];
+const HANDOFF_MS = 1_200;
+const FOREIGN_MS = 400;
+const START_US = 1_795_000_000_000_000;
+
+/** Runs one random sequence on Redis and on the table. Throws if they differ, or if an invariant does not hold. */
+export async function randomSequence(seed: number, deps: RandomRunDeps, counts: Counts, length = 40): Promise<void> {
+  const run = new RandomRun(seed, deps, counts);
+  try {
+    await run.begin();
+    for (let i = 0; i < length; i += 1) await run.step();
+    await run.end();
+  } catch (error) {
+    throw new Error(`seed ${seed}: ${String(error)}\n${run.trail.slice(-6).join('\n')}`, { cause: error });
+  } finally {
+    await run.close();
+  }
+}
+
+class RandomRun {
+  readonly trail: string[] = [];
+  private readonly random: () => number;
+  private us: number;
+  private readonly wakes: string[] = [];
+  private readonly tableWakes: string[] = [];
+  private readonly table: LockTable;
+  private readonly store: TokenStore;
+  private readonly lastGrant = new Map<string, number>();
+  /** The modes of owners that are not over. */
+  private readonly modes = new Map<string, LockMode>();
+  private readonly over: string[] = [];
+  private attempts = 0;
+
+  constructor(
+    seed: number,
+    private readonly deps: RandomRunDeps,
+    private readonly counts: Counts,
+  ) {
+    this.random = randomFrom(seed);
+    this.us = START_US + Math.floor(this.random() * 1e9);
+    const isListening = (instance: string): boolean => LIVE.includes(instance);
+    this.table = new LockTable({
+      now: () => Math.floor(this.us / 1_000),
+      tokenTime: () => this.us,
+      isListening,
+      wake: (entry, key) => {
+        if (isListening(instanceOf(entry.owner))) this.tableWakes.push(wakeOf(entry, key));
+      },
+    });
+    const port = asPort(deps.client);
+    const redis = () => port;
+    this.store = new TokenStore({
+      clock: new SystemClock(),
+      requestTimeoutMs: 20_000,
+      prefix: PREFIX,
+      redis,
+      open: redis,
+    });
+  }
+
+  async begin(): Promise<void> {
+    this.deps.subscriber.on('message', this.onMessage);
+    await this.deps.client.flushall();
+    await this.setTime(this.us);
+  }
+
+  async step(): Promise<void> {
+    const before = new Map(KEYS.map((key) => [key, this.snapshot(key)]));
+    const at = this.trail.length;
+    await this.operate();
+    this.counts.operations += 1;
+    await this.deps.subscriber.ping();
+    deepStrictEqual(this.wakes.toSorted(), this.tableWakes.toSorted(), 'wakes');
+    this.counts.wakes += this.wakes.length;
+    for (const key of KEYS) {
+      await this.compareState(key);
+      this.checkInvariants(key, before.get(key), this.trail[at] ?? '');
+    }
+    this.wakes.length = 0;
+    this.tableWakes.length = 0;
+  }
+
+  async end(): Promise<void> {
+    const { client } = this.deps;
+    for (const key of await client.keys('*')) ok((await client.pttl(key)) >= 0, `${key} has a TTL`);
+  }
+
+  async close(): Promise<void> {
+    this.deps.subscriber.off('message', this.onMessage);
+    await this.store.close();
+  }
+
+  private readonly onMessage = (_channel: string, message: string): void => void this.wakes.push(message);
+
+  private async operate(): Promise<void> {
+    const kind = this.random();
+    if (kind < 0.46) await this.acquire();
+    else if (kind < 0.72) await this.release();
+    else if (kind < 0.8) await this.extend();
+    else if (kind < 0.84) await this.setForeign();
+    else if (kind < 0.86) await this.removeMarker();
+    else if (kind < 0.9) await this.force();
+    else await this.passTime();
+  }
+
+  private async acquire(): Promise<void> {
+    const several = this.random() >= 0.6;
+    const requests = new Map<string, AcquireRequest>();
+    for (let i = several ? 2 + Math.floor(this.random() * 3) : 1; i > 0; i -= 1) {
+      const key = this.pick(KEYS);
+      const owner = this.ownerOf(key);
+      const leaseMs = this.pick([50, 500, 5_000]);
+      const wait = this.random() < 0.8;
+      // An owner has one request on its way.
+      requests.set(owner, { key, owner, mode: this.modeOf(owner), leaseMs, wait, handoffMs: HANDOFF_MS });
+    }
+    const all = [...requests.values()];
+    this.trail.push(`acquire ${JSON.stringify(all)}`);
+    const before = new Map(all.map(({ key }) => [key, this.snapshot(key)]));
+    const replies = Promise.all(all.map((request) => this.store.acquire(request)));
+    const wanted = this.acquireInTable(all);
+    deepStrictEqual((await replies).map(comparable), wanted.map(comparable));
+    for (const [i, reply] of wanted.entries()) {
+      if (reply.status === 'permits-mismatch') this.counts.mismatches += 1;
+      if (reply.status === 'held' && reply.queued) this.counts.joins += 1;
+      if (reply.status !== 'granted') continue;
+      this.counts.grants += 1;
+      const held = before.get(all[i].key)?.exclusive;
+      if (held?.owner === all[i].owner && !held.isClosed)
+        deepStrictEqual(reply.token, held.token, 'a repeated request gets the same token');
+    }
+  }
+
+  private async release(): Promise<void> {
+    const count = this.random() < 0.6 ? 1 : 3;
+    const rows = [...this.table.rows.values()];
+    const holders = rows.flatMap(({ exclusive, sharers }) => [exclusive?.owner ?? '', ...sharers.map(ownerIn)]);
+    const holding = holders.filter((owner) => this.modes.has(owner));
+    const recent = [...this.modes.keys()].slice(-count * 2);
+    let owners = (holding.length > 0 && this.random() < 0.7 ? holding : recent).slice(0, count);
+    if (owners.length === 0 || this.random() < 0.05) owners = [this.newOwner(this.pick(KEYS))];
+    // Releases are repeated.
+    if (this.over.length > 0 && this.random() < 0.1) owners.push(this.pick(this.over));
+    const requests = [...new Set(owners)].map((owner) => {
+      const closedForMs = this.random() < 0.15 ? 300 : 0;
+      return { key: keyOf(owner), owner, mode: this.modeOf(owner), closedForMs, handoffMs: HANDOFF_MS };
+    });
+    this.trail.push(`release ${JSON.stringify(requests)}`);
+    const replies = Promise.all(requests.map((request) => this.store.release(request)));
+    const wanted = requests.map((request) => this.table.release(request));
+    deepStrictEqual(await replies, wanted);
+    for (const [i, { owner, closedForMs }] of requests.entries()) {
+      if (wanted[i] && closedForMs > 0) this.counts.closed += 1;
+      if (!this.over.includes(owner)) this.over.push(owner);
+    }
+    for (const { owner } of requests) this.modes.delete(owner);
+  }
+
+  private async extend(): Promise<void> {
+    const owners = [...this.modes.keys()].filter(() => this.random() < 0.4);
+    const requests = owners.map((owner) => {
+      return { key: keyOf(owner), owner, mode: this.modeOf(owner), leaseMs: this.pick([20, 2_000]) };
+    });
+    this.trail.push(`extend ${JSON.stringify(requests)}`);
+    const replies = this.store.extend(requests);
+    const wanted = requests.map((request) => this.table.extend(request));
+    deepStrictEqual(await replies, wanted);
+  }
+
+  /** Another client's `SET NX PX`. */
+  private async setForeign(): Promise<void> {
+    const key = this.pick(KEYS);
+    this.trail.push(`foreign ${key}`);
+    const foreign = 'f47ac10b-58cc';
+    const set = await this.deps.client.set(key, foreign, 'PX', FOREIGN_MS, 'NX');
+    const row = this.table.rowOf(key);
+    const isFree = row.exclusive === undefined && row.markedUntil === undefined;
+    deepStrictEqual(set === 'OK', isFree, 'a foreign client locks what is free');
+    if (!isFree) return;
+    this.counts.foreign += 1;
+    const endsAt = Math.floor(this.us / 1_000) + FOREIGN_MS;
+    row.exclusive = { owner: '', mode: 'exclusive', token: 0, endsAt, isClosed: false, foreign };
+  }
+
+  /** Somebody deletes the lock by hand while others share it. */
+  private async removeMarker(): Promise<void> {
+    const key = this.pick(KEYS);
+    const row = this.table.rowOf(key);
+    if (row.markedUntil === undefined) return;
+    this.trail.push(`unmark ${key}`);
+    deepStrictEqual(await this.deps.client.del(key), 1);
+    row.markedUntil = undefined;
+    this.counts.unmarked += 1;
+  }
+
+  private async force(): Promise<void> {
+    const key = this.pick(KEYS);
+    this.trail.push(`force ${key}`);
+    const token = this.table.rowOf(key).exclusive?.token;
+    const ifToken = this.random() < 0.3 ? token : undefined;
+    const request = { key, handoffMs: HANDOFF_MS, ifToken: ifToken === 0 ? undefined : ifToken };
+    const wanted = this.table.forceRelease(request);
+    deepStrictEqual(await this.store.forceRelease(request), wanted);
+    if (wanted) this.counts.forced += 1;
+  }
+
+  private async passTime(): Promise<void> {
+    const steps = [1, 16, 17, 1_000, 20_000, 50_000, 51_000, 300_000, 301_000, 500_000, 501_000, 1_200_000];
+    const isBack = this.random() < 0.1;
+    const jump = isBack ? -Math.floor(this.random() * 2e6) : this.pick([...steps, 1_201_000, 70_000_000]);
+    this.trail.push(`time ${jump}`);
+    const isHeld = ({ exclusive, sharers }: LockRow): boolean => exclusive !== undefined || this.alive(sharers) > 0;
+    const held = [...this.table.rows.values()].filter(isHeld).length;
+    await this.setTime(this.us + jump);
+    this.counts.expiries += held - [...this.table.rows.values()].filter(isHeld).length;
+  }
+
+  private async setTime(us: number): Promise<void> {
+    this.us = us;
+    this.deps.setClock(us);
+    // Redis removes an expired key when it is read. The clock may be set back later.
+    await this.deps.client.exists(...KEYS.flatMap((key) => [key, `${key}|queue`, `${key}|holders`]));
+    for (const key of KEYS) this.table.rowOf(key);
+  }
+
+  /** Several free locks get one token, as in the script for several locks. */
+  private acquireInTable(requests: readonly AcquireRequest[]): AcquireReply[] {
+    const rows = requests.map(({ key }) => this.table.rowOf(key));
+    const isFree = ({ exclusive, markedUntil, sharers, queue }: LockRow): boolean =>
+      exclusive === undefined && markedUntil === undefined && sharers.length === 0 && queue.length === 0;
+    if (requests.length > 1 && rows.every(isFree)) {
+      const token = this.table.nextToken();
+      for (const [i, { owner, mode, leaseMs }] of requests.entries()) {
+        const endsAt = Math.floor(this.us / 1_000) + leaseMs;
+        if (mode === 'exclusive') rows[i].exclusive ??= { owner, mode, token, endsAt, isClosed: false };
+      }
+    }
+    return requests.map((request) => this.table.acquire(request));
+  }
+
+  private snapshot(key: string) {
+    const { exclusive, sharers, queue } = this.table.rowOf(key);
+    return {
+      exclusive: exclusive && { ...exclusive },
+      sharers: sharers.map(ownerIn),
+      queue: queue.map(ownerIn),
+    };
+  }
+
+  private async compareState(key: string): Promise<void> {
+    const { client } = this.deps;
+    const [value, pttl, shares, queue] = await Promise.all([
+      client.get(key),
+      client.pttl(key),
+      client.zrange(`${key}|holders`, 0, '-1', 'WITHSCORES'),
+      client.zrange(`${key}|queue`, 0, '-1'),
+    ]);
+    const row = this.table.rowOf(key);
+    const nowMs = Math.floor(this.us / 1_000);
+    deepStrictEqual(value, valueOf(row), `value of ${key}`);
+    const endsAt = row.exclusive?.endsAt ?? row.markedUntil;
+    deepStrictEqual(pttl, endsAt === undefined ? -2 : endsAt - nowMs, `life of ${key}`);
+    const found = Array.from(
+      { length: shares.length / 2 },
+      (_, i) => [shares[2 * i], Number(shares[2 * i + 1])] as const,
+    );
+    const live = found.filter(([, end]) => end > nowMs).map(([entry, end]) => `${entry} ${end}`);
+    const wanted = row.sharers.filter((one) => one.endsAt > nowMs).map((one) => `${textOf(one)} ${one.endsAt}`);
+    deepStrictEqual(live.toSorted(), wanted.toSorted(), `holders of ${key}`);
+    deepStrictEqual(queue, row.queue.map(entryOf), `queue of ${key}`);
+  }
+
+  /** Exclusion, permits, tokens and order, as seen in the states before and after an operation. */
+  private checkInvariants(key: string, before: ReturnType<RandomRun['snapshot']> | undefined, operation: string): void {
+    const { exclusive, sharers, queue, markedUntil } = this.table.rowOf(key);
+    const nowMs = Math.floor(this.us / 1_000);
+    const live = sharers.filter(({ endsAt }) => endsAt > nowMs);
+    const own = exclusive?.foreign === undefined ? exclusive : undefined;
+    ok(own === undefined || live.length === 0, 'no sharers beside an exclusive holder');
+    ok(new Set(live.map(({ mode }) => mode)).size <= 1, 'sharers have one mode');
+    if (typeof live[0]?.mode === 'number') ok(live.length <= live[0].mode, 'no more sharers than permits');
+    ok(
+      markedUntil === undefined || markedUntil >= Math.max(0, ...live.map(({ endsAt }) => endsAt)),
+      'the marker lasts',
+    );
+    const isNew = ({ owner }: TableEntry): boolean =>
+      before?.exclusive?.owner !== owner && before?.sharers.includes(owner) !== true;
+    const granted = [...(own === undefined ? [] : [own]), ...live].filter(isNew);
+    for (const { token } of granted.toSorted((a, b) => a.token - b.token)) {
+      ok(token - (this.lastGrant.get(key) ?? 0) >= 17, `token ${token} after ${this.lastGrant.get(key)}`);
+      this.lastGrant.set(key, token);
+    }
+    if (before === undefined || operation.startsWith('time')) return;
+    // An owner that left the queue without a request of its own was first in it, and was served, woken or dead.
+    const stays = new Set(queue.map(ownerIn));
+    const others = before.queue.filter((owner) => !operation.includes(`"${owner}"`));
+    const served = others.filter((owner) => !stays.has(owner));
+    deepStrictEqual(served, others.slice(0, served.length), 'first in, first out');
+    for (const owner of served)
+      ok(
+        owner.startsWith('dead') || this.wakes.some((wake) => wake.startsWith(`${owner} `) && wake.endsWith(` ${key}`)),
+        `${owner} left for a reason`,
+      );
+  }
+
+  private alive(sharers: readonly Sharer[]): number {
+    return sharers.filter(({ endsAt }) => endsAt > Math.floor(this.us / 1_000)).length;
+  }
+
+  private ownerOf(key: string): string {
+    const known = [...this.modes.keys()].filter((owner) => keyOf(owner) === key);
+    return known.length > 0 && this.random() < 0.6 ? this.pick(known) : this.newOwner(key);
+  }
+
+  private newOwner(key: string): string {
+    this.attempts += 1;
+    const owner = `${this.pick(INSTANCES)}:${this.attempts}${key}`;
+    // `<instance>:<attempt>` is all that a store splits at a colon.
+    const named = owner.replace('{p}:', '_');
+    this.modes.set(named, this.pick(MODES));
+    return named;
+  }
+
+  private modeOf(owner: string): LockMode {
+    const mode = this.modes.get(owner) ?? this.modesOfOver.get(owner) ?? 'exclusive';
+    this.modesOfOver.set(owner, mode);
+    return mode;
+  }
+
+  private readonly modesOfOver = new Map<string, LockMode>();
+
+  private pick<T>(items: readonly T[]): T {
+    return items[Math.floor(this.random() * items.length)];
+  }
+}
+
+function keyOf(owner: string): string {
+  return `{p}:${owner.slice(-1)}`;
+}
+
+function ownerIn({ owner }: TableEntry): string {
+  return owner;
+}
+
+/** The entry of a holder, as the scripts write it. */
+function textOf(holder: TableHolder & { readonly isClosed: boolean }): string {
+  const entry = entryOf(holder);
+  return holder.isClosed ? entry.replace('v2-', 'v2-!') : entry;
+}
+
+function valueOf({ exclusive, markedUntil }: LockRow): string | null {
+  if (exclusive === undefined) return markedUntil === undefined ? null : 'v2-*';
+  return exclusive.foreign ?? `${textOf(exclusive)} ${exclusive.token}`;
+}
+
+/**
+ * The start of a hold depends on how well this process knows the clock of the server. If the leases of several sharers
+ * end together, it does not matter which of them is named.
+ */
+function comparable(reply: AcquireReply): AcquireReply {
+  if (reply.status !== 'held' || reply.holder === undefined) return reply;
+  const { since: _since, ...holder } = reply.holder;
+  return { ...reply, holder: holder.count === undefined ? holder : { instanceId: '', count: holder.count } };
+}
+
+/** The message that wakes an owner, as the scripts write it. */
+function wakeOf({ owner, mode }: TableEntry, key: string): string {
+  return `${owner} ${{ exclusive: '-', shared: '*' }[mode] ?? mode} ${key}`;
+}

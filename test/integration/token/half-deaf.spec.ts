@@ -1,0 +1,75 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { LockService } from 'nestjs-redis-lock';
+import { RedisProxy } from '../../support/proxy.js';
+import { RequestLog } from '../../support/request-log.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { testRedisUrl } from '../../support/shared-redis.js';
+
+const LIMIT_MS = 100;
+
+let proxy: RedisProxy;
+let running: RedisLocks;
+let direct: LockService;
+
+beforeEach(async () => {
+  proxy = await RedisProxy.start(testRedisUrl());
+  running = new RedisLocks();
+  direct = running.start({ redis: testRedisUrl() });
+});
+afterEach(async () => {
+  proxy.resume('replies');
+  await running.close();
+  await proxy.close();
+});
+
+const start = (options = {}) => running.start({ redis: proxy.url, requestTimeoutMs: LIMIT_MS, ...options });
+
+/** Returns how often a client has named its connection, which is the first thing that it does. */
+const connections = (log: RequestLog): number =>
+  log.requestsOf('client').filter((words) => words[1].toLowerCase() === 'setname').length;
+
+describe('a connection that carries requests and no replies', () => {
+  it('is replaced, and the callers that wait get their locks', async () => {
+    const locks = start();
+    await locks.using('goods:300', () => undefined);
+    proxy.swallowReplies();
+    const waiting = Promise.all([locks.acquire('goods:300'), locks.acquire('goods:301')]);
+    for (const lock of await waiting) {
+      lock.assertHeld();
+      expect(await lock.release()).toBe(true);
+    }
+    await (await direct.acquire('goods:300')).release();
+  });
+
+  it('is replaced again while its network stays so', async () => {
+    const locks = start();
+    await locks.using('goods:300', () => undefined);
+    const log = new RequestLog(proxy);
+    proxy.drop('replies');
+    const waiting = locks.acquire('goods:300');
+    await eventually('two more connections were made', () => connections(log) >= 2);
+    // The last of them brings nothing, either.
+    proxy.swallowReplies();
+    proxy.resume('replies');
+    expect(await (await waiting).release()).toBe(true);
+  });
+
+  it('stays if the caller has given its client, which others may use', async () => {
+    const client = new Redis(proxy.url, { maxRetriesPerRequest: null });
+    let closes = 0;
+    client.on('close', () => (closes += 1));
+    const locks = start({ redis: client });
+    await locks.using('goods:300', () => undefined);
+    const log = new RequestLog(proxy);
+    proxy.swallowReplies();
+    const waiting = locks.acquire('goods:300');
+    await eventually('it was silent for many time limits', () => log.count('tokenAcquire') >= 6);
+    expect(closes).toBe(0);
+    client.disconnect(true);
+    await (await waiting).release();
+    await eventually('nothing is left', async () => (await direct.inspect('goods:300')) === null);
+    await running.close();
+    client.disconnect();
+  });
+});

@@ -1,0 +1,232 @@
+// Waiters that are gone, or that are there and do nothing. The twin on the memory store of those that do nothing is in
+// test/locks/waiting.spec.ts.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { LockOptions, LockService } from 'nestjs-redis-lock';
+import { LockRuntime } from '../../../lib/lock-runtime.js';
+import { scripts } from '../../../lib/stores/token/scripts.js';
+import type { TokenStore } from '../../../lib/stores/token/token.store.js';
+import { channelEnd, entryOf } from '../../../lib/stores/token/wire.js';
+import { outcome } from '../../support/async.js';
+import { Contention } from '../../support/contention.js';
+import { storeOf } from '../../support/inside.js';
+import { eventually } from '../../support/redis-locks.js';
+import { canSetWallClocks } from '../../support/server-clock/shim.js';
+import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
+import { uniquePrefix } from '../../support/shared-redis.js';
+import { untilSubscribed } from '../../support/subscriber-of.js';
+
+/** Thousands of waiters that are gone must not keep the server busy: Redis runs one script at a time. */
+const DEAD = 2_000;
+/** How many of them one script removes. */
+const MOST = 128;
+
+let here: Contention;
+
+beforeAll(async () => {
+  here = await Contention.start();
+});
+afterEach(() => here.clear());
+afterAll(() => here.close());
+
+/** Puts ten of them before the waiter of a key. */
+async function addBefore(key: string, mode: string): Promise<void> {
+  const [waiter] = await here.admin.zrange(`${key}|queue`, '0', '0');
+  await addDead(mode, key, 10);
+  await here.admin.zadd(`${key}|queue`, '11', waiter);
+}
+
+/** Puts waiters into the queue whose instances have no subscriber. */
+async function addDead(mode = '', key = here.key, count = DEAD): Promise<void> {
+  const members = Array.from({ length: count }, (_, i) => [i + 1, `v2-gone-${i}:1${mode}`]);
+  await here.admin.zadd(`${key}|queue`, ...members.flat());
+}
+
+/** The keys of a script for a lock. */
+const keysOf = (key: string): string[] => [here.keyOf('fence'), key, `${key}|queue`, `${key}|holders`];
+
+/** Releases a lock as an instance does that ends before it reads the reply. */
+const release = (channels: string, entry: string): Promise<unknown> =>
+  here.admin.eval(scripts.release.lua, 4, ...keysOf(here.key), '1200', channels, '0', entry, '0');
+
+describe.each([
+  ['waiters', ''],
+  ['waiters for another number of permits', ' 7'],
+])('thousands of %s that are gone', (_which, mode) => {
+  it('are removed by several scripts', async () => {
+    await addDead(mode);
+    for (let left = DEAD - MOST; left > -MOST; left -= MOST) {
+      expect(await release('channel:', 'v2-api:1')).toBe(0);
+      expect(await here.queueLength()).toBe(Math.max(0, left));
+    }
+  });
+
+  it.each([20_000, 0, Infinity])('keep out no caller with waitMs: 0 and unavailableAfterMs: %d', async (limitMs) => {
+    await addDead(mode);
+    const locks = here.instance({ requestTimeoutMs: 20_000, unavailableAfterMs: limitMs });
+    const lock = await locks.acquire('goods:300', { waitMs: 0 });
+    expect(await lock.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('keep out no caller that does not wait if another one comes that waits', async () => {
+    const locks = here.instance({ unavailableAfterMs: 20_000 });
+    await here.subscribe(locks, here.instance());
+    await addDead(mode);
+    const first = locks.acquire('goods:300', { waitMs: 0 });
+    const second = locks.acquire('goods:300');
+    await (await first).release();
+    expect(await (await second).release()).toBe(true);
+  });
+
+  it('delay no caller behind them if the instance that releases ends', async () => {
+    const holder = await here.holder();
+    await addDead(mode);
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    const served = outcome(granted);
+    const value = (await here.admin.get(here.key)) as string;
+    const [channel] = await here.channels();
+    expect(await release(channel.replace(/[^:]*$/, ''), value.slice(0, value.lastIndexOf(' ')))).toBe(1);
+    // Its next request continues where the script has stopped.
+    await eventually('it is served', () => Promise.resolve(served.value !== undefined));
+    expect(await (await granted).release()).toBe(true);
+    expect(await holder.release()).toBe(false);
+  });
+
+  it.each<[how: string, options: object]>([
+    ['waits', {}],
+    ['wants to read', { mode: 'shared' }],
+    ['wants a permit', { permits: 3 }],
+  ])('delay no caller behind them that %s', async (_how, options) => {
+    const holder = await here.holder();
+    await addDead(mode);
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300', options));
+    await holder.release();
+    const lock = await granted;
+    expect(await lock.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+
+  it('delay no caller behind them after a release by force', async () => {
+    await here.holder();
+    await addDead(mode);
+    const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
+    expect(await here.instance().forceRelease('goods:300')).toBe(true);
+    expect(await (await granted).release()).toBe(true);
+  });
+
+  it('of many locks delay no caller behind them if one call releases all', async () => {
+    const resources = Array.from({ length: 60 }, (_, i) => `goods:${i}`);
+    const [holder, waiter] = [here.instance(), here.instance()];
+    await here.subscribe(holder, waiter);
+    const locks = await Promise.all(resources.map((resource) => holder.acquire(resource)));
+    const granted = resources.map((resource) => waiter.acquire(resource));
+    const keys = resources.map((resource) => here.keyOf(resource));
+    await eventually('all wait', async () => (await here.admin.exists(keys.map((key) => `${key}|queue`))) === 60);
+    await Promise.all(keys.map((key) => addBefore(key, mode)));
+    await Promise.all(locks.map((lock) => lock.release()));
+    for (const lock of await Promise.all(granted)) expect(await lock.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+it.each<[options: LockOptions, mode: string]>([
+  [{ permits: 3 }, ' 3'],
+  [{ mode: 'shared' }, ' *'],
+])('waiters that are gone keep no caller from a lock that it may share: %j', async (options, mode) => {
+  const holder = await here.instance().acquire('goods:300', options);
+  await addDead(mode);
+  const call = { ...options, waitMs: 0 };
+  const patient = { unavailableAfterMs: 20_000 };
+  const lock = await here.instance(patient).acquire('goods:300', call);
+  const several = await here.instance(patient).acquire(['goods:300', 'goods:301'], call);
+  expect([await lock.release(), await several.release(), await holder.release()]).toEqual([true, true, true]);
+});
+
+/** Module instances on a server whose clock stands still, and waiters that are subscribed and do nothing. */
+async function frozenQueue(servers: StoppedServers) {
+  const clock = servers.clock();
+  const prefix = uniquePrefix();
+  const queue = `{${prefix}goods}:300|queue`;
+  const admin = new Redis(servers.url);
+  const subscriber = new Redis(servers.url);
+  const running: LockRuntime[] = [];
+  const start = (): LockService => {
+    const runtime = LockRuntime.start({ redis: servers.url, prefix, unavailableAfterMs: Infinity }, undefined, {
+      clock,
+    });
+    runtime.connect();
+    running.push(runtime);
+    return runtime.service;
+  };
+  let frozen = 0;
+  const holder = start();
+  const channels = storeOf<TokenStore>(holder).topology.channelsOf(queue);
+  return {
+    clock,
+    held: await holder.acquire('goods:300'),
+    freeze: async (count: number): Promise<void> => {
+      const [, last = '0'] = await admin.zrange(queue, '-1', '-1', 'WITHSCORES');
+      for (let i = 1; i <= count; i += 1) {
+        frozen += 1;
+        await subscriber.subscribe(channels + channelEnd(`frozen-${frozen}`));
+        await admin.zadd(queue, Number(last) + i, entryOf({ owner: `frozen-${frozen}:1`, mode: 'exclusive' }));
+      }
+    },
+    wait: async () => {
+      const locks = start();
+      const waiting = outcome(locks.acquire('goods:300', { waitMs: 600_000 }));
+      // It joins the queue once it is subscribed.
+      await untilSubscribed(locks);
+      await clock.advance(0);
+      return waiting;
+    },
+    close: async (): Promise<void> => {
+      await Promise.all(running.map((runtime) => runtime.close()));
+      subscriber.disconnect();
+      await admin.del(queue);
+      admin.disconnect();
+    },
+  };
+}
+
+if (canSetWallClocks('waiters that are frozen')) {
+  describe('waiters that are frozen', () => {
+    let servers: StoppedServers;
+
+    beforeAll(async () => {
+      servers = await StoppedServers.start();
+    });
+    afterAll(() => servers.stop());
+
+    // A release hands the lock off for 1.2 s. A waiter that asks at the end of that lease hands it off for 250 ms.
+    it.each([
+      ['all of 20 are ahead', [20, 0, 0], 1_200 + 19 * 250],
+      ['one is before each of the others', [1, 1, 1, 1, 1], 5 * 1_200],
+    ])('delay the others by a short lease each if %s', async (_which, frozenBefore, shortLeasesMs) => {
+      const { clock, held, freeze, wait, close } = await frozenQueue(servers);
+      const waiting: Awaited<ReturnType<typeof wait>>[] = [];
+      for (const count of frozenBefore) {
+        await freeze(count);
+        waiting.push(await wait());
+      }
+      const from = clock.now();
+      await held.release();
+      const tokens: number[] = [];
+      for (const { value } of waiting) expect(value).toBeUndefined();
+      for (const each of waiting) {
+        while (each.value === undefined && clock.now() - from < 30_000) await clock.advance(20);
+        // Nobody else has it before its turn.
+        expect(waiting.filter(({ value }) => value !== undefined)).toHaveLength(tokens.length + 1);
+        tokens.push(each.value?.fencingToken ?? 0);
+        await each.value?.release();
+        await clock.advance(0);
+      }
+      // What is asked for is asked for a few milliseconds after the end of a lease.
+      expect(clock.now() - from).toBeGreaterThanOrEqual(shortLeasesMs);
+      expect(clock.now() - from).toBeLessThan(1.15 * shortLeasesMs);
+      expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b));
+      await close();
+    });
+  });
+}

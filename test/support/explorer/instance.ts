@@ -1,0 +1,122 @@
+import { AsyncResource } from 'node:async_hooks';
+import type { Clock, Timer } from '../../../lib/core/time/clock.js';
+import type { LockEngine } from '../../../lib/engine/lock-engine.js';
+import { LockRuntime } from '../../../lib/lock-runtime.js';
+import type { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
+import type { Referee } from './referee.js';
+import { Wire } from './wire.js';
+
+/** After which time without a reply callers are refused. */
+export const REQUEST_TIMEOUT_MS = 100;
+
+/**
+ * The clock of one process. While its event loop is blocked, nothing of it runs. Then its timers run, and then it reads
+ * what has arrived.
+ */
+export class ProcessClock implements Clock {
+  private blockedUntil = -Infinity;
+  private timers: (() => void)[] = [];
+  private arrivals: (() => void)[] = [];
+
+  constructor(private readonly shared: Clock) {}
+
+  now(): number {
+    return this.shared.now();
+  }
+
+  wallTime(): number {
+    return this.shared.wallTime();
+  }
+
+  random(): number {
+    return this.shared.random();
+  }
+
+  schedule(delayMs: number, task: () => void): Timer {
+    let isCancelled = false;
+    const run = (): void => {
+      if (isCancelled) return;
+      if (this.isBlocked) this.timers.push(AsyncResource.bind(run));
+      else task();
+    };
+    const timer = this.shared.schedule(delayMs, run);
+    return {
+      cancel: () => {
+        isCancelled = true;
+        timer.cancel();
+      },
+    };
+  }
+
+  get isBlocked(): boolean {
+    return this.now() < this.blockedUntil;
+  }
+
+  /** Blocks the event loop. Without an end, the process is dead. */
+  block(forMs: number): void {
+    this.blockedUntil = Math.max(this.blockedUntil, this.now() + forMs);
+    if (forMs !== Infinity) this.shared.schedule(forMs, () => this.resume());
+  }
+
+  /** Runs what a reply or a message causes, when it is read. */
+  read(task: () => void): void {
+    if (this.isBlocked) this.arrivals.push(task);
+    else task();
+  }
+
+  private resume(): void {
+    if (this.isBlocked) return;
+    const { timers, arrivals } = this;
+    this.timers = [];
+    this.arrivals = [];
+    for (const task of timers) this.shared.schedule(0, task);
+    for (const task of arrivals) this.shared.schedule(0, () => this.read(task));
+  }
+}
+
+/** One process: an engine, its connection and its clock. */
+export class Instance {
+  readonly clock: ProcessClock;
+  readonly wire: Wire;
+  readonly runtime: LockRuntime;
+  /** How many of its calls have not ended. */
+  calls = 0;
+  isDead = false;
+  isClosing = false;
+
+  constructor(memory: MemoryStore, shared: Clock, referee: Referee, isStrict: boolean) {
+    this.clock = new ProcessClock(shared);
+    const wire = (this.wire = new Wire(memory, shared, this.clock, referee));
+    const fairness = isStrict ? 'strict' : 'throughput';
+    const options = { store: () => wire, fairness, shutdownGraceMs: 0, checks: 'off' } as const;
+    this.runtime = LockRuntime.start(options, undefined, { clock: this.clock, requestTimeoutMs: REQUEST_TIMEOUT_MS });
+    this.wire.isAwaited = (key, mode) => {
+      const first = this.engine.waiting(key).at(0);
+      return first?.mode === mode && first.isPatient;
+    };
+  }
+
+  get service(): LockRuntime['service'] {
+    return this.runtime.service;
+  }
+
+  get engine(): LockEngine {
+    return this.service.engine;
+  }
+
+  get mayCall(): boolean {
+    return !this.isDead && !this.isClosing && !this.clock.isBlocked;
+  }
+
+  /** The process ends without a word. What is on its way to the server arrives. */
+  die(): void {
+    this.isDead = true;
+    this.clock.block(Infinity);
+    void this.wire.close();
+  }
+
+  shutDown(): Promise<void> {
+    this.isClosing = true;
+    return this.runtime.close();
+  }
+}

@@ -1,0 +1,224 @@
+import type { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
+import type { Clock } from '../../../lib/core/time/clock.js';
+import { LockUnavailableError } from '../../../lib/core/errors.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type ExtendReply,
+  type ExtendRequest,
+  type ForceReleaseRequest,
+  type LockMode,
+  type LockState,
+  type LockStore,
+  type ReleaseRequest,
+  type StoreListener,
+  type StorePing,
+  UnansweredError,
+} from '../../../lib/stores/contract.js';
+import { NO_FAULTS, type Faults } from './conditions.js';
+import type { ProcessClock } from './instance.js';
+import type { Referee } from './referee.js';
+
+type Wake = Parameters<StoreListener['onWake']>;
+
+/** A request on its way. */
+interface OnTheWay {
+  /** Runs it on the server, and sends the reply over a connection. */
+  run(connection: number): void;
+  fail(error: Error): void;
+}
+
+/**
+ * One instance's connection to the store. Requests run in the order in which they were sent. Messages travel on another
+ * connection, so they come in any order with the replies. Everything is decided by random numbers.
+ */
+export class Wire implements LockStore {
+  faults: Faults = NO_FAULTS;
+  /** How many requests were sent. */
+  requests = 0;
+  /** Called when a release by force runs. */
+  onForce: (key: string) => void = () => undefined;
+  /** Whether the first caller of the instance that waits for a key wants this mode, and waits for others. */
+  isAwaited: (key: string, mode: LockMode) => boolean = () => false;
+  private listener: StoreListener | undefined;
+  private connection = 0;
+  /** When the last request, and the last reply, of the connection arrives. */
+  private requestsUntil = 0;
+  private repliesUntil = 0;
+  private readonly onTheWay = new Set<OnTheWay>();
+  /** The last owners, for messages that are forged. */
+  private readonly owners: Pick<AcquireRequest, 'owner' | 'key' | 'mode'>[] = [];
+  private isClosed = false;
+
+  constructor(
+    private readonly inner: MemoryStore,
+    private readonly clock: Clock,
+    /** The process that reads what arrives. */
+    private readonly process: ProcessClock,
+    private readonly referee: Referee,
+  ) {}
+
+  get capabilities() {
+    return this.inner.capabilities;
+  }
+
+  listen(listener: StoreListener): void {
+    this.listener = listener;
+    this.subscribe();
+  }
+
+  acquire(request: AcquireRequest): Promise<AcquireReply> {
+    this.owners.push(request);
+    if (this.owners.length > 6) this.owners.shift();
+    this.referee.onAcquire(request);
+    return this.send(
+      () => this.inner.acquire(request),
+      () => this.referee.onOutcome(request),
+    );
+  }
+
+  release(request: ReleaseRequest): Promise<boolean> {
+    this.referee.onRelease(request, this.isAwaited(request.key, request.mode));
+    return this.send(() => this.inner.release(request));
+  }
+
+  extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    return this.send(() => this.inner.extend(requests)).catch(() => requests.map(() => 'unknown' as const));
+  }
+
+  forceRelease(request: ForceReleaseRequest): Promise<boolean> {
+    return this.send(() => {
+      this.onForce(request.key);
+      return this.inner.forceRelease(request);
+    });
+  }
+
+  inspect(key: string): Promise<LockState | null> {
+    return this.inner.inspect(key);
+  }
+
+  serverOf(): undefined {
+    return undefined;
+  }
+
+  ping(): Promise<StorePing> {
+    return this.inner.ping();
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+    if (this.listener !== undefined) this.inner.forget(this.listener.instanceId);
+  }
+
+  /** Ends the connection. */
+  disconnect(): void {
+    if (this.isClosed) return;
+    this.connection += 1;
+    this.requestsUntil = this.repliesUntil = this.clock.now();
+    const cut = [...this.onTheWay];
+    this.onTheWay.clear();
+    const { resends, arrivesLate, deafMs } = this.faults;
+    const lateMs = this.clock.random() * 400;
+    const isLate = this.clock.random() < arrivesLate;
+    for (const request of cut) {
+      // Bytes of a dead connection arrive in order.
+      if (isLate) this.later(lateMs, () => request.run(-1));
+      if (!resends) this.process.read(() => request.fail(new UnansweredError('the connection ended before the reply')));
+    }
+    if (this.listener !== undefined) this.inner.forget(this.listener.instanceId);
+    this.later(this.clock.random() * 20, () => {
+      if (resends) for (const request of cut) this.transmit(request);
+      this.process.read(() => this.listener?.onReconnected());
+    });
+    this.later(this.clock.random() * deafMs, () => this.subscribe());
+  }
+
+  private subscribe(): void {
+    const { listener } = this;
+    if (listener === undefined || this.isClosed) return;
+    this.inner.listen({ ...listener, onWake: (...wake) => this.onMessage(...wake) });
+    this.process.read(() => listener.onSubscribed());
+  }
+
+  private onMessage(...wake: Wake): void {
+    const { messageLost, messageTwice } = this.faults;
+    if (this.hits(messageLost)) return;
+    this.later(this.delay(), () => this.wake(...wake));
+    if (this.hits(messageTwice)) this.later(this.clock.random() * 300, () => this.wake(...wake));
+  }
+
+  private forge(): void {
+    const known = this.owners[Math.floor(this.clock.random() * this.owners.length)];
+    if (known === undefined) return;
+    const isIssued = this.clock.random() < 0.9;
+    const owner = isIssued ? known.owner : `${this.listener?.instanceId}:1000000`;
+    this.later(this.delay(), () => this.wake(owner, known.key, known.mode));
+  }
+
+  private wake(...wake: Wake): void {
+    if (this.isClosed) return;
+    this.process.read(() => {
+      this.listener?.onWake(...wake);
+      this.referee.onWake(wake[0]);
+    });
+  }
+
+  private async send<T>(run: () => Promise<T>, onOutcome: () => void = () => undefined): Promise<T> {
+    this.requests += 1;
+    try {
+      return await this.exchange(run);
+    } finally {
+      onOutcome();
+    }
+  }
+
+  private exchange<T>(run: () => Promise<T>): Promise<T> {
+    if (this.hits(this.faults.disconnect)) this.disconnect();
+    if (this.hits(this.faults.messageForged)) this.forge();
+    if (this.hits(this.faults.refused))
+      return new Promise((_, reject) =>
+        this.later(this.delay(), () => {
+          this.process.read(() => reject(new LockUnavailableError('refused', { refusal: 'OOM' })));
+        }),
+      );
+    return new Promise((resolve, reject) => {
+      const request: OnTheWay = {
+        run: (connection) => {
+          const onReply = (reply: T): void => {
+            if (connection !== this.connection || !this.onTheWay.has(request)) return;
+            this.repliesUntil = Math.max(this.repliesUntil, this.clock.now() + this.delay());
+            this.later(this.repliesUntil - this.clock.now(), () => {
+              if (connection === this.connection && this.onTheWay.delete(request))
+                this.process.read(() => resolve(reply));
+            });
+          };
+          void run().then(onReply);
+        },
+        fail: reject,
+      };
+      this.transmit(request);
+    });
+  }
+
+  private transmit(request: OnTheWay): void {
+    const { connection } = this;
+    this.onTheWay.add(request);
+    this.requestsUntil = Math.max(this.requestsUntil, this.clock.now() + this.delay());
+    this.later(this.requestsUntil - this.clock.now(), () => {
+      if (connection === this.connection) request.run(connection);
+    });
+  }
+
+  private later(delayMs: number, task: () => void): void {
+    if (delayMs <= 0) queueMicrotask(task);
+    else this.clock.schedule(delayMs, task);
+  }
+
+  private delay(): number {
+    return this.faults.longestMs === 0 ? 0 : this.clock.random() ** 3 * this.faults.longestMs;
+  }
+
+  private hits(likelihood: number): boolean {
+    return likelihood > 0 && this.clock.random() < likelihood;
+  }
+}
