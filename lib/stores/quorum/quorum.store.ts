@@ -1,23 +1,23 @@
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  LockState,
-  LockStore,
-  ReleaseRequest,
-  StoreCapabilities,
-  StoreListener,
-  StorePing,
-} from '../../core/store/lock-store.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type ExtendReply,
+  type ExtendRequest,
+  type LockState,
+  type LockStore,
+  type ReleaseRequest,
+  type StoreCapabilities,
+  type StoreListener,
+  type StorePing,
+} from '../contract.js';
 import { Pinger } from '../../redis/pinger.js';
-import { FormerStore } from '../former-store.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
-import { QuorumAcquire } from './quorum-acquire.js';
-import { QuorumExtend } from './quorum-extend.js';
+import { Ballot } from './ballot.js';
+import { nodeTimeoutOf, openNodes, type QuorumNodeAddress } from './open-nodes.js';
+import { hasReplied, majorityOf, poll } from './poll.js';
+import { QuorumHealth } from './quorum-health.js';
 import type { QuorumNode } from './quorum-node.js';
-import { nodeTimeoutOf, openNodes, type QuorumDeps, QuorumHealth, type QuorumNodeAddress } from './quorum-nodes.js';
-import { queryNodes, stateFrom } from './quorum-query.js';
+import { stateOf } from './quorum-state.js';
 
 /**
  * The options of {@link quorum}.
@@ -60,7 +60,7 @@ export interface QuorumOptions {
  * @publicApi
  */
 export function quorum(nodes: readonly QuorumNodeAddress[], options: QuorumOptions = {}): StoreFactory {
-  return (context) => new FormerStore(new QuorumStore(nodes, options, context), context);
+  return (context) => new QuorumStore(nodes, options, context);
 }
 
 /** The store behind {@link quorum}. */
@@ -75,74 +75,64 @@ export class QuorumStore implements LockStore {
   };
 
   private readonly nodes: readonly QuorumNode[];
-  private readonly deps: QuorumDeps;
   private readonly pinger: Pinger;
-  /** The owners whose acquire waits for a majority to be known and is not sent yet. */
-  private readonly unsent = new Set<string>();
-  /** The last acquire of each owner, until all nodes have replied to it. */
-  private readonly acquires = new Map<string, QuorumAcquire>();
-  private round = 0;
-  /** The extends that not all nodes have replied to. */
-  private readonly extensions = new Set<QuorumExtend>();
-  /** The longest lease that was ever requested: a lock without a release expires after it. */
-  private longestLeaseMs = 0;
+  /** What each owner asks for or has, until its release. */
+  private readonly ballots = new Map<string, Ballot>();
+  private rounds = 0;
+  private stopListening: readonly (() => void)[] = [];
 
-  constructor(nodes: readonly QuorumNodeAddress[], { nodeTimeoutMs }: QuorumOptions, context: StoreContext) {
+  constructor(
+    nodes: readonly QuorumNodeAddress[],
+    { nodeTimeoutMs }: QuorumOptions,
+    private readonly context: StoreContext,
+  ) {
     const { clock, requestTimeoutMs } = context;
     const timeoutMs = nodeTimeoutOf(nodeTimeoutMs, requestTimeoutMs);
     this.nodes = openNodes(nodes, context, timeoutMs);
     this.pinger = new Pinger({ clock, timeoutMs });
-    this.deps = { nodes: this.nodes, clock, requestTimeoutMs, nodeTimeoutMs: timeoutMs };
   }
 
-  listen(listener: StoreListener): () => void {
-    const health = new QuorumHealth(this.nodes, this.deps.clock, listener);
-    const stops = this.nodes.map((node) => node.listen(health));
-    return () => {
-      for (const stop of stops) stop();
-    };
+  listen(listener: StoreListener): void {
+    const health = new QuorumHealth(this.nodes, this.context.clock, listener);
+    this.stopListening = this.nodes.map((node) => node.listen(health));
   }
 
-  async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const { owner, expiresAt, leaseMs } = request;
-    this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
-    if (this.isPast(expiresAt)) return { status: 'expired' };
-    if (!this.majorityKnown && !(await this.isWantedOnceKnown(owner, expiresAt))) return { status: 'expired' };
-    if (this.isPast(expiresAt)) return { status: 'expired' };
-    this.round += 1;
-    const acquire = new QuorumAcquire(this.deps, request, this.round);
-    this.acquires.set(owner, acquire);
-    void acquire.over.then(() => this.acquires.get(owner) === acquire && this.acquires.delete(owner));
-    return acquire.reply;
+  async acquire({ key, owner, leaseMs }: AcquireRequest): Promise<AcquireReply> {
+    if (!this.isConnected) await this.connected();
+    const ballot = this.ballots.get(owner) ?? this.newBallot(key, owner);
+    let isGranted = false;
+    try {
+      const reply = await ballot.acquire(leaseMs);
+      isGranted = reply.status === 'granted';
+      return reply;
+    } finally {
+      // It is released on all nodes, or the release is on its way there.
+      if (!isGranted) this.ballots.delete(owner);
+    }
   }
 
-  release({ keys: [key], owner, closedForMs }: ReleaseRequest): Promise<boolean> {
-    this.unsent.delete(owner);
-    this.acquires.get(owner)?.cancel();
-    for (const extension of this.extensions) extension.onRelease(owner);
-    const now = this.deps.clock.now();
-    const closedUntil = closedForMs === 0 ? 0 : now + closedForMs;
-    const forgetAt = now + this.deps.requestTimeoutMs + this.longestLeaseMs;
-    const release = { key, owner, closedUntil, forgetAt };
-    return queryNodes(this.nodes, 'A release', {
-      send: (node) => node.release(release),
-      ballotOf: (released) => (released ? 'yes' : 'no'),
-      decide: (vote) => (vote.carried ? true : vote.defeated ? false : undefined),
-    });
+  async release({ owner, closedForMs }: ReleaseRequest): Promise<boolean> {
+    const ballot = this.ballots.get(owner);
+    if (ballot === undefined) return false;
+    const wasHeld = await ballot.release(closedForMs === 0 ? 0 : this.context.clock.now() + closedForMs);
+    this.ballots.delete(owner);
+    return wasHeld;
   }
 
-  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    if (requests.length === 0) return [];
-    for (const { leaseMs } of requests) this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
-    const extension = new QuorumExtend(this.deps, requests);
-    this.extensions.add(extension);
-    void extension.over.then(() => this.extensions.delete(extension));
-    return extension.replies;
+  extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    const replies = requests.map(({ owner, leaseMs }) => this.ballots.get(owner)?.extend(leaseMs) ?? 'lost');
+    // The work under these locks may block the event loop.
+    for (const { connection } of this.nodes) connection.uncork();
+    return Promise.all(replies);
   }
 
   async inspect(key: string): Promise<LockState | null> {
-    if (!this.majorityKnown) await this.waitForMajority(this.deps.clock.now() + this.deps.requestTimeoutMs);
-    return queryNodes(this.nodes, 'An inspection', { send: (node) => node.inspect(key), decide: stateFrom });
+    if (!this.isConnected) await this.connected();
+    return poll(this.nodes, 'An inspection', (node) => node.inspect(key), stateOf);
+  }
+
+  serverOf(): undefined {
+    return undefined;
   }
 
   async ping(): Promise<StorePing> {
@@ -154,50 +144,30 @@ export class QuorumStore implements LockStore {
     return { isUp, handoff: 'polling', degraded: isUp && down.length > 0 ? `${limit}: ${why}` : undefined, servers };
   }
 
-  /** Does nothing: the module closes the connections that it opened. */
+  /** The module closes the connections that it opened. */
   close(): Promise<void> {
+    for (const stop of this.stopListening) stop();
     return Promise.resolve();
   }
 
-  /**
-   * The number of requests that the store keeps, because they are not sent or not answered by all nodes.
-   *
-   * @internal
-   */
-  get inFlightCount(): number {
-    return this.unsent.size + this.acquires.size + this.extensions.size;
+  private newBallot(key: string, owner: string): Ballot {
+    this.rounds += 1;
+    const ballot = new Ballot(this.nodes, this.context.clock, key, `${owner} ${this.rounds}`);
+    this.ballots.set(owner, ballot);
+    return ballot;
   }
 
-  private isPast(moment: number): boolean {
-    return this.deps.clock.now() >= moment;
+  private get isConnected(): boolean {
+    return this.nodes.filter(({ isReady }) => isReady).length >= majorityOf(this.nodes.length);
   }
 
-  /** Whether the clocks of a majority are known, so that requests can be sent at once. */
-  private get majorityKnown(): boolean {
-    return this.nodes.filter((node) => node.known).length * 2 > this.nodes.length;
-  }
-
-  /**
-   * Waits for a majority. Returns false if the owner was released during the wait: the acquire must not follow its
-   * release.
-   */
-  private async isWantedOnceKnown(owner: string, until: number): Promise<boolean> {
-    this.unsent.add(owner);
-    let wanted = false;
-    try {
-      await this.waitForMajority(until);
-    } finally {
-      wanted = this.unsent.delete(owner);
-    }
-    return wanted;
-  }
-
-  /** Waits until the clocks of a majority are known: for `nodeTimeoutMs` if a node is down, until `until` otherwise. */
-  private waitForMajority(until: number): Promise<true> {
-    const soon = Math.min(until, this.deps.clock.now() + this.deps.nodeTimeoutMs);
-    return queryNodes(this.nodes, 'A lock', {
-      send: (node) => node.synchronise(node.outage === undefined ? until : soon),
-      decide: (vote) => vote.carried || undefined,
-    });
+  /** Waits for a majority of the nodes. A caller must not keep the lock on the first ones while it waits for others. */
+  private connected(): Promise<true> {
+    return poll(
+      this.nodes,
+      'A lock',
+      (node) => node.connected().then(() => true),
+      (outcomes) => outcomes.filter(hasReplied).length >= majorityOf(outcomes.length) || undefined,
+    );
   }
 }

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { scripts } from '../../../lib/stores/quorum/scripts.js';
-import { restoreScript } from '../../../lib/stores/quorum/quorum-scripts.js';
+import { acquireScript } from '../../../lib/stores/quorum/node-lock.js';
 import { Masters, NODE_TIMEOUT_MS } from '../../support/masters.js';
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
@@ -273,8 +273,8 @@ describe('a master that has lost a lock', () => {
     let restoredLate = false;
     way.observer = (direction, chunk) => {
       if (direction !== 'requests') return;
-      if (chunk.includes(scripts.restore.lua)) restoredLate = true;
-      if (!chunk.includes(restoreScript.digest)) return;
+      if (chunk.includes(scripts.acquire.lua)) restoredLate = true;
+      if (!chunk.includes(acquireScript.digest)) return;
       restoring = true;
       way.hold('replies');
     };
