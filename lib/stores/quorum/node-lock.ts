@@ -6,7 +6,7 @@ import { scripts } from './scripts.js';
 
 /** What one node keeps of a lock. */
 export interface NodeLock {
-  /** The ballot, or the whole value of another system. The same on all nodes that gave it the lock. */
+  /** The ballot, or the value of another system. The same on all nodes that gave the lock. */
   readonly ballot: string;
   /** The holder's instance. Undefined if another system's client holds the lock. */
   readonly instanceId: string | undefined;
@@ -16,48 +16,29 @@ export interface NodeLock {
   readonly wireVersion: number | undefined;
 }
 
-/** A node has given the lock to the ballot that asked. */
-export interface NodeGranted {
-  readonly status: 'granted';
-  readonly token: number;
-}
-
-/** A node has not given the lock, because another owner has it there. */
-export interface NodeHeld {
-  readonly status: 'held';
-  readonly lock: NodeLock;
-}
-
-export type NodeVote = NodeGranted | NodeHeld;
+/** A node's vote for a ballot: the token with which it gives the lock, or what it keeps for another owner. */
+export type NodeVote = number | NodeLock;
 
 /** The value of a lock: `<instance>:<attempt> <round> <token>`, behind `!` if its owner has closed it. */
-const OURS = /^!?([\w-]+):\d+ \d+ (\d+)$/;
+const OURS = /^(!?([\w-]+):\d+ \d+) (\d+)$/;
 
-/** A vote, with the node's time in µs. Numbers arrive as strings from a client with `stringNumbers`. */
-export const acquireScript = new RedisScript(scripts.acquire, (reply): NodeVote & { readonly now: number } => {
-  const [granted, now, number, value] = reply as [number | string, string, number | string, string];
-  if (isOne(granted)) return { status: 'granted', now: Number(now), token: Number(number) };
-  return { status: 'held', now: Number(now), lock: lockOf(value, number) };
+/** Replies with the vote and the node's time in µs. A client with `stringNumbers` receives numbers as strings. */
+export const acquireScript = new RedisScript(scripts.acquire, (reply): { vote: NodeVote; now: number } => {
+  const [granted, now, number, value] = reply as readonly [number | string, string, number | string, string];
+  return { vote: isOne(granted) ? Number(number) : lockOf(value, number), now: Number(now) };
 });
 export const writeBackScript = new RedisScript(scripts.writeBack, isOne);
 export const releaseScript = new RedisScript(scripts.release, isOne);
-/** 1: renewed. 0: another owner has the lock on the node. -1: nobody has it there. */
+/** Replies 1: renewed, 0: another owner has the lock on the node, or -1: nobody has it there. */
 export const extendScript = new RedisScript(scripts.extend, Number);
-export const inspectScript = new RedisScript(redisScripts.inspect, (reply): NodeLock | null => {
-  if (reply === null) return null;
-  const [value, ttl] = reply as [string, number | string];
-  return lockOf(value, ttl);
-});
+export const inspectScript = new RedisScript(redisScripts.inspect, (reply) =>
+  reply === null ? null : lockOf(...(reply as readonly [string, number | string])),
+);
 
 function lockOf(value: string, ttl: number | string): NodeLock {
+  const { instanceId, version: wireVersion } = otherWireOf(value) ?? {};
+  // What follows an instance of another version may differ between the nodes.
+  const [, ballot = instanceId ?? value, own = instanceId, token] = OURS.exec(value) ?? [];
   const remainingMs = toRemainingMs(ttl);
-  const other = otherWireOf(value);
-  if (other !== undefined) {
-    const { instanceId, version: wireVersion } = other;
-    // The rest of the value may differ between the nodes.
-    return { ballot: `v${wireVersion}-${instanceId}`, instanceId, remainingMs, token: undefined, wireVersion };
-  }
-  const [, instanceId, token] = OURS.exec(value) ?? [];
-  const ballot = instanceId === undefined ? value : value.slice(0, value.lastIndexOf(' '));
-  return { ballot, instanceId, remainingMs, token: token === undefined ? undefined : Number(token), wireVersion: undefined };
+  return { ballot, instanceId: own, remainingMs, token: token === undefined ? undefined : Number(token), wireVersion };
 }

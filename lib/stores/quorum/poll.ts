@@ -15,8 +15,9 @@ export function hasReplied<Reply>(outcome: Outcome<Reply>): outcome is Reply {
 }
 
 /**
- * Asks all nodes at once. Returns a result as soon as the replies decide it, and ignores the others.
+ * Asks all nodes at once. Returns a result as soon as the replies decide it.
  *
+ * @param subject what is asked, for errors.
  * @param decide returns the result. Undefined while it is open.
  * @throws LockUnavailableError with the outcome of every node, if they decide nothing.
  */
@@ -32,15 +33,18 @@ export function poll<Reply, Result>(
     const record = (i: number, outcome: Outcome<Reply>): void => {
       outcomes[i] = outcome;
       result ??= decide(outcomes);
-      if (result !== undefined) resolve(result);
+      if (result !== undefined) return resolve(result);
       // The error says what each node replied, so it waits for all of them.
-      else if (!outcomes.includes(undefined)) reject(noMajority(subject, nodes, outcomes));
+      if (outcomes.includes(undefined)) return;
+      const majority = majorityOf(nodes.length);
+      const isAnswered = outcomes.filter(hasReplied).length >= majority;
+      const got = isAnswered ? `no ${majority} replies that agree` : 'no usable reply from a majority of the nodes';
+      reject(noMajority(`${subject} got ${got}`, nodes, outcomes));
     };
-    for (const [i, node] of nodes.entries())
-      void ask(node).then(
-        (reply) => record(i, reply),
-        (error: Error) => record(i, error),
-      );
+    for (const [i, node] of nodes.entries()) {
+      const onFailed = (error: Error): void => record(i, error);
+      void ask(node).then((reply) => record(i, reply), onFailed);
+    }
   });
 }
 
@@ -53,34 +57,31 @@ export function verdictOf(outcomes: readonly Outcome<boolean>[]): boolean | unde
 }
 
 /**
- * Returns the error for a request that no majority has decided. Its cause lists the outcome of every node. It is
- * permanent if a majority is impossible because of permanent errors.
+ * Returns the error for what no majority has decided. Its cause lists the outcome of every node. It is permanent if a
+ * majority is impossible because of permanent errors.
  */
 export function noMajority(
-  subject: string,
-  nodes: readonly Pick<QuorumNode, 'name'>[],
+  why: string,
+  nodes: readonly QuorumNode[],
   outcomes: readonly Outcome<unknown>[],
 ): LockUnavailableError {
-  const majority = majorityOf(nodes.length);
+  const { length } = nodes;
+  const majority = majorityOf(length);
   const answered = outcomes.filter(hasReplied).length;
-  const why =
-    answered < majority
-      ? `no usable reply from a majority of the nodes: ${answered} of ${nodes.length} nodes have answered, ${majority} are needed`
-      : `no ${majority} replies that agree: ${answered} of ${nodes.length} nodes have answered`;
   const errors = nodes.map(({ name }, i) => errorOf(name, outcomes[i]));
   const failure = errors.find((_, i) => !hasReplied(outcomes[i]));
-  const message = `${subject} got ${why}${failure === undefined ? '' : `; ${messageOf(failure)}`}`;
+  const needed = answered < majority ? `, ${majority} are needed` : '';
+  const first = failure === undefined ? '' : `; ${messageOf(failure)}`;
+  const message = `${why}: ${answered} of ${length} nodes have answered${needed}${first}`;
   const permanent = outcomes.filter((outcome) => outcome instanceof LockUnavailableError && outcome.permanent);
-  return new LockUnavailableError(message, {
-    cause: new AggregateError(errors, message),
-    permanent: permanent.length > nodes.length - majority,
-  });
+  const cause = new AggregateError(errors, message);
+  return new LockUnavailableError(message, { cause, permanent: permanent.length > length - majority });
 }
 
 function errorOf(name: string, outcome: Outcome<unknown>): Error {
   if (outcome instanceof Error) return outcome;
   if (outcome === undefined) return new Error(`${name}: no reply yet`);
-  const status = typeof outcome === 'object' && outcome !== null && 'status' in outcome ? outcome.status : undefined;
-  if (status === 'granted') return new Error(`${name}: the lock was given, and is given back`);
-  return new Error(`${name}: ${status === 'held' ? 'the lock is held by others' : 'it has answered'}`);
+  // A number is the token of a vote, and an object is another owner's lock.
+  const said = { number: 'the lock was given, and is given back', object: 'the lock is held by others' };
+  return new Error(`${name}: ${said[typeof outcome as 'number'] ?? 'it has answered'}`);
 }

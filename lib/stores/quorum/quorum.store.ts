@@ -1,20 +1,10 @@
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  type ExtendReply,
-  type ExtendRequest,
-  type LockState,
-  type LockStore,
-  type ReleaseRequest,
-  type StoreCapabilities,
-  type StoreListener,
-  type StorePing,
-} from '../contract.js';
 import { Pinger } from '../../redis/pinger.js';
+import type { AcquireRequest, ExtendReply, ExtendRequest, LockStore, ReleaseRequest } from '../contract.js';
+import type { StoreListener } from '../contract.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { Ballot } from './ballot.js';
 import { nodeTimeoutOf, openNodes, type QuorumNodeAddress } from './open-nodes.js';
-import { hasReplied, majorityOf, poll } from './poll.js';
+import { poll, verdictOf } from './poll.js';
 import { QuorumHealth } from './quorum-health.js';
 import type { QuorumNode } from './quorum-node.js';
 import { stateOf } from './quorum-state.js';
@@ -65,7 +55,7 @@ export function quorum(nodes: readonly QuorumNodeAddress[], options: QuorumOptio
 
 /** The store behind {@link quorum}. */
 export class QuorumStore implements LockStore {
-  readonly capabilities: StoreCapabilities = {
+  readonly capabilities: LockStore['capabilities'] = {
     name: 'quorum()',
     queue: false,
     fencing: true,
@@ -76,10 +66,10 @@ export class QuorumStore implements LockStore {
 
   private readonly nodes: readonly QuorumNode[];
   private readonly pinger: Pinger;
-  /** What each owner asks for or has, until its release. */
+  /** What the owners ask for and have. */
   private readonly ballots = new Map<string, Ballot>();
-  private rounds = 0;
-  private stopListening: readonly (() => void)[] = [];
+  private ballotCount = 0;
+  private connected: Promise<unknown> | undefined;
 
   constructor(
     nodes: readonly QuorumNodeAddress[],
@@ -94,19 +84,23 @@ export class QuorumStore implements LockStore {
 
   listen(listener: StoreListener): void {
     const health = new QuorumHealth(this.nodes, this.context.clock, listener);
-    this.stopListening = this.nodes.map((node) => node.listen(health));
+    for (const node of this.nodes) node.listen(listener, () => health.review());
   }
 
-  async acquire({ key, owner, leaseMs }: AcquireRequest): Promise<AcquireReply> {
-    if (!this.isConnected) await this.connected();
-    const ballot = this.ballots.get(owner) ?? this.newBallot(key, owner);
+  async acquire({ key, owner, leaseMs }: AcquireRequest) {
+    await (this.connected ??= this.connect());
+    let ballot = this.ballots.get(owner);
+    if (ballot === undefined) {
+      ballot = new Ballot(this.nodes, this.context.clock, key, `${owner} ${(this.ballotCount += 1)}`);
+      this.ballots.set(owner, ballot);
+    }
     let isGranted = false;
     try {
       const reply = await ballot.acquire(leaseMs);
       isGranted = reply.status === 'granted';
       return reply;
     } finally {
-      // It is released on all nodes, or the release is on its way there.
+      // Its release is on its way.
       if (!isGranted) this.ballots.delete(owner);
     }
   }
@@ -126,8 +120,8 @@ export class QuorumStore implements LockStore {
     return Promise.all(replies);
   }
 
-  async inspect(key: string): Promise<LockState | null> {
-    if (!this.isConnected) await this.connected();
+  async inspect(key: string) {
+    await (this.connected ??= this.connect());
     return poll(this.nodes, 'An inspection', (node) => node.inspect(key), stateOf);
   }
 
@@ -135,39 +129,26 @@ export class QuorumStore implements LockStore {
     return undefined;
   }
 
-  async ping(): Promise<StorePing> {
+  async ping() {
     const servers = await Promise.all(this.nodes.map(({ connection, name }) => this.pinger.ping(connection, name)));
     const down = servers.filter(({ isUp }) => !isUp);
     const isUp = down.length * 2 < servers.length;
     const limit = `Locks continue with ${servers.length - down.length} of ${servers.length} nodes`;
     const why = down.map(({ server, error }) => `${server}: ${error}`).join(', ');
-    return { isUp, handoff: 'polling', degraded: isUp && down.length > 0 ? `${limit}: ${why}` : undefined, servers };
+    const degraded = isUp && down.length > 0 ? `${limit}: ${why}` : undefined;
+    return { isUp, handoff: 'polling', degraded, servers } as const;
   }
 
   /** The module closes the connections that it opened. */
-  close(): Promise<void> {
-    for (const stop of this.stopListening) stop();
-    return Promise.resolve();
+  async close(): Promise<void> {
+    for (const node of this.nodes) node.close();
   }
 
-  private newBallot(key: string, owner: string): Ballot {
-    this.rounds += 1;
-    const ballot = new Ballot(this.nodes, this.context.clock, key, `${owner} ${this.rounds}`);
-    this.ballots.set(owner, ballot);
-    return ballot;
-  }
-
-  private get isConnected(): boolean {
-    return this.nodes.filter(({ isReady }) => isReady).length >= majorityOf(this.nodes.length);
-  }
-
-  /** Waits for a majority of the nodes. A caller must not keep the lock on the first ones while it waits for others. */
-  private connected(): Promise<true> {
-    return poll(
-      this.nodes,
-      'A lock',
-      (node) => node.connected().then(() => true),
-      (outcomes) => outcomes.filter(hasReplied).length >= majorityOf(outcomes.length) || undefined,
-    );
+  /** Waits for the first connections. A caller must not keep the lock on some nodes while it waits for others. */
+  private connect(): Promise<unknown> {
+    const { clock, requestTimeoutMs } = this.context;
+    const until = clock.now() + requestTimeoutMs;
+    const connectTo = ({ connection }: QuorumNode): Promise<boolean> => connection.synchronise(until).then(() => true);
+    return poll(this.nodes, 'A connection', connectTo, verdictOf).catch(() => undefined);
   }
 }
