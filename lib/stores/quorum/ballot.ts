@@ -25,7 +25,6 @@ const ignore = (): void => undefined;
  * ballot has the key. The shared node gives the next ballot a token above its fence. Clocks are not compared for this.
  */
 export class Ballot {
-  private readonly majority: number;
   /** The nodes that may have given the lock. */
   private readonly mayHave = new Set<QuorumNode>();
   /** The tokens that nodes have given. */
@@ -35,7 +34,8 @@ export class Ballot {
   /** Resolves with the token. Undefined if the ballot is over. */
   private agreed: Promise<number | undefined> = Promise.resolve(undefined);
   private agree: (token: number | undefined) => void = ignore;
-  private isOver = false;
+  /** Whether it is refused or released. */
+  isOver = false;
   private closedUntil = 0;
   private longestMs = 0;
 
@@ -45,15 +45,14 @@ export class Ballot {
     private readonly key: string,
     /** Names the ballot on the nodes: the owner, and a number. */
     private readonly name: string,
-  ) {
-    this.majority = majorityOf(nodes.length);
-  }
+  ) {}
 
   /**
    * Asks for the lock, or for its full lease. It is granted if a majority gives it. Otherwise it is released on every
    * node at once, even if the result waits for nodes that do not reply.
    */
   acquire(leaseMs: number): Promise<AcquireReply> {
+    this.longestMs = Math.max(this.longestMs, leaseMs);
     this.given = new Map();
     this.token = undefined;
     this.agreed = new Promise((resolve) => (this.agree = resolve));
@@ -65,9 +64,10 @@ export class Ballot {
 
   /** Renews the lock on a majority. A node that has lost it gets it back then, so that losses do not add up. */
   extend(leaseMs: number): Promise<ExtendReply> {
+    this.longestMs = Math.max(this.longestMs, leaseMs);
     const extendAt = async (node: QuorumNode): Promise<boolean> => {
       const reply = await node.extend(this.key, this.name, leaseMs);
-      if (reply < 0) void renewed.then((isRenewed) => isRenewed && this.restore(node, leaseMs), ignore);
+      if (reply < 0) renewed.then((isRenewed) => isRenewed && this.restore(node, leaseMs)).catch(ignore);
       return reply > 0;
     };
     const renewed = poll(this.nodes, 'A renewal', extendAt, verdictOf);
@@ -85,18 +85,16 @@ export class Ballot {
   }
 
   private releaseAt(node: QuorumNode): Promise<boolean> {
-    const { key, name: ballot, closedUntil, longestMs } = this;
-    return node.release({ key, ballot, closedUntil, forgetAt: this.clock.now() + longestMs });
+    return node.release(this.key, this.name, this.closedUntil, this.clock.now() + this.longestMs);
   }
 
   /** The ballot has a majority, so nobody else can. A release that follows is sent behind this request. */
-  private restore(node: QuorumNode, leaseMs: number): void {
-    if (!this.isOver && this.token !== undefined) this.ask(node, leaseMs, this.token).catch(ignore);
+  private async restore(node: QuorumNode, leaseMs: number): Promise<void> {
+    if (!this.isOver) await this.ask(node, leaseMs, this.token ?? 0);
   }
 
   /** Returns the vote of a node, once the node has the agreed token. */
   private async ask(node: QuorumNode, leaseMs: number, proposed: number): Promise<NodeVote> {
-    this.longestMs = Math.max(this.longestMs, leaseMs);
     if (node.isReady) this.mayHave.add(node);
     let counted: Promise<NodeVote> | undefined;
     await node.acquire(this.key, this.name, leaseMs, proposed, (vote) => {
@@ -113,7 +111,8 @@ export class Ballot {
     else if (this.isOver) this.releaseAt(node).catch(ignore);
     else {
       this.given.set(node, vote);
-      if (this.given.size >= this.majority) this.agree((this.token ??= Math.max(...this.given.values())));
+      if (this.given.size >= majorityOf(this.nodes.length))
+        this.agree((this.token ??= Math.max(...this.given.values())));
       const token = await this.agreed;
       if (token !== undefined && vote !== token && !(await node.writeBack(this.key, this.name, token)))
         throw new Error(`${node.name}: it has lost the lock again`);
@@ -122,7 +121,8 @@ export class Ballot {
   }
 
   private decide(outcomes: readonly Outcome<NodeVote>[]): AcquireReply | undefined {
-    const { nodes, majority, token } = this;
+    const { nodes, token } = this;
+    const majority = majorityOf(nodes.length);
     const votes = outcomes.filter(hasReplied);
     const others = votes.filter((vote) => typeof vote !== 'number');
     const granted = votes.length - others.length;

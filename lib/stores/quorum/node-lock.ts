@@ -22,18 +22,21 @@ export type NodeVote = number | NodeLock;
 /** The value of a lock: `<instance>:<attempt> <round> <token>`, behind `!` if its owner has closed it. */
 const OURS = /^(!?([\w-]+):\d+ \d+) (\d+)$/;
 
-/** Replies with the vote and the node's time in µs. A client with `stringNumbers` receives numbers as strings. */
-export const acquireScript = new RedisScript(scripts.acquire, (reply): { vote: NodeVote; now: number } => {
-  const [granted, now, number, value] = reply as readonly [number | string, string, number | string, string];
-  return { vote: isOne(granted) ? Number(number) : lockOf(value, number), now: Number(now) };
-});
-export const writeBackScript = new RedisScript(scripts.writeBack, isOne);
-export const releaseScript = new RedisScript(scripts.release, isOne);
-/** Replies 1: renewed, 0: another owner has the lock on the node, or -1: nobody has it there. */
-export const extendScript = new RedisScript(scripts.extend, Number);
-export const inspectScript = new RedisScript(redisScripts.inspect, (reply) =>
-  reply === null ? null : lockOf(...(reply as readonly [string, number | string])),
-);
+/** What a node is asked. Clients with `stringNumbers` receive numbers as strings. */
+export const nodeScripts = {
+  /** Replies with the vote and the node's time in µs. */
+  acquire: new RedisScript(scripts.acquire, (reply): { readonly vote: NodeVote; readonly now: number } => {
+    const [granted, now, number, value] = reply as readonly [number | string, string, number | string, string];
+    return { vote: isOne(granted) ? Number(number) : lockOf(value, number), now: Number(now) };
+  }),
+  writeBack: new RedisScript(scripts.writeBack, isOne),
+  release: new RedisScript(scripts.release, isOne),
+  /** Replies 1: renewed, 0: another owner has the lock on the node, or -1: nobody has it there. */
+  extend: new RedisScript(scripts.extend, Number),
+  inspect: new RedisScript(redisScripts.inspect, (reply) =>
+    reply === null ? null : lockOf(...(reply as readonly [string, number | string])),
+  ),
+};
 
 function lockOf(value: string, ttl: number | string): NodeLock {
   const { instanceId, version: wireVersion } = otherWireOf(value) ?? {};

@@ -1,5 +1,5 @@
 import type { RedisOptions } from 'ioredis';
-import { checkOptions, isNodeRedis, milliseconds } from '../../core/checks/check-options.js';
+import { isNodeRedis } from '../../core/checks/check-options.js';
 import { LockConfigError } from '../../core/errors.js';
 import { isCluster, type ServerClient, type ServerTarget } from '../../redis/client-port.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
@@ -10,27 +10,13 @@ import { QuorumNode } from './quorum-node.js';
 /** The address of a node: a URL, options of ioredis, or a client. A client is never closed by the store. */
 export type QuorumNodeAddress = string | RedisOptions | RedisClient;
 
-const NODE_TIMEOUT_MS = 200;
-
-/** Returns the timeout of one node, in milliseconds. @throws LockConfigError if it is out of range. */
-export function nodeTimeoutOf(given: number | undefined, requestTimeoutMs: number): number {
-  // An acquire takes two requests if the token has to be written back.
-  const most = requestTimeoutMs / 2;
-  checkOptions('quorum()', { nodeTimeoutMs: given }, { nodeTimeoutMs: milliseconds(1, most) });
-  return given ?? Math.min(NODE_TIMEOUT_MS, most);
-}
-
 /**
  * Opens a connection to every node.
  *
  * @throws LockConfigError if the number of nodes is even or below 3, if an address is invalid, or if two are the same
  * server.
  */
-export function openNodes(
-  given: readonly QuorumNodeAddress[],
-  context: StoreContext,
-  nodeTimeoutMs: number,
-): readonly QuorumNode[] {
+export function openNodes(given: readonly QuorumNodeAddress[], context: StoreContext, nodeTimeoutMs: number) {
   if (!Array.isArray(given)) throw refused('nodes must be an array of URLs, ioredis options or clients');
   const { length } = given;
   const why = 'a majority has to survive the loss of a node, and an even number survives no more losses than one less';

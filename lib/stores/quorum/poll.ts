@@ -36,10 +36,7 @@ export function poll<Reply, Result>(
       if (result !== undefined) return resolve(result);
       // The error says what each node replied, so it waits for all of them.
       if (outcomes.includes(undefined)) return;
-      const majority = majorityOf(nodes.length);
-      const isAnswered = outcomes.filter(hasReplied).length >= majority;
-      const got = isAnswered ? `no ${majority} replies that agree` : 'no usable reply from a majority of the nodes';
-      reject(noMajority(`${subject} got ${got}`, nodes, outcomes));
+      reject(noMajority(`${subject} got no ${majorityOf(nodes.length)} replies that agree`, nodes, outcomes));
     };
     for (const [i, node] of nodes.entries()) {
       const onFailed = (error: Error): void => record(i, error);
@@ -60,11 +57,7 @@ export function verdictOf(outcomes: readonly Outcome<boolean>[]): boolean | unde
  * Returns the error for what no majority has decided. Its cause lists the outcome of every node. It is permanent if a
  * majority is impossible because of permanent errors.
  */
-export function noMajority(
-  why: string,
-  nodes: readonly QuorumNode[],
-  outcomes: readonly Outcome<unknown>[],
-): LockUnavailableError {
+export function noMajority(why: string, nodes: readonly QuorumNode[], outcomes: readonly Outcome<unknown>[]) {
   const { length } = nodes;
   const majority = majorityOf(length);
   const answered = outcomes.filter(hasReplied).length;
@@ -80,8 +73,8 @@ export function noMajority(
 
 function errorOf(name: string, outcome: Outcome<unknown>): Error {
   if (outcome instanceof Error) return outcome;
-  if (outcome === undefined) return new Error(`${name}: no reply yet`);
   // A number is the token of a vote, and an object is another owner's lock.
   const said = { number: 'the lock was given, and is given back', object: 'the lock is held by others' };
-  return new Error(`${name}: ${said[typeof outcome as 'number'] ?? 'it has answered'}`);
+  const other = outcome === undefined ? 'no reply yet' : 'it has answered';
+  return new Error(`${name}: ${said[typeof outcome as 'number'] ?? other}`);
 }

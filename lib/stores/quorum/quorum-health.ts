@@ -5,22 +5,16 @@ import type { StoreListener } from '../contract.js';
 import { noMajority } from './poll.js';
 import type { QuorumNode } from './quorum-node.js';
 
-/** Reports when a majority is lost and when it is back, and by one line each the nodes that are lost or back. */
-export class QuorumHealth {
+/**
+ * Returns what is called when a node is up, or is seen to be down. It reports when a majority is lost and when it is
+ * back, and by one line each the nodes that are lost or back meanwhile.
+ */
+export function healthReport(nodes: readonly QuorumNode[], clock: Clock, listener: StoreListener): () => void {
+  const { length } = nodes;
   /** When each unreachable node was reported, by its name. */
-  private readonly reportedAt = new Map<string, number>();
-  private wasUp = true;
-
-  constructor(
-    private readonly nodes: readonly QuorumNode[],
-    private readonly clock: Pick<Clock, 'now'>,
-    private readonly listener: StoreListener,
-  ) {}
-
-  /** Called when a node is reachable, or is seen to be unreachable. */
-  review(): void {
-    const { nodes, clock, listener, reportedAt } = this;
-    const { length } = nodes;
+  const reportedAt = new Map<string, number>();
+  let wasUp = true;
+  return () => {
     const serving = nodes.filter(({ isReady, outage }) => isReady && outage === undefined).length;
     for (const { name, outage } of nodes) {
       const since = reportedAt.get(name);
@@ -36,7 +30,7 @@ export class QuorumHealth {
     const isUp = nodes.filter(({ outage }) => outage !== undefined).length * 2 < length;
     const outcomes = nodes.map(({ isReady, outage }) => outage ?? (isReady || undefined));
     if (!isUp) listener.onDown(noMajority('No majority of the nodes can be reached', nodes, outcomes));
-    else if (!this.wasUp) listener.onUp();
-    this.wasUp = isUp;
-  }
+    else if (!wasUp) listener.onUp();
+    wasUp = isUp;
+  };
 }

@@ -1,6 +1,5 @@
 import { dropOldest } from '../../core/drop-oldest.js';
-import { LockUnavailableError } from '../../core/errors.js';
-import { Refusals, type StoreOperation } from '../../core/store/refusals.js';
+import { isPermanent, Refusals, type StoreOperation } from '../../core/store/refusals.js';
 import { SILENT_LIMITS } from '../../core/store/server-signs.js';
 import type { ServerClient } from '../../redis/client-port.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
@@ -10,26 +9,9 @@ import { type RedisScript, wholeMs } from '../../redis/redis-script.js';
 import { type StoreListener, UnansweredError } from '../contract.js';
 import { PendingRequests } from '../pending-requests.js';
 import type { StoreContext } from '../store-context.js';
-import {
-  acquireScript,
-  extendScript,
-  inspectScript,
-  type NodeVote,
-  releaseScript,
-  writeBackScript,
-} from './node-lock.js';
+import { nodeScripts, type NodeVote } from './node-lock.js';
 
-/** A release of a ballot on a node. */
-export interface NodeRelease {
-  readonly key: string;
-  readonly ballot: string;
-  /** The local moment until which the node keeps the lock closed. A moment in the past: it is free now. */
-  readonly closedUntil: number;
-  /** The local moment at which the lease is over without a release. */
-  readonly forgetAt: number;
-}
-
-/** Beyond this number the oldest releases are dropped, and their locks expire with their leases. */
+/** Beyond this number the oldest missed releases are dropped, and their locks expire with their leases. */
 const MOST_OWED = 10_000;
 
 /**
@@ -42,13 +24,10 @@ export class QuorumNode {
   outage: Error | undefined;
   readonly connection: RedisConnection;
   private readonly requests: PendingRequests;
-  private readonly refusals: Refusals;
-  /** The releases that the node has missed, by their ballots. It gets them when it is up. */
-  private readonly owed = new Map<string, NodeRelease>();
-  private listener: StoreListener | undefined;
+  private refusals: Refusals | undefined;
+  /** Sends the releases that the node has missed, by their ballots. It gets them when it is up. */
+  private readonly owed = new Map<string, () => Promise<boolean>>();
   private onChanged: (() => void) | undefined;
-  private onTheirWay = 0;
-  private wasLost = false;
   private stopWatching: (() => void) | undefined;
 
   constructor(
@@ -59,23 +38,24 @@ export class QuorumNode {
     nodeTimeoutMs: number,
     private readonly fences: FenceKeys,
   ) {
-    const { clock, requestTimeoutMs } = context;
-    this.connection = new RedisConnection(client, clock, requestTimeoutMs);
+    this.connection = new RedisConnection(client, context.clock, context.requestTimeoutMs);
     const servers = { connections: () => [this.connection] };
-    const times = { clock, requestTimeoutMs: nodeTimeoutMs };
+    const times = { ...context, requestTimeoutMs: nodeTimeoutMs };
     this.requests = new PendingRequests(times, servers, (silence) => this.onSilent(silence));
-    const warn = (message: string): void => this.listener?.onDegraded(message);
-    this.refusals = new Refusals(warn, () => clock.now());
   }
 
   /** Begins to watch the connection. @param onChanged called when the node is up, or is seen to be down. */
   listen(listener: StoreListener, onChanged: () => void): void {
-    this.listener = listener;
+    const now = (): number => this.context.clock.now();
+    this.refusals = new Refusals((message) => listener.onDegraded(message), now);
     this.onChanged = onChanged;
     this.stopWatching = this.connection.listen({
-      onDisconnected: () => this.onLost(),
-      // Reported when the server has replied.
-      onReconnected: () => undefined,
+      // Not reported, because the other nodes reply. The connection reports a lasting outage.
+      onDisconnected: () => {
+        this.outage = new Error('the connection has ended');
+        this.requests.cut();
+      },
+      onReconnected: () => listener.onReconnected(),
       onUnreachable: (error) => this.onDown(error),
       onReachable: () => this.onUp(),
     });
@@ -100,7 +80,7 @@ export class QuorumNode {
   acquire(key: string, ballot: string, leaseMs: number, proposed: number, onVote: (vote: NodeVote) => void) {
     const sentAt = this.context.clock.now();
     const args = [ballot, wholeMs(leaseMs), String(proposed)];
-    return this.send('acquire', acquireScript, [key, this.fences.of(key)], args, ({ vote, now }) => {
+    return this.send('acquire', nodeScripts.acquire, [key, this.fences.of(key)], args, ({ vote, now }) => {
       this.connection.observeTime(now, sentAt);
       onVote(vote);
     });
@@ -108,17 +88,22 @@ export class QuorumNode {
 
   /** Writes the token of a grant to the node. Returns false if the ballot does not have the lock there. */
   writeBack(key: string, ballot: string, token: number): Promise<boolean> {
-    return this.send('acquire', writeBackScript, [key, this.fences.of(key)], [ballot, String(token)]);
+    return this.send('acquire', nodeScripts.writeBack, [key, this.fences.of(key)], [ballot, String(token)]);
   }
 
-  /** Releases the lock. If that fails, it rejects, and the node gets the release again when it is up. */
-  async release(release: NodeRelease): Promise<boolean> {
-    const { key, ballot, closedUntil } = release;
-    const closedForMs = Math.max(0, closedUntil - this.context.clock.now());
+  /**
+   * Releases the lock. If that fails, it rejects, and the node gets the release again when it is up.
+   *
+   * @param closedUntil the local moment until which the node keeps the lock closed. In the past: it is free now.
+   * @param forgetAt the local moment at which the lease is over without a release.
+   */
+  async release(key: string, ballot: string, closedUntil: number, forgetAt: number): Promise<boolean> {
+    const now = this.context.clock.now();
+    const args = [ballot, wholeMs(Math.max(0, closedUntil - now))];
     try {
-      return await this.send('release', releaseScript, [key], [ballot, wholeMs(closedForMs)]);
+      return now < forgetAt && (await this.send('release', nodeScripts.release, [key], args));
     } catch (error) {
-      if (!(error as LockUnavailableError).permanent) this.owed.set(ballot, release);
+      if (!isPermanent(error)) this.owed.set(ballot, () => this.release(key, ballot, closedUntil, forgetAt));
       dropOldest(this.owed, MOST_OWED);
       throw error;
     }
@@ -126,12 +111,12 @@ export class QuorumNode {
 
   /** Renews the lease. Returns 1: renewed, 0: another owner has the lock there, or -1: nobody has it there. */
   extend(key: string, ballot: string, leaseMs: number): Promise<number> {
-    return this.send('extend', extendScript, [key], [ballot, wholeMs(leaseMs)]);
+    return this.send('extend', nodeScripts.extend, [key], [ballot, wholeMs(leaseMs)]);
   }
 
   /** Returns what the node keeps of a lock. Null if it is free there. */
   inspect(key: string) {
-    return this.send(undefined, inspectScript, [key], []);
+    return this.send(undefined, nodeScripts.inspect, [key], []);
   }
 
   private async send<T>(
@@ -145,15 +130,14 @@ export class QuorumNode {
     try {
       if (outage instanceof UnansweredError) throw new Error('it has not answered an earlier request yet');
       if (!connection.ready) throw outage ?? connection.whyNotReady();
-      // Requests of many callers leave in one packet. A single one waits for nothing.
-      if (this.onTheirWay > 0) connection.cork();
-      this.onTheirWay += 1;
-      const reply = script.run(connection, keys, args).finally(() => (this.onTheirWay -= 1));
+      // The requests of a tick leave in one packet.
+      connection.cork();
+      const reply = script.run(connection, keys, args);
       reply.then(onReply, () => undefined);
       return await this.requests.expect(keys[0], () => reply);
     } catch (error) {
       const named = unavailableBecause(error, `a request to ${this.name}`);
-      if (operation !== undefined) this.refusals.onFailed(operation, keys[0], named, this.name);
+      if (operation !== undefined) this.refusals?.onFailed(operation, keys[0], named, this.name);
       throw named;
     }
   }
@@ -167,28 +151,17 @@ export class QuorumNode {
     clock.schedule(SILENT_LIMITS * requestTimeoutMs, reset, true);
   }
 
-  /** Not reported: its requests end, and the other nodes reply. The connection reports a lasting outage. */
-  private onLost(): void {
-    this.outage = new Error('the connection has ended');
-    this.wasLost = true;
-    this.requests.cut();
-  }
-
   private onDown(outage: Error): void {
     this.outage = outage;
     this.onChanged?.();
   }
 
   private onUp(): void {
-    const { outage, wasLost } = this;
+    const wasDown = this.outage !== undefined;
     this.outage = undefined;
-    this.wasLost = false;
-    if (outage !== undefined) this.onChanged?.();
-    const now = this.context.clock.now();
+    if (wasDown) this.onChanged?.();
     const missed = [...this.owed.values()];
     this.owed.clear();
-    for (const release of missed) if (release.forgetAt > now) this.release(release).catch(() => undefined);
-    // The server may have lost locks.
-    if (wasLost) this.listener?.onReconnected();
+    for (const release of missed) release().catch(() => undefined);
   }
 }

@@ -33,16 +33,12 @@ export function stateOf(outcomes: readonly Outcome<NodeLock | null>[]): LockStat
   const isAnswered = replies.length >= majority;
   if (locks.length + outcomes.length - replies.length < majority) return isAnswered ? null : undefined;
   if (locks.length < majority && (!isAnswered || outcomes.includes(undefined))) return undefined;
-  const [{ instanceId, ballot, wireVersion }] = locks;
+  const [{ instanceId, ballot, token: given, wireVersion }] = locks;
   // Its lease lasts as long as it has a majority.
   const leases = locks.map(({ remainingMs }) => remainingMs).toSorted((one, other) => other - one);
-  const tokens = locks.flatMap(({ token }) => token ?? []);
-  return {
-    holder: instanceId ?? ballot,
-    remainingMs: leases[Math.min(majority, leases.length) - 1],
-    token: tokens.length === 0 ? undefined : Math.max(...tokens),
-    ...(wireVersion !== undefined && { wireVersion }),
-  };
+  const remainingMs = leases[Math.min(majority, leases.length) - 1];
+  const token = given && Math.max(...locks.map((lock) => lock.token ?? 0));
+  return { holder: instanceId ?? ballot, remainingMs, token, wireVersion };
 }
 
 /** Returns what the nodes keep of the holder that is on most of them. Empty if nobody is on any. */

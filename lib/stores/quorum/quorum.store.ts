@@ -1,13 +1,16 @@
+import { checkOptions, milliseconds } from '../../core/checks/check-options.js';
 import { Pinger } from '../../redis/pinger.js';
 import type { AcquireRequest, ExtendReply, ExtendRequest, LockStore, ReleaseRequest } from '../contract.js';
 import type { StoreListener } from '../contract.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { Ballot } from './ballot.js';
-import { nodeTimeoutOf, openNodes, type QuorumNodeAddress } from './open-nodes.js';
+import { openNodes, type QuorumNodeAddress } from './open-nodes.js';
 import { poll, verdictOf } from './poll.js';
-import { QuorumHealth } from './quorum-health.js';
+import { healthReport } from './quorum-health.js';
 import type { QuorumNode } from './quorum-node.js';
 import { stateOf } from './quorum-state.js';
+
+const NODE_TIMEOUT_MS = 200;
 
 /**
  * The options of {@link quorum}.
@@ -73,36 +76,29 @@ export class QuorumStore implements LockStore {
 
   constructor(
     nodes: readonly QuorumNodeAddress[],
-    { nodeTimeoutMs }: QuorumOptions,
+    options: QuorumOptions,
     private readonly context: StoreContext,
   ) {
     const { clock, requestTimeoutMs } = context;
-    const timeoutMs = nodeTimeoutOf(nodeTimeoutMs, requestTimeoutMs);
+    // An acquire takes two requests if the token has to be written back.
+    const most = requestTimeoutMs / 2;
+    checkOptions('quorum()', options, { nodeTimeoutMs: milliseconds(1, most) });
+    const { nodeTimeoutMs: timeoutMs = Math.min(NODE_TIMEOUT_MS, most) } = options;
     this.nodes = openNodes(nodes, context, timeoutMs);
     this.pinger = new Pinger({ clock, timeoutMs });
   }
 
   listen(listener: StoreListener): void {
-    const health = new QuorumHealth(this.nodes, this.context.clock, listener);
-    for (const node of this.nodes) node.listen(listener, () => health.review());
+    const report = healthReport(this.nodes, this.context.clock, listener);
+    for (const node of this.nodes) node.listen(listener, report);
   }
 
   async acquire({ key, owner, leaseMs }: AcquireRequest) {
     await (this.connected ??= this.connect());
-    let ballot = this.ballots.get(owner);
-    if (ballot === undefined) {
-      ballot = new Ballot(this.nodes, this.context.clock, key, `${owner} ${(this.ballotCount += 1)}`);
-      this.ballots.set(owner, ballot);
-    }
-    let isGranted = false;
-    try {
-      const reply = await ballot.acquire(leaseMs);
-      isGranted = reply.status === 'granted';
-      return reply;
-    } finally {
-      // Its release is on its way.
-      if (!isGranted) this.ballots.delete(owner);
-    }
+    const name = `${owner} ${++this.ballotCount}`;
+    const ballot = this.ballots.get(owner) ?? new Ballot(this.nodes, this.context.clock, key, name);
+    this.ballots.set(owner, ballot);
+    return ballot.acquire(leaseMs).finally(() => ballot.isOver && this.ballots.delete(owner));
   }
 
   async release({ owner, closedForMs }: ReleaseRequest): Promise<boolean> {
@@ -114,7 +110,8 @@ export class QuorumStore implements LockStore {
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    const replies = requests.map(({ owner, leaseMs }) => this.ballots.get(owner)?.extend(leaseMs) ?? 'lost');
+    const extendOne = async ({ owner, leaseMs }: ExtendRequest) => this.ballots.get(owner)?.extend(leaseMs) ?? 'lost';
+    const replies = requests.map(extendOne);
     // The work under these locks may block the event loop.
     for (const { connection } of this.nodes) connection.uncork();
     return Promise.all(replies);
@@ -146,8 +143,7 @@ export class QuorumStore implements LockStore {
 
   /** Waits for the first connections. A caller must not keep the lock on some nodes while it waits for others. */
   private connect(): Promise<unknown> {
-    const { clock, requestTimeoutMs } = this.context;
-    const until = clock.now() + requestTimeoutMs;
+    const until = this.context.clock.now() + this.context.requestTimeoutMs;
     const connectTo = ({ connection }: QuorumNode): Promise<boolean> => connection.synchronise(until).then(() => true);
     return poll(this.nodes, 'A connection', connectTo, verdictOf).catch(() => undefined);
   }

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { scripts } from '../../../lib/stores/quorum/scripts.js';
-import { acquireScript } from '../../../lib/stores/quorum/node-lock.js';
+import { nodeScripts } from '../../../lib/stores/quorum/node-lock.js';
 import { Masters, NODE_TIMEOUT_MS } from '../../support/masters.js';
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
@@ -273,7 +273,7 @@ describe('a master that has lost a lock', () => {
     way.observer = (direction, chunk) => {
       if (direction !== 'requests') return;
       if (chunk.includes(scripts.acquire.lua)) restoredLate = true;
-      if (!chunk.includes(acquireScript.digest)) return;
+      if (!chunk.includes(nodeScripts.acquire.digest)) return;
       restoring = true;
       way.hold('replies');
     };

@@ -8,7 +8,5 @@ local ours = args.ballot .. ' '
 if not held or string.sub(held, 1, #ours) ~= ours then
   return held and 0 or -1
 end
-if redis.call('PTTL', keys.lock) < tonumber(args.leaseMs) then
-  redis.call('PEXPIRE', keys.lock, args.leaseMs)
-end
+redis.call('PEXPIRE', keys.lock, math.max(args.leaseMs, redis.call('PTTL', keys.lock)))
 return 1

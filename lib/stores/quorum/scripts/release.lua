@@ -9,8 +9,7 @@ if not held or string.sub(held, 1, #ours) ~= ours then
   return 0
 end
 if args.closedForMs == '0' then
-  redis.call('DEL', keys.lock)
-else
-  redis.call('SET', keys.lock, '!' .. held, 'PX', args.closedForMs)
+  return redis.call('DEL', keys.lock)
 end
+redis.call('SET', keys.lock, '!' .. held, 'PX', args.closedForMs)
 return 1

@@ -5,10 +5,8 @@
   args.ballot
   args.token
   returns 1: written | 0: the ballot does not have the lock ]]
-local last = tonumber(redis.call('GET', keys.fence))
-if not last or last < args.token + 16 then
-  redis.call('SET', keys.fence, string.format('%.0f', args.token + 16), 'EX', 86400)
-end
+local last = math.max(redis.call('GET', keys.fence) or 0, args.token + 16)
+redis.call('SET', keys.fence, string.format('%.0f', last), 'EX', 86400)
 local held = redis.call('GET', keys.lock)
 local ours = args.ballot .. ' '
 if not held or string.sub(held, 1, #ours) ~= ours then
