@@ -223,6 +223,21 @@ describe('a node that hangs', () => {
     await here.clock.until(locks.using('goods:3', () => here.lockedOn(0)));
   });
 
+  it('has its connection replaced after three times the limit of a request', async () => {
+    const { way, locks } = await byWayTo(2);
+    way.hold('replies');
+    await here.clock.until(locks.using('goods:300', () => here.lockedOn(3)));
+    await here.clock.advanceUntil('the outage is reported', () => here.warnings.length > 0);
+    await here.clock.advance(2_900);
+    let isReset = false;
+    way.observer = (direction) => direction === 'requests' && (isReset = true);
+    expect(isReset).toBe(false);
+    await here.clock.advance(200);
+    await here.clock.advanceUntil('the client connects again', () => isReset);
+    way.resume('replies');
+    await here.lockedOn(0);
+  });
+
   it('gets no extend and no inspect while a reply is overdue', async () => {
     const { way, locks } = await byWayTo(2);
     const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
