@@ -17,7 +17,7 @@ export interface ContractSubject {
 export type Need = (subject: ContractSubject) => boolean;
 
 /** The stores that an adapter connects to the contract. They cannot do all that it asks for. */
-const ADAPTED: readonly string[] = ['quorum()', 'redisson()', 'timestamp()'];
+const ADAPTED: readonly string[] = ['redisson()', 'timestamp()'];
 
 /**
  * A store that does without an adapter: it reserves 17 tokens with each grant, wakes owners by their names only, and a
