@@ -44,12 +44,14 @@ export class PendingRequests {
   /**
    * Sends a request. Returns its reply.
    *
+   * @param send gets a function that returns whether the request has ended. Nothing more is sent for it then.
    * @throws UnansweredError if its connection ends or its server is silent.
    */
-  expect<T>(key: string, send: () => PromiseLike<T>): Promise<T> {
+  expect<T>(key: string, send: (isOver: () => boolean) => PromiseLike<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const sentAt = this.clock.now();
-      const reply = send();
+      let isOver = false;
+      const reply = send(() => isOver);
       const fail = (why: string): void => {
         end();
         reject(new UnansweredError(why));
@@ -63,6 +65,7 @@ export class PendingRequests {
       const timer = this.timeouts.limitRequest(key, { onTimeout }, sentAt);
       this.pending.add(pending);
       const end = (): void => {
+        isOver = true;
         timer.cancel();
         this.pending.delete(pending);
       };
