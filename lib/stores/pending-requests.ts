@@ -2,6 +2,7 @@ import type { KeyFilter, LockStore as FormerContract } from '../core/store/lock-
 import { ServerSigns } from '../core/store/server-signs.js';
 import type { Clock } from '../core/time/clock.js';
 import { TimeoutPool } from '../core/time/timeout-pool.js';
+import { unavailableBecause } from '../redis/redis-errors.js';
 import { UnansweredError } from './contract.js';
 import type { StoreContext } from './store-context.js';
 
@@ -45,9 +46,11 @@ export class PendingRequests {
    * Sends a request. Returns its reply.
    *
    * @param send gets a function that returns whether the request has ended. Nothing more is sent for it then.
+   * @param subject what the request is for: `a lock`. Undefined: its errors are passed on as they are.
    * @throws UnansweredError if its connection ends or its server is silent.
+   * @throws LockUnavailableError for other errors.
    */
-  expect<T>(key: string, send: (isOver: () => boolean) => PromiseLike<T>): Promise<T> {
+  expect<T>(key: string, send: (isOver: () => boolean) => PromiseLike<T>, subject?: string): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const sentAt = this.clock.now();
       let isOver = false;
@@ -75,7 +78,7 @@ export class PendingRequests {
       };
       const onFailed = (error: unknown): void => {
         end();
-        reject(error);
+        reject(subject === undefined ? error : unavailableBecause(error, subject));
       };
       void reply.then(onReply, onFailed);
     });

@@ -16,7 +16,7 @@ interface LockChannelsListener {
 }
 
 /** Longer than the pause between two acquire requests of a waiter. */
-const LINGER_MS = 5_000;
+const LINGER_MS = 4_000;
 
 /** The pause before subscribing again after a redirection. Nodes that disagree may redirect in a loop for a moment. */
 const PAUSE_MS = 50;

@@ -3,25 +3,24 @@ import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster } from '../../redis/client-port.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { withinTime } from '../../redis/key-scan.js';
-import { acquireFailed, releaseFailed, toError, unavailableBecause } from '../../redis/redis-errors.js';
+import { toError, unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { RedisNode, Topology } from '../../redis/topology.js';
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  type ExtendReply,
-  type ExtendRequest,
-  type ForceReleaseRequest,
-  type ListedLock,
-  type ListRequest,
-  type LockState,
-  type LockStore,
-  type ReleaseRequest,
-  type StoreCapabilities,
-  type StoreListener,
-  type StorePing,
-  UnansweredError,
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  ForceReleaseRequest,
+  ListedLock,
+  ListRequest,
+  LockState,
+  LockStore,
+  ReleaseRequest,
+  StoreCapabilities,
+  StoreListener,
+  StorePing,
 } from '../contract.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks, type LockSource } from '../list-locks.js';
@@ -99,13 +98,14 @@ export class RedissonStore implements LockStore {
 
   async acquire({ key, owner, leaseMs }: AcquireRequest): Promise<AcquireReply> {
     const args = [owner, wholeMs(leaseMs)];
-    const send = async ({ connection, failsFast }: RedisNode, isOver: () => boolean): Promise<AcquireReply> => {
-      if (!failsFast) await connection.reached();
-      // The owner may have been released since.
-      if (isOver()) throw noConnection();
-      return ACQUIRE.run(connection, this.keysOf(key), args);
-    };
-    const reply = await this.expect(key, send, acquireFailed);
+    const send = (isOver: () => boolean): Promise<AcquireReply> =>
+      this.topology.sendToNode(key, async ({ connection, failsFast }) => {
+        if (!failsFast) await connection.reached();
+        // The owner may have been released since.
+        if (isOver()) throw connection.whyNotReady();
+        return ACQUIRE.run(connection, this.keysOf(key), args);
+      });
+    const reply = await this.requests.expect(key, send, 'a lock');
     return reply.status === 'held' ? { ...reply, queued: this.channels?.hears(key) === true } : reply;
   }
 
@@ -113,7 +113,8 @@ export class RedissonStore implements LockStore {
     this.channels?.expectOwnMessage(key);
     let receivers = 0;
     try {
-      receivers = await this.expect(key, (node) => this.end(node, key, owner, closedForMs), releaseFailed);
+      const send = () => this.topology.sendToNode(key, (node) => this.end(node, key, owner, closedForMs));
+      receivers = await this.requests.expect(key, send, 'a release');
     } finally {
       if (receivers <= 0) this.channels?.missOwnMessage(key);
     }
@@ -141,7 +142,8 @@ export class RedissonStore implements LockStore {
         const { losses } = connection;
         const receivers = await this.end(node, key, held.field, 0);
         // The client resent the script, and its first run may have released the lock.
-        if (receivers === NOT_HELD && connection.losses !== losses) throw noConnection();
+        if (receivers === NOT_HELD && connection.losses !== losses)
+          throw new Error('the connection ended before the reply');
         return receivers !== NOT_HELD;
       }),
     );
@@ -175,19 +177,6 @@ export class RedissonStore implements LockStore {
     return Promise.resolve();
   }
 
-  /** Sends a request to the node that has the key. In a cluster it may be sent again to another node. */
-  private async expect<T>(
-    key: string,
-    send: (node: RedisNode, isOver: () => boolean) => Promise<T>,
-    failed: (error: unknown) => Error,
-  ): Promise<T> {
-    try {
-      return await this.requests.expect(key, (isOver) => this.topology.sendToNode(key, (node) => send(node, isOver)));
-    } catch (error) {
-      throw error instanceof UnansweredError ? error : failed(error);
-    }
-  }
-
   /** Releases a lock. Returns what the script does. */
   private async end(
     { connection, failsFast }: RedisNode,
@@ -196,7 +185,7 @@ export class RedissonStore implements LockStore {
     closedForMs: number,
   ): Promise<number> {
     // In the client's queue, releases would pile up during an outage. The engine repeats them instead.
-    if (!failsFast) throw noConnection();
+    if (!failsFast) throw connection.whyNotReady();
     const args = [field, wholeMs(closedForMs), this.channelOf(key), ...this.publishArgs];
     const receivers = await RELEASE.run(connection, [key], args);
     if (receivers === PUBLISH_REFUSED) this.onRefused('Redis refused to publish a release');
@@ -216,8 +205,4 @@ export class RedissonStore implements LockStore {
   private channelOf(key: string): string {
     return channelOf(this.topology.prefix + key);
   }
-}
-
-function noConnection(): Error {
-  return new Error('there is no connection');
 }
