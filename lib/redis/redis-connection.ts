@@ -44,6 +44,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
 
   private readonly serverTime = new ServerTime();
   private learning: Promise<void> | undefined;
+  private reaching: Promise<void> | undefined;
   private listener: ConnectionListener | undefined;
   private follower: Follower | undefined;
   private outageTimer: Timer | undefined;
@@ -156,6 +157,24 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   /** Returns a local moment that is certainly not later than this server time in µs. Undefined if it is not known. */
   localLowerBound(serverMicros: number): number | undefined {
     return this.serverTime.localLowerBound(serverMicros / 1000);
+  }
+
+  /** Waits until requests can be sent, however long that takes. Rejects if the client does not reconnect. */
+  reached(): Promise<void> {
+    const { client } = this;
+    if (this.ready) return Promise.resolve();
+    if (client.status === 'end') return Promise.reject(this.whyNotReady());
+    this.reaching ??= new Promise<void>((resolve) => {
+      const stop = client.watch({
+        ready: () => {
+          this.reaching = undefined;
+          stop();
+          resolve();
+        },
+      });
+      if (client.status === 'wait') client.connect();
+    });
+    return this.reaching;
   }
 
   /** Waits until the server's clock is known, or until the local moment `until`. */

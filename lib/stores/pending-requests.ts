@@ -2,6 +2,7 @@ import type { KeyFilter, LockStore as FormerContract } from '../core/store/lock-
 import { ServerSigns } from '../core/store/server-signs.js';
 import type { Clock } from '../core/time/clock.js';
 import { TimeoutPool } from '../core/time/timeout-pool.js';
+import { unavailableBecause } from '../redis/redis-errors.js';
 import { UnansweredError } from './contract.js';
 import type { StoreContext } from './store-context.js';
 
@@ -44,12 +45,16 @@ export class PendingRequests {
   /**
    * Sends a request. Returns its reply.
    *
+   * @param send gets a function that returns whether the request has ended. Nothing more is sent for it then.
+   * @param subject what the request is for: `a lock`. Undefined: its errors are passed on as they are.
    * @throws UnansweredError if its connection ends or its server is silent.
+   * @throws LockUnavailableError for other errors.
    */
-  expect<T>(key: string, send: () => PromiseLike<T>): Promise<T> {
+  expect<T>(key: string, send: (isOver: () => boolean) => PromiseLike<T>, subject?: string): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const sentAt = this.clock.now();
-      const reply = send();
+      let isOver = false;
+      const reply = send(() => isOver);
       const fail = (why: string): void => {
         end();
         reject(new UnansweredError(why));
@@ -63,6 +68,7 @@ export class PendingRequests {
       const timer = this.timeouts.limitRequest(key, { onTimeout }, sentAt);
       this.pending.add(pending);
       const end = (): void => {
+        isOver = true;
         timer.cancel();
         this.pending.delete(pending);
       };
@@ -72,7 +78,7 @@ export class PendingRequests {
       };
       const onFailed = (error: unknown): void => {
         end();
-        reject(error);
+        reject(subject === undefined ? error : unavailableBecause(error, subject));
       };
       void reply.then(onReply, onFailed);
     });

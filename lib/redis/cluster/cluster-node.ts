@@ -1,5 +1,4 @@
 import type { Clock, Timer } from '../../core/time/clock.js';
-import { DeadlineRequests, type PendingRequests } from '../deadline-requests.js';
 import type { ServerClient } from '../client-port.js';
 import { type ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { RedisConnection } from '../redis-connection.js';
@@ -24,14 +23,12 @@ export interface NodeListener {
 export interface NodeDeps {
   readonly clock: Clock;
   readonly requestTimeoutMs: number;
-  readonly pending: PendingRequests;
   readonly listener: NodeListener;
 }
 
 /** One node of a cluster, for as long as the client's connection to it lasts. */
 export class ClusterNode implements RedisNode {
   readonly connection: RedisConnection;
-  readonly deadlineRequests: DeadlineRequests;
   readonly source: ChannelSource;
   private nodeWithAsking: RedisNode | undefined;
   private unansweredCount = 0;
@@ -42,9 +39,8 @@ export class ClusterNode implements RedisNode {
     readonly client: ServerClient,
     private readonly deps: NodeDeps,
   ) {
-    const { clock, requestTimeoutMs, pending, listener } = deps;
+    const { clock, requestTimeoutMs, listener } = deps;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, true, address);
-    this.deadlineRequests = new DeadlineRequests(this.connection, clock, pending);
     const onMoved = (): void => listener.onChannelsRemoved(this);
     this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, () => listener.channels, onMoved);
     const connectionListener = {
@@ -67,16 +63,12 @@ export class ClusterNode implements RedisNode {
   /** The same node for requests that another node has redirected here by `ASK`. */
   get withAsking(): RedisNode {
     if (this.nodeWithAsking === undefined) {
-      const { clock, requestTimeoutMs, pending } = this.deps;
+      const { clock, requestTimeoutMs } = this.deps;
       const { client } = this;
       const connection = new RedisConnection(client, clock, requestTimeoutMs);
       connection.evalOnly = true;
       connection.beforeScript = () => void client.send('asking').catch(() => undefined);
-      this.nodeWithAsking = {
-        connection,
-        deadlineRequests: new DeadlineRequests(connection, clock, pending),
-        failsFast: true,
-      };
+      this.nodeWithAsking = { connection, failsFast: true };
     }
     return this.nodeWithAsking;
   }

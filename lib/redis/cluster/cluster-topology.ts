@@ -104,10 +104,6 @@ export class ClusterTopology implements Topology {
     return this.slotMap.connections();
   }
 
-  cancelPending(owner: string): boolean {
-    return this.slotMap.pending.cancel(owner);
-  }
-
   watch(listener: ConnectionListener, channels: ChannelListener): () => void {
     return this.slotMap.listen(listener, channels);
   }

@@ -1,7 +1,6 @@
 import { runOutside } from '../../core/context/async-context.js';
 import type { Clock, Timer } from '../../core/time/clock.js';
 import type { KeyFilter } from '../../core/store/lock-store.js';
-import { PendingRequests } from '../deadline-requests.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
 import { type ClusterClient, type FurtherConnection, mastersOf, type ServerClient } from '../client-port.js';
 import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
@@ -33,8 +32,6 @@ export class SlotMap implements NodeListener {
   private readonly lost = new Set<string>();
   /** The address of each slot's master when the slot table was read last. */
   private masters: readonly (string | undefined)[] = [];
-  /** Acquire requests that were not sent yet, of all nodes. */
-  readonly pending = new PendingRequests();
   /** @internal Public for tests. */
   mayRefreshAt = -Infinity;
   /** Why the slot table could not be read. Undefined after it was read. */
@@ -185,10 +182,8 @@ export class SlotMap implements NodeListener {
   }
 
   private addNode(address: string, client: ServerClient): ClusterNode {
-    const { clock, requestTimeoutMs, pending } = this;
-    const node = runOutside(
-      () => new ClusterNode(address, client, { clock, requestTimeoutMs, pending, listener: this }),
-    );
+    const { clock, requestTimeoutMs } = this;
+    const node = runOutside(() => new ClusterNode(address, client, { clock, requestTimeoutMs, listener: this }));
     this.nodes.set(address, node);
     return node;
   }

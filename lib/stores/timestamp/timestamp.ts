@@ -1,14 +1,7 @@
-import {
-  checkOptions,
-  milliseconds,
-  oneOf,
-  type OptionRules,
-  wholeNumberFrom,
-} from '../../core/checks/check-options.js';
-import type { RetryPolicy } from '../../core/store/lock-store.js';
-
-/** The unit of the expiry in a key: seconds or milliseconds since 1970. */
-export type TimestampUnit = 's' | 'ms';
+import { checkOptions, milliseconds, oneOf, wholeNumberFrom } from '../../core/checks/check-options.js';
+import type { StoreFactory } from '../store-context.js';
+import type { TimestampUnit } from './expiry-clock.js';
+import { TimestampStore } from './timestamp.store.js';
 
 /**
  * The options of {@link timestamp}. They must match the other clients of the same keys. The lease is the module's
@@ -55,26 +48,34 @@ export interface TimestampOptions {
   readonly retryDelayMs?: number | undefined;
 }
 
-/** The options with their defaults. */
-export interface ResolvedTimestampOptions {
-  readonly unit: TimestampUnit;
-  readonly scripts: boolean;
-  readonly retry: RetryPolicy;
-}
-
 const DEFAULTS: Required<TimestampOptions> = { unit: 's', scripts: true, retryCount: Infinity, retryDelayMs: 100 };
 
-const RULES: OptionRules<TimestampOptions> = {
+const RULES = {
   unit: oneOf('s', 'ms'),
   scripts: oneOf(true, false),
   retryCount: wholeNumberFrom(0),
   retryDelayMs: milliseconds(1, 2 ** 31 - 1),
 };
 
-/** Returns the options with their defaults. @throws LockConfigError if an option is unknown or not allowed. */
-export function resolveTimestampOptions(given: TimestampOptions): ResolvedTimestampOptions {
-  const known = checkOptions('timestamp()', given, RULES);
-  const { unit, scripts, retryCount, retryDelayMs } = { ...DEFAULTS, ...known };
-  // The first request is not a retry.
-  return { unit, scripts, retry: { pauseMs: retryDelayMs, limit: retryCount + 1 } };
+/**
+ * Keeps locks as keys whose value is the time of their expiry: the SETNX/GETSET pattern of the Redis page on
+ * {@link https://redis.io/docs/latest/commands/setnx/ | SETNX}. For locks that are shared with services that already
+ * use that pattern. For other locks, the store `token()` is safer and faster.
+ *
+ * Leases are measured by the clients' wall clocks, so these must agree to well within a lease. All clients of a key
+ * should use leases of about the same length, because a client that loses the race for an expired lock overwrites the
+ * winner's expiry. The store gives no fencing tokens and has no queue: waiting callers retry.
+ *
+ * With scripts, a second key `{key}||holder` makes repeated requests harmless, and shows whether another client has
+ * written the key. A lock whose key another client wrote is lost, and its key is left as it is. The loser of a
+ * race is tolerated in the first half of a lease of 1 s or more. With plain commands, leases below 1 s are refused, and
+ * a request that is repeated or delayed beyond the lease can end the lock of another client.
+ *
+ * @throws LockConfigError if an option is unknown or not allowed.
+ * @throws LockConfigError at the start of the module if the client is a Cluster.
+ * @publicApi
+ */
+export function timestamp(options: TimestampOptions = {}): StoreFactory {
+  const resolved = { ...DEFAULTS, ...checkOptions<TimestampOptions>('timestamp()', options, RULES) };
+  return (context) => new TimestampStore(context, resolved);
 }

@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import type { ChannelSource } from '../../../../lib/redis/pubsub/channel-source.js';
-import { LockPubSub } from '../../../../lib/stores/redisson/lock-pubsub.js';
+import { LockChannels } from '../../../../lib/stores/redisson/lock-channels.js';
 
 const KEY = 'account-1';
 
 let clock: ManualClock;
 let source: ChannelSource;
-let pubsub: LockPubSub;
+let channels: LockChannels;
 let released: number;
 
 /** Waits for the key, whose channel is subscribed. */
@@ -24,19 +24,20 @@ beforeEach(async () => {
   } as unknown as ChannelSource;
   const sources = { sourceOf: () => source };
   const listener = { onReleased: () => void (released += 1), onSubscribed: nothing, onRefused: nothing };
-  pubsub = new LockPubSub(clock, 1_000, listener, sources, (key) => `channel:${key}`);
+  channels = new LockChannels({ clock, requestTimeoutMs: 1_000 }, sources, (key) => `channel:${key}`, listener);
   for (let i = 0; i < 2; i += 1) {
-    pubsub.waitForRelease(KEY, 'owner', undefined);
+    expect(channels.hears(KEY)).toBe(false);
     await clock.advance(0);
   }
+  expect(channels.hears(KEY)).toBe(true);
   released = 0;
 });
 
-const receive = (): void => pubsub.subscriptions.onMessage(source, `channel:${KEY}`, '0');
+const receive = (): void => channels.subscriptions.onMessage(source, `channel:${KEY}`, '0');
 
 describe('the message about a release of this instance', () => {
-  it('notifies no waiter here, and the next message does', () => {
-    expect(pubsub.ignoreOwnMessage(KEY)).toBe(true);
+  it('wakes no waiter here, and the next message does', () => {
+    channels.expectOwnMessage(KEY);
     receive();
     expect(released).toBe(0);
     receive();
@@ -44,7 +45,7 @@ describe('the message about a release of this instance', () => {
   });
 
   it('is awaited for 100 ms', async () => {
-    pubsub.ignoreOwnMessage(KEY);
+    channels.expectOwnMessage(KEY);
     await clock.advance(100);
     receive();
     expect(released).toBe(1);
@@ -52,25 +53,19 @@ describe('the message about a release of this instance', () => {
 });
 
 describe('a release that published nothing', () => {
-  it('lets the next message notify the waiters', () => {
-    pubsub.ignoreOwnMessage(KEY);
-    pubsub.onNotPublished(KEY);
-    expect(released).toBe(0);
-    receive();
-    expect(released).toBe(1);
-  });
-
   it('makes up for a message of others that was taken for its own', () => {
-    pubsub.ignoreOwnMessage(KEY);
+    channels.expectOwnMessage(KEY);
     receive();
     expect(released).toBe(0);
-    pubsub.onNotPublished(KEY);
+    channels.missOwnMessage(KEY);
     expect(released).toBe(1);
+    receive();
+    expect(released).toBe(2);
   });
 
-  it('of a key without a channel notifies nobody', () => {
-    expect(pubsub.ignoreOwnMessage('account-2')).toBe(false);
-    pubsub.onNotPublished('account-2');
+  it('of a key without a channel wakes nobody', () => {
+    channels.expectOwnMessage('account-2');
+    channels.missOwnMessage('account-2');
     expect(released).toBe(0);
   });
 });
