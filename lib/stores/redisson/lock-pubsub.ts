@@ -75,9 +75,7 @@ export class LockPubSub {
       sourceOf: (key) => sources.sourceOf(key),
       onSubscribed: (subscription) => this.onSubscribed(subscription),
       onMessage: (source, channel, message) => this.onMessage(source, channel, message),
-      onRedirected: ({ key }, source, redirection) => {
-        if (sources.sourceOf(key) === source) sources.learnRedirection?.(key, redirection);
-      },
+      onRedirected: () => sources.refresh?.(),
       onRefused: (why) => listener.onRefused(why),
     });
     if (probeChannel === undefined) return;
