@@ -1,8 +1,8 @@
 import { checkValue, hasMethods, type OptionRule } from '../core/checks/check-options.js';
 import type { ClusterClient, ServerClient } from '../redis/client-port.js';
-import type { NodeRedisClient, NodeRedisCluster } from './node-redis.js';
-import { SharedClient } from './shared-client.js';
-import { SharedCluster } from './shared-cluster.js';
+
+import { type NodeRedisClient, SharedClient } from './node-redis-client.js';
+import { type NodeRedisCluster, SharedCluster } from './node-redis-cluster.js';
 
 const isCluster = (value: unknown): value is NodeRedisCluster =>
   hasMethods(value, ['nodeClient', 'on']) && 'masters' in value;

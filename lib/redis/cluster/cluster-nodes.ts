@@ -1,50 +1,41 @@
 import { runOutside } from '../../core/context/async-context.js';
-import type { Clock, Timer } from '../../core/time/clock.js';
 import type { KeyFilter } from '../../core/store/lock-store.js';
-import { PendingRequests } from '../deadline-requests.js';
-import type { ChannelListener } from '../pubsub/channel-source.js';
+import type { Clock, Timer } from '../../core/time/clock.js';
 import { type ClusterClient, type FurtherConnection, mastersOf, type ServerClient } from '../client-port.js';
 import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
+import { PendingRequests } from '../deadline-requests.js';
+import type { ChannelListener } from '../pubsub/channel-source.js';
+import { reachedAt } from '../redirection.js';
 import { toError } from '../redis-errors.js';
 import type { ConnectionListener, RedisConnection } from '../redis-connection.js';
-import type { RedisNode } from '../topology.js';
-import { SLOTS } from './hash-slot.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
-import { type Redirection, targetAddress } from '../redirection.js';
 
 /** The shortest time between two refreshes of the slot table. One refresh serves all requests that were redirected. */
 const REFRESH_AFTER_MS = 100;
 
-/** The first and the longest pause before a lost node is connected to again. */
-const RECONNECT_AFTER_MS = 100;
-const RECONNECT_AFTER_AT_MOST_MS = 1_000;
+/** The same while the connection to a master has ended and is not back. Each refresh tries to connect to it again. */
+const RECONNECT_AFTER_MS = 500;
 
 /**
- * The node of each slot, as far as is known: from the client's slot table and from redirections since. The client's own
- * routing is not used, because a request depends on what is known of its node, such as its clock.
+ * The nodes of a cluster, by the slot table of its client. Requests go straight to the node that has their slot: the
+ * routing of ioredis costs a third more, and hides which server is silent.
  */
-export class SlotMap implements NodeListener {
+export class ClusterNodes implements NodeListener {
   private readonly nodes = new Map<string, ClusterNode>();
-  /** Connections to nodes that were not in the slot table, by address. */
-  private readonly ownConnections = new Map<string, FurtherConnection>();
-  /** The addresses that nodes have named by MOVED since the slot table was read. */
-  private readonly movedTo = new Map<number, string>();
   /** The addresses of nodes whose connection has ended and is not back. */
   private readonly lost = new Set<string>();
   /** The address of each slot's master when the slot table was read last. */
   private masters: readonly (string | undefined)[] = [];
   /** Acquire requests that were not sent yet, of all nodes. */
   readonly pending = new PendingRequests();
-  /** @internal Public for tests. */
-  mayRefreshAt = -Infinity;
   /** Why the slot table could not be read. Undefined after it was read. */
   lastError: Error | undefined;
-  private listener: ConnectionListener | undefined;
   channels: ChannelListener | undefined;
+  private listener: ConnectionListener | undefined;
   private outageTimer: Timer | undefined;
   private refreshTimer: Timer | undefined;
-  private reconnectTimer: Timer | undefined;
-  private stopped = false;
+  private refreshedAt = -Infinity;
+  private isClosed = false;
 
   constructor(
     private readonly cluster: ClusterClient,
@@ -67,80 +58,61 @@ export class SlotMap implements NodeListener {
     });
     if (cluster.status !== 'wait') this.startOutageTimer();
     return () => {
-      this.stopped = true;
+      this.isClosed = true;
       stopWatching();
       this.outageTimer?.cancel();
       this.refreshTimer?.cancel();
-      this.reconnectTimer?.cancel();
       this.listener = undefined;
-      for (const connection of this.ownConnections.values()) connection.disconnect();
       for (const node of this.nodes.values()) node.close();
       this.channels = undefined;
     };
   }
 
-  /** Returns the node that has the slot. Undefined while there is no connection to it. */
-  nodeOf(slot: number): ClusterNode | undefined {
-    const address = this.addressOf(slot);
+  /** Returns the node that has the key. Undefined while there is no connection to it. */
+  nodeOf(key: string): ClusterNode | undefined {
+    const address = this.addressOf(key);
     return address === undefined ? undefined : this.nodeAt(address);
   }
 
-  /** Returns the address of the node that has the slot. */
-  addressOf(slot: number): string | undefined {
-    return this.movedTo.get(slot) ?? this.cluster.slots[slot]?.[0];
+  /** Returns the node to which `sender` has redirected a request. Undefined if it has named none. */
+  targetOf(named: string | undefined, sender: ClusterNode | undefined): ClusterNode | undefined {
+    if (named === undefined || sender === undefined) return undefined;
+    const to = reachedAt(named, sender.address, this.cluster.natMap);
+    const known = this.nodeAt(to);
+    if (known !== undefined || this.isClosed) return known;
+    // A node whose first slot is being migrated has some keys already, and is not in the slot table.
+    const client = this.cluster.connectTo(to);
+    return client && this.addNode(to, client, client);
+  }
+
+  /** Returns the address of the node that has the key. */
+  addressOf(key: string): string | undefined {
+    return this.cluster.slots[this.slotOf(key)]?.[0];
   }
 
   /** Returns the known masters of slots, by address. Undefined for one without a connection. */
   masterNodes(): ReadonlyMap<string, ClusterNode | undefined> {
-    const known = new Set([...mastersOf(this.cluster), ...this.movedTo.values()]);
-    return new Map([...known].map((address) => [address, this.nodeAt(address)]));
+    return new Map(Array.from(mastersOf(this.cluster), (address) => [address, this.nodeAt(address)]));
   }
 
-  /** The number of slots without a known master. */
-  get orphans(): number {
-    let known = 0;
-    for (let slot = 0; slot < SLOTS; slot += 1) if (this.addressOf(slot) !== undefined) known += 1;
-    return SLOTS - known;
+  connections(): readonly RedisConnection[] {
+    return Array.from(this.nodes.values(), ({ connection }) => connection);
   }
 
-  /** Returns the node to which a redirected request is sent at once, if it is known. */
-  nodeAfter(slot: number, redirection: Redirection, from: ClusterNode | undefined): RedisNode | undefined {
-    const node = this.targetOf(slot, redirection, from);
-    return redirection.kind === 'ask' ? node?.withAsking : node;
-  }
-
-  /** Returns the node that a redirection names, and remembers a MOVED. Undefined if it names none that is known. */
-  private targetOf(slot: number, redirection: Redirection, from: ClusterNode | undefined): ClusterNode | undefined {
-    const { kind } = redirection;
-    if (kind === 'again') return undefined;
-    if (kind === 'lost') return void this.refresh();
-    const address = targetAddress(redirection, from?.address, this.cluster.natMap);
-    if (kind === 'ask') return this.nodeAt(address) ?? this.connectTo(address);
-    this.movedTo.set(slot, address);
-    this.refresh();
-    return this.nodeAt(address);
-  }
-
-  /** Refreshes the slot table in the background, 100 ms after the last refresh at the earliest. */
+  /** Refreshes the slot table in the background, some time after the last refresh. */
   refresh(): void {
-    if (this.stopped || this.refreshTimer !== undefined) return;
-    const delayMs = Math.max(0, this.mayRefreshAt - this.clock.now());
+    if (this.isClosed || this.refreshTimer !== undefined) return;
+    const pauseMs = this.lost.size > 0 ? RECONNECT_AFTER_MS : REFRESH_AFTER_MS;
+    const delayMs = Math.max(0, this.refreshedAt + pauseMs - this.clock.now());
     runOutside(() => {
       this.refreshTimer = this.clock.schedule(delayMs, () => this.refreshNow(), true);
     });
   }
 
-  onNodeDisconnected({ address, client }: ClusterNode): void {
+  onNodeDisconnected({ address }: ClusterNode): void {
     this.lost.add(address);
-    this.reconnectLater(RECONNECT_AFTER_MS);
-    // A client that does not reconnect by itself rejects its commands, and they are sent to another node.
-    if (!client.reconnects) return;
-    const concerns: KeyFilter = (key) => this.addressOf(this.slotOf(key)) === address;
-    this.listener?.onDisconnected(concerns);
-  }
-
-  connections(): readonly RedisConnection[] {
-    return Array.from(this.nodes.values(), ({ connection }) => connection);
+    this.refresh();
+    this.listener?.onDisconnected(this.keysAt(address));
   }
 
   onNodeUnreachable({ address }: ClusterNode, error: Error): void {
@@ -149,13 +121,7 @@ export class SlotMap implements NodeListener {
 
   onNodeReachable({ address }: ClusterNode): void {
     this.listener?.onReachable(address);
-    if (this.lost.size > 0 && this.lost.delete(address)) {
-      this.listener?.onReconnected((key) => this.addressOf(this.slotOf(key)) === address);
-    }
-  }
-
-  onNodeSilent(): void {
-    this.refresh();
+    if (this.lost.delete(address)) this.listener?.onReconnected(this.keysAt(address));
   }
 
   onChannelsRemoved(node: ClusterNode): void {
@@ -165,49 +131,46 @@ export class SlotMap implements NodeListener {
 
   onNodeEnded(node: ClusterNode): void {
     if (this.nodes.get(node.address) === node) this.nodes.delete(node.address);
-    this.ownConnections.delete(node.address);
     this.refresh();
+  }
+
+  private keysAt(address: string): KeyFilter {
+    return (key) => this.addressOf(key) === address;
   }
 
   private nodeAt(address: string): ClusterNode | undefined {
     const known = this.nodes.get(address);
-    if (known !== undefined || this.stopped) return known;
+    if (known !== undefined || this.isClosed) return known;
     const client = this.cluster.nodeAt(address);
     return client && this.addNode(address, client);
   }
 
-  // A node whose first slot is being migrated has some keys already, and is not in the slot table.
-  private connectTo(address: string): ClusterNode | undefined {
-    const client = this.stopped ? undefined : this.cluster.connectTo(address);
-    if (client === undefined) return undefined;
-    this.ownConnections.set(address, client);
-    return this.addNode(address, client);
-  }
-
-  private addNode(address: string, client: ServerClient): ClusterNode {
+  private addNode(address: string, client: ServerClient, own?: FurtherConnection): ClusterNode {
     const { clock, requestTimeoutMs, pending } = this;
-    const node = runOutside(
-      () => new ClusterNode(address, client, { clock, requestTimeoutMs, pending, listener: this }),
-    );
+    const deps = { clock, requestTimeoutMs, pending, listener: this };
+    const node = runOutside(() => new ClusterNode(address, client, deps, own));
     this.nodes.set(address, node);
     return node;
   }
 
   private refreshNow(): void {
     this.refreshTimer = undefined;
-    this.mayRefreshAt = this.clock.now() + REFRESH_AFTER_MS;
+    this.refreshedAt = this.clock.now();
     const { status } = this.cluster;
     if (status === 'wait') this.cluster.connect();
     // In other states the client reads the table itself. In `connect` the node that it reads from may hang.
     if (status !== 'ready' && status !== 'connect') return this.startOutageTimer();
-    this.cluster.refresh().catch((error: unknown) => this.listener?.onUnreachable(toError(error)));
+    this.cluster.refresh().catch((error: unknown) => {
+      this.listener?.onUnreachable(toError(error));
+      if (this.lost.size > 0) this.refresh();
+    });
   }
 
   private onRefresh(): void {
     this.lastError = undefined;
-    this.movedTo.clear();
     this.channels?.onSlotsChanged();
     this.reportNewMasters();
+    this.connectToLost();
   }
 
   /** Reports the slots that have another master, because a failover may have lost their locks. */
@@ -218,23 +181,15 @@ export class SlotMap implements NodeListener {
     if (moved.size > 0) this.listener?.onReconnected((key) => moved.has(this.slotOf(key)));
   }
 
-  /** Connects to lost nodes, after longer and longer pauses. */
-  private reconnectLater(delayMs: number): void {
-    if (this.stopped || this.reconnectTimer !== undefined) return;
-    const reconnect = (): void => {
-      this.reconnectTimer = undefined;
-      const masters = mastersOf(this.cluster);
-      for (const address of this.lost) {
-        // A node without slots has no locks.
-        if (masters.has(address)) this.nodeAt(address);
-        else this.lost.delete(address);
-      }
-      if (this.lost.size === 0) return;
-      // Only a refresh makes a client for a node whose connection has ended.
-      this.refresh();
-      this.reconnectLater(Math.min(delayMs * 2, RECONNECT_AFTER_AT_MOST_MS));
-    };
-    this.reconnectTimer = runOutside(() => this.clock.schedule(delayMs, reconnect, true));
+  /** Connects to lost nodes, and refreshes until all are back: only that gives ioredis a client for such a node. */
+  private connectToLost(): void {
+    const masters = mastersOf(this.cluster);
+    for (const address of this.lost) {
+      // A node without slots has no locks.
+      if (masters.has(address)) this.nodeAt(address);
+      else this.lost.delete(address);
+    }
+    if (this.lost.size > 0) this.refresh();
   }
 
   private startOutageTimer(delayMs = this.requestTimeoutMs): void {
