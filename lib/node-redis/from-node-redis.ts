@@ -1,17 +1,14 @@
 import { checkValue, hasMethods, type OptionRule } from '../core/checks/check-options.js';
 import type { ClusterClient, ServerClient } from '../redis/client-port.js';
-
 import { type NodeRedisClient, SharedClient } from './node-redis-client.js';
 import { type NodeRedisCluster, SharedCluster } from './node-redis-cluster.js';
 
 const isCluster = (value: unknown): value is NodeRedisCluster =>
   hasMethods(value, ['nodeClient', 'on']) && 'masters' in value;
 
+// Sentinel and pools have no options, and the legacy client has no duplicate().
 const isClient = (value: unknown): boolean =>
-  hasMethods(value, ['sendCommand', 'duplicate', 'subscribe', 'sSubscribe', 'destroy', 'connect', 'on']) &&
-  // Sentinel and pools have no options, and the legacy client has no duplicate().
-  'options' in value &&
-  'isReady' in value;
+  hasMethods(value, ['sendCommand', 'duplicate', 'sSubscribe', 'on']) && 'options' in value && 'isReady' in value;
 
 const clientRule: OptionRule = {
   allowed:

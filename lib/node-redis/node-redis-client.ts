@@ -33,6 +33,9 @@ export interface NodeRedisClient {
 /** Receives the messages of a channel. */
 export type MessageListener = (message: string, channel: string) => void;
 
+/** The address of a server. */
+type Address = { readonly host: string; readonly port: number };
+
 /** The options of a client that are read here. */
 interface Options {
   readonly socket?: Pick<ServerTarget, 'host' | 'port' | 'path' | 'tls'> | undefined;
@@ -59,20 +62,31 @@ const clock = new SystemClock();
 /** What the caller's client and a connection of its own have in common. */
 abstract class NodeRedisServer {
   readonly reconnects = true;
+  readonly target: ServerTarget;
   status: 'wait' | 'connecting' | 'connect' | 'ready' | 'reconnecting' | 'end' = 'wait';
   private readonly listeners = new Set<ClientListener>();
 
+  /**
+   * @param original the client whose options count.
+   * @param address of another server than that of the client.
+   * @param name of a further connection, at the server.
+   */
   constructor(
+    protected readonly original: NodeRedisClient,
     readonly keyPrefix: string,
-    readonly target: ServerTarget,
-  ) {}
+    protected readonly address?: Address,
+    protected readonly name = '',
+  ) {
+    const { socket, database } = optionsOf(original);
+    this.target = { host: 'localhost', port: 6379, db: database, ...socket, ...address };
+  }
 
   run(command: 'eval' | 'evalsha', script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.request([command, script, String(keys.length), ...this.named(keys), ...args]);
+    return this.request([command, script, String(keys.length), ...keys.map(this.named), ...args]);
   }
 
   send(command: string, keys: readonly string[] = [], args: readonly string[] = []): Promise<unknown> {
-    return this.request([command, ...this.named(keys), ...args]);
+    return this.request([command, ...keys.map(this.named), ...args]);
   }
 
   watch(listener: ClientListener): () => void {
@@ -80,10 +94,14 @@ abstract class NodeRedisServer {
     return () => void this.listeners.delete(listener);
   }
 
+  open(purpose: 'handoffs' | 'replicas'): OwnConnection {
+    return new OwnConnection(this.original, this.keyPrefix, this.address, `nestjs-redis-lock:${purpose}`);
+  }
+
   protected abstract request(words: readonly string[]): Promise<unknown>;
 
-  /** Called with an error of the client, and without one at its end. */
-  protected abstract onLost(error?: Error): void;
+  /** Called after an error of the client, and at its end. */
+  protected abstract onLost(): void;
 
   /** True while the client may be connected without a report of it. */
   protected get isIdle(): boolean {
@@ -96,7 +114,11 @@ abstract class NodeRedisServer {
       void client.on(event, (error) => isFollowed() && then(error));
     on('connect', () => this.enter('connect'));
     on('ready', () => this.enter('ready'));
-    on('error', (error) => this.onLost(error));
+    on('error', (error) => {
+      this.report('error', error);
+      // Whoever listens may have cut the connection.
+      if (isFollowed()) this.onLost();
+    });
     on('end', () => this.onLost());
   }
 
@@ -113,16 +135,13 @@ abstract class NodeRedisServer {
     for (const listener of this.listeners) (listener[event] as ((...each: typeof args) => void) | undefined)?.(...args);
   }
 
-  private named(keys: readonly string[]): readonly string[] {
-    return keys.map((key) => this.keyPrefix + key);
-  }
+  private readonly named = (key: string): string => this.keyPrefix + key;
 }
 
-/** A node-redis client that belongs to the caller. It is never connected, closed or changed, and gets four listeners. */
+/** A node-redis client that belongs to the caller. It is never connected, closed or changed. It gets four listeners. */
 export class SharedClient extends NodeRedisServer implements ServerClient {
-  constructor(private readonly client: NodeRedisClient) {
-    const { socket, database, keyPrefix = '' } = optionsOf(client);
-    super(keyPrefix, { host: 'localhost', port: 6379, db: database, ...socket });
+  constructor(client: NodeRedisClient) {
+    super(client, optionsOf(client).keyPrefix ?? '');
     if (client.isOpen) this.status = client.isReady ? 'ready' : 'connecting';
     this.follow(client);
   }
@@ -131,35 +150,21 @@ export class SharedClient extends NodeRedisServer implements ServerClient {
     // The caller connects the client.
   }
 
-  open(purpose: 'handoffs' | 'replicas'): OwnConnection {
-    return new OwnConnection(this.client, { name: `nestjs-redis-lock:${purpose}`, keyPrefix: this.keyPrefix });
-  }
-
   protected request(words: readonly string[]): Promise<unknown> {
     // node-redis has no event for the beginning of an attempt. A connection that never opens would not be noticed.
-    if (this.client.isOpen && this.isIdle) this.enter('connecting');
-    return this.client.sendCommand(words, PLAIN).catch(rethrow);
+    if (this.original.isOpen && this.isIdle) this.enter('connecting');
+    return this.original.sendCommand(words, PLAIN).catch(rethrow);
   }
 
   /** Reports the end of a connection once. node-redis has no event for it: the first one is an error, or `end`. */
-  protected onLost(error?: Error): void {
-    if (error !== undefined) this.report('error', error);
+  protected onLost(): void {
     // An error of its decoder, after which the connection continues.
-    if (this.client.isReady) return;
+    if (this.original.isReady) return;
     const { status } = this;
-    this.status = this.client.isOpen ? 'reconnecting' : 'end';
+    this.status = this.original.isOpen ? 'reconnecting' : 'end';
     if (status === 'ready') this.report('close');
     if (this.status === 'end' && status !== 'end') this.report('end');
   }
-}
-
-/** What a connection has of its own. */
-interface OwnOptions {
-  /** The name of the connection at the server. */
-  readonly name: string;
-  readonly keyPrefix: string;
-  /** The address of another server. */
-  readonly address?: { readonly host: string; readonly port: number } | undefined;
 }
 
 /**
@@ -176,20 +181,11 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
   /** Attempts in a row that failed. */
   private failures = 0;
 
-  constructor(
-    private readonly original: NodeRedisClient,
-    private readonly own: OwnOptions,
-  ) {
-    super(own.keyPrefix, { host: 'localhost', port: 6379, ...optionsOf(original).socket, ...own.address });
-  }
-
   connect(): void {
     if (this.isIdle) runOutside(() => this.begin());
   }
 
-  reset(): void {
-    this.disconnect(true);
-  }
+  readonly reset = (): void => this.disconnect(true);
 
   disconnect(reconnect = false): void {
     const { status } = this;
@@ -200,10 +196,6 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
       if (status !== 'wait') this.report('close');
       if (this.status === 'end') this.report('end');
     });
-  }
-
-  open(purpose: 'handoffs' | 'replicas'): OwnConnection {
-    return new OwnConnection(this.original, { ...this.own, name: `nestjs-redis-lock:${purpose}` });
   }
 
   subscribe(channel: string, isSharded: boolean): Promise<unknown> {
@@ -220,8 +212,7 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
   }
 
   // After an error of its decoder, node-redis would continue with replies to other requests.
-  protected onLost(error?: Error): void {
-    if (error !== undefined) this.report('error', error);
+  protected onLost(): void {
     this.failures += 1;
     this.cut('reconnecting');
     this.report('close');
@@ -231,12 +222,13 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
 
   private async use(send: (client: NodeRedisClient) => Promise<unknown>): Promise<unknown> {
     const { client } = this;
-    if (client === undefined) throw connectionClosed();
-    return send(client)
-      .catch(rethrow)
-      .catch((error: unknown) => {
-        throw this.client === client || isErrorReply(error) ? error : connectionClosed();
-      });
+    try {
+      if (client !== undefined) return await send(client).catch(rethrow);
+    } catch (error) {
+      if (this.client === client || isErrorReply(error)) throw error;
+    }
+    // By this error the topology of a cluster knows that the connection has ended.
+    throw new Error('Connection is closed.');
   }
 
   private begin(): void {
@@ -249,29 +241,28 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
     client.on('ready', () => {
       this.failures = 0;
       // As the option `name`, a server that refuses it would refuse the connection in version 5.
-      client.sendCommand(['CLIENT', 'SETNAME', this.own.name], PLAIN).catch(() => undefined);
+      client.sendCommand(['CLIENT', 'SETNAME', this.name], PLAIN).catch(() => undefined);
     });
     // Its reason was an event.
     client.connect().catch(() => undefined);
   }
 
   private optionsOfAttempt(): object {
-    const { address } = this.own;
+    const { address, original, attempt } = this;
     return {
       disableOfflineQueue: false,
-      commandsQueueMaxLength: undefined,
       clientSideCache: undefined,
       // A server that is being replaced would move the connection to another one without an event.
       maintNotifications: 'disabled',
       ...(address && { url: undefined }),
       socket: {
-        ...optionsOf(this.original).socket,
+        ...optionsOf(original).socket,
         ...address,
         // A connection for subscriptions may be silent for long.
         socketTimeout: undefined,
         // With `false`, version 5 would not release what belongs to a client whose connection has ended.
         reconnectStrategy: 1,
-        signal: this.attempt.signal,
+        signal: attempt.signal,
       },
     };
   }
@@ -282,21 +273,13 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
     this.status = status;
     this.client = undefined;
     this.timer?.cancel();
-    try {
-      client?.destroy();
-    } catch {
-      // Version 5 throws for a client that is closed.
-    }
+    // Version 5 throws for a client that is closed.
+    if (client?.isOpen) client.destroy();
     this.attempt.abort();
     if (status === 'end') return;
     const pauseMs = Math.min(this.failures * PAUSE_MS, LONGEST_PAUSE_MS) * (0.5 + clock.random());
     this.timer = runOutside(() => clock.schedule(pauseMs, () => this.begin(), true));
   }
-}
-
-/** Returns the error by which the topology of a cluster knows that the connection has ended. */
-function connectionClosed(): Error {
-  return new Error('Connection is closed.');
 }
 
 function optionsOf(client: NodeRedisClient): Options {

@@ -1,8 +1,8 @@
 import { runOutside } from '../core/context/async-context.js';
-import { SystemClock, type Timer, withTimeout } from '../core/time/clock.js';
+import { SystemClock, withTimeout } from '../core/time/clock.js';
 import { type ClusterClient, type ClusterListener, mastersOf } from '../redis/client-port.js';
-import { SLOTS } from '../redis/cluster/hash-slot.js';
-import { hostAndPort, type NatMap, reachedAt } from '../redis/redirection.js';
+import { addressesBySlot } from '../redis/cluster/slot-table.js';
+import { hostAndPort, type NatMap } from '../redis/redirection.js';
 import { toError } from '../redis/redis-errors.js';
 import { type NodeRedisClient, OwnConnection, PLAIN, rethrow } from './node-redis-client.js';
 
@@ -22,12 +22,7 @@ export interface NodeRedisCluster {
   readonly isOpen: boolean;
   readonly masters: readonly NodeRedisShard[];
   /** Sends a command to the node that has the key, and follows redirections. */
-  sendCommand(
-    key: string | undefined,
-    isReadonly: boolean | undefined,
-    args: string[],
-    options?: object,
-  ): Promise<unknown>;
+  sendCommand(key: string, isReadonly: boolean, words: string[], options?: object): Promise<unknown>;
   /** Returns the client of a node. Typed by a method, because the types of nodes differ between versions. */
   nodeClient(node: never): NodeRedisClient | Promise<NodeRedisClient>;
   on(event: string, listener: (error: Error) => void): unknown;
@@ -36,15 +31,12 @@ export interface NodeRedisCluster {
 /** The options of a cluster that are read here. */
 interface Options {
   readonly keyPrefix?: string | undefined;
-  readonly nodeNatMap?: NatMap | undefined;
+  readonly nodeAddressMap?: NatMap | undefined;
   readonly rootNodes?: readonly { readonly url?: string; readonly socket?: Partial<NodeRedisShard> }[] | undefined;
 }
 
 /** How long a node may take to reply with the slots before the next one is asked, in milliseconds. */
 const SLOTS_TIMEOUT_MS = 1_000;
-
-/** The pause before the slots are read again while no node has replied with them, in milliseconds. */
-const RETRY_AFTER_MS = 200;
 
 const clock = new SystemClock();
 
@@ -63,19 +55,17 @@ export class SharedCluster implements ClusterClient {
   private readonly connections = new Map<string, OwnConnection>();
   /** A client with the options of all nodes. */
   private template: NodeRedisClient | undefined;
-  private retryTimer: Timer | undefined;
-  private reading: Promise<void> | undefined;
 
   constructor(private readonly cluster: NodeRedisCluster) {
     // Both versions have the options as an undocumented property.
-    const { keyPrefix = '', nodeNatMap, rootNodes = [] } = (Reflect.get(cluster, '_options') ?? {}) as Options;
+    const { keyPrefix = '', nodeAddressMap, rootNodes = [] } = (Reflect.get(cluster, '_options') ?? {}) as Options;
     this.keyPrefix = keyPrefix;
-    this.natMap = nodeNatMap;
+    this.natMap = nodeAddressMap;
     this.givenNodes = rootNodes.map(({ url, socket }) => {
       const { hostname, port } = new URL(url ?? 'redis://localhost');
       return addressOf({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || 6379, ...socket });
     });
-    cluster.on('error', (error: Error) => this.reportError(error));
+    cluster.on('error', (error: Error) => this.report(error));
     cluster.on('connect', () => this.listeners.size > 0 && this.connect());
     cluster.on('disconnect', () => this.close());
   }
@@ -85,9 +75,7 @@ export class SharedCluster implements ClusterClient {
     return this.cluster.isOpen ? 'connect' : 'wait';
   }
 
-  nodeAt(address: string): OwnConnection | undefined {
-    return this.connections.get(address);
-  }
+  readonly nodeAt = (address: string): OwnConnection | undefined => this.connections.get(address);
 
   /** Runs a script of no store, such as that of a fence, through the routing of node-redis. */
   readonly run: ClusterClient['run'] = (command, script, keys, args) => {
@@ -98,26 +86,14 @@ export class SharedCluster implements ClusterClient {
 
   connectTo(address: string): OwnConnection | undefined {
     const { template, keyPrefix } = this;
-    const own = { name: 'nestjs-redis-lock', keyPrefix, address: hostAndPort(address) };
-    return template && new OwnConnection(template, own);
+    return template && new OwnConnection(template, keyPrefix, hostAndPort(address), 'nestjs-redis-lock');
   }
 
-  /** Reads the slots in the background until a node has replied. The caller connects the cluster. */
+  /** Reads the slots in the background. The caller connects the cluster. */
   connect(): void {
-    this.retryTimer?.cancel();
     // Its event `connect` comes here again.
-    if (!this.cluster.isOpen) return;
-    const onFailed = (error: unknown): void => {
-      this.reportError(toError(error));
-      if (this.listeners.size > 0) this.retryTimer = clock.schedule(RETRY_AFTER_MS, () => this.connect(), true);
-    };
-    runOutside(() => void this.refresh().catch(onFailed));
-  }
-
-  /** Reads the slots once for all callers. */
-  refresh(): Promise<void> {
-    this.reading ??= this.read().finally(() => (this.reading = undefined));
-    return this.reading;
+    if (this.cluster.isOpen)
+      runOutside(() => void this.refresh().catch((error: unknown) => this.report(toError(error))));
   }
 
   watch(listener: ClusterListener): () => void {
@@ -128,19 +104,18 @@ export class SharedCluster implements ClusterClient {
     };
   }
 
-  private reportError(error: Error): void {
-    for (const listener of this.listeners) listener.error?.(error);
-  }
-
-  private async read(): Promise<void> {
-    const { cluster } = this;
+  async refresh(): Promise<void> {
+    const { cluster, connections } = this;
     this.template ??= await Promise.any(cluster.masters.map(async (node) => cluster.nodeClient(node as never)));
     let lastError = new Error('the cluster of node-redis knows no master');
     for (const address of this.addressesToAsk()) {
-      if (!cluster.isOpen) throw new Error('the cluster of node-redis is not connected');
+      if (!cluster.isOpen || this.listeners.size === 0) throw new Error('the cluster of node-redis is not in use');
+      const connection = this.connectionTo(address);
+      // The next read begins at another node, because one that is cut off from the others knows old slots only.
+      connections.delete(address);
+      connections.set(address, connection);
       try {
-        const reply = this.connectionTo(address).send('cluster', [], ['SLOTS']);
-        const slots = await withTimeout(clock, SLOTS_TIMEOUT_MS, reply, () => {
+        const slots = await withTimeout(clock, SLOTS_TIMEOUT_MS, connection.send('cluster', [], ['SLOTS']), () => {
           throw new Error(`no reply to CLUSTER SLOTS within ${SLOTS_TIMEOUT_MS} ms`);
         });
         return this.use(addressesBySlot(slots, address, this.natMap));
@@ -151,21 +126,21 @@ export class SharedCluster implements ClusterClient {
     throw lastError;
   }
 
-  /** Returns the known nodes in random order, those with a connection first. One that is cut off knows old slots only. */
-  private addressesToAsk(): readonly string[] {
-    const nodes = [...this.cluster.masters.map(addressOf), ...this.givenNodes];
-    const known = new Set([
-      ...this.connections.keys(),
-      ...this.slots.flatMap((addresses) => addresses ?? []),
-      ...nodes,
-    ]);
-    const rankOf = (address: string): number =>
-      clock.random() + (this.connections.get(address)?.status === 'ready' ? 0 : 1);
-    const ranked = Array.from(known, (address) => ({ address, rank: rankOf(address) }));
-    return ranked.toSorted((one, other) => one.rank - other.rank).map(({ address }) => address);
+  private report(error: Error): void {
+    for (const listener of this.listeners) listener.error?.(error);
+  }
+
+  /** Returns all known nodes, those with a connection first. */
+  private addressesToAsk(): Iterable<string> {
+    const { connections, slots, cluster, givenNodes } = this;
+    const ready = [...connections.keys()].filter((address) => connections.get(address)?.status === 'ready');
+    const members = slots.flatMap((addresses) => addresses ?? []);
+    return new Set([...ready, ...members, ...cluster.masters.map(addressOf), ...givenNodes]);
   }
 
   private use(slots: ClusterClient['slots']): void {
+    // All have left during the read.
+    if (this.listeners.size === 0) return this.close();
     this.slots = slots;
     this.endAllBut(new Set(slots.flatMap((addresses) => addresses ?? [])));
     for (const master of mastersOf(this)) this.connectionTo(master);
@@ -190,7 +165,6 @@ export class SharedCluster implements ClusterClient {
   }
 
   private close(): void {
-    this.retryTimer?.cancel();
     this.slots = [];
     this.endAllBut(new Set());
   }
@@ -199,22 +173,4 @@ export class SharedCluster implements ClusterClient {
 /** Returns the address of a node as slot tables have it. An IPv6 address has no brackets. */
 function addressOf({ host, port }: NodeRedisShard): string {
   return `${host}:${port}`;
-}
-
-/**
- * Returns the addresses of each slot's master and replicas, from the reply to CLUSTER SLOTS.
- *
- * @param sender the address of the node that replied. A node that does not know its own host names an empty one.
- * @internal Exported for tests.
- */
-export function addressesBySlot(reply: unknown, sender: string, map: NatMap | undefined): ClusterClient['slots'] {
-  const slots = Array.from<readonly string[] | undefined>({ length: SLOTS });
-  for (const [first, last, ...nodes] of reply as [number, number, ...[string | null, number][]][]) {
-    const addresses = nodes.map(([host, port]) =>
-      reachedAt(`${host === '?' ? '' : (host ?? '')}:${port}`, sender, map),
-    );
-    if (addresses.length > 0) slots.fill(addresses, first, last + 1);
-  }
-  if (slots.every((addresses) => addresses === undefined)) throw new Error('the node knows no slots');
-  return slots;
 }
