@@ -33,10 +33,7 @@ const adapters = new WeakMap<object, SharedClient | SharedCluster>();
  */
 export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster): ServerClient | ClusterClient {
   checkValue('fromNodeRedis()', 'the client', client, clientRule);
-  let adapter = adapters.get(client);
-  if (adapter === undefined) {
-    adapter = isCluster(client) ? new SharedCluster(client) : new SharedClient(client);
-    adapters.set(client, adapter);
-  }
+  const adapter = adapters.get(client) ?? (isCluster(client) ? new SharedCluster(client) : new SharedClient(client));
+  adapters.set(client, adapter);
   return adapter;
 }

@@ -68,8 +68,8 @@ abstract class NodeRedisServer {
 
   /**
    * @param original the client whose options count.
-   * @param address of another server than that of the client.
-   * @param name of a further connection, at the server.
+   * @param address the address of the server, if it differs from that in the options.
+   * @param name the name of a further connection at the server.
    */
   constructor(
     protected readonly original: NodeRedisClient,
@@ -116,7 +116,7 @@ abstract class NodeRedisServer {
     on('ready', () => this.enter('ready'));
     on('error', (error) => {
       this.report('error', error);
-      // Whoever listens may have cut the connection.
+      // A listener may have cut the connection.
       if (isFollowed()) this.onLost();
     });
     on('end', () => this.onLost());
@@ -233,8 +233,7 @@ export class OwnConnection extends NodeRedisServer implements FurtherConnection 
 
   private begin(): void {
     this.attempt = new AbortController();
-    const client = this.original.duplicate(this.optionsOfAttempt());
-    this.client = client;
+    const client = (this.client = this.original.duplicate(this.optionsOfAttempt()));
     this.enter('connecting');
     this.follow(client, () => this.client === client);
     client.on('sharded-channel-moved', () => this.report('moved'));

@@ -85,8 +85,7 @@ export class SharedCluster implements ClusterClient {
   };
 
   connectTo(address: string): OwnConnection | undefined {
-    const { template, keyPrefix } = this;
-    return template && new OwnConnection(template, keyPrefix, hostAndPort(address), 'nestjs-redis-lock');
+    return this.template && new OwnConnection(this.template, this.keyPrefix, hostAndPort(address), 'nestjs-redis-lock');
   }
 
   /** Reads the slots in the background. The caller connects the cluster. */

@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import type { ClusterClient } from '../../../lib/redis/client-port.js';
 import { NODE_REDIS } from '../../support/client-libraries.js';
 
-describe.each(NODE_REDIS)('a cluster of $name', ({ redis, adapt }) => {
+describe.each(NODE_REDIS)('a cluster of $name', (library) => {
   const portOf = (options: object) => {
     const rootNodes = [{ url: 'redis://localhost' }];
-    return adapt(redis.createCluster({ rootNodes, ...options })) as ClusterClient;
+    return library.adapt(library.redis.createCluster({ rootNodes, ...options })) as ClusterClient;
   };
 
   it('is named by its root nodes, without passwords', () => {
