@@ -1,7 +1,8 @@
 import type { Target } from './core/events/call.js';
 import { CallFinder, type CallNames, type KeyCalls } from './engine/own-calls.js';
 import { identityOf } from './core/store/instance-id.js';
-import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
+import type { LockMode } from './core/store/lock-mode.js';
+import type { HolderInfo, LockState } from './core/store/lock-state.js';
 
 /**
  * One holder of a lock.

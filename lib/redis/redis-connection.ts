@@ -1,5 +1,5 @@
 import { afterPromiseJobs, type Clock, scheduleTimeout, withTimeout, type Timer } from '../core/time/clock.js';
-import type { ServerConnection, StoreListener } from '../core/store/lock-store.js';
+import type { KeyFilter, ServerConnection } from '../core/store/server-connection.js';
 import { SILENT_LIMITS } from '../core/store/server-signs.js';
 import { inOnePacket, type ServerClient } from './client-port.js';
 import { describeState, NO_HANDSHAKE, REPORT_EVERY_MS } from './connection-state.js';
@@ -8,10 +8,16 @@ import type { ScriptConnection } from './redis-script.js';
 import { ServerTime } from './server-time.js';
 
 /** Receives what happens to the connections of a store. */
-export type ConnectionListener = Pick<
-  StoreListener,
-  'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'
->;
+export interface ConnectionListener {
+  /** A connection ended. Requests that were sent over it may never get a reply: all, or those that `concerns` selects. */
+  onDisconnected(concerns?: KeyFilter): void;
+  /** A connection that had ended is back. It may lead to another server, or to one that has lost locks. */
+  onReconnected(concerns?: KeyFilter): void;
+  /** A server, or the whole store, cannot be reached. May be reported repeatedly. */
+  onUnreachable(error: Error, server?: string): void;
+  /** A server, or the whole store, replies again. */
+  onReachable(server?: string): void;
+}
 
 /** A timer that fires more than this many milliseconds late shows that the event loop stood still. */
 const LATE_MS = 100;

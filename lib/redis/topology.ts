@@ -1,4 +1,4 @@
-import type { ServerConnection } from '../core/store/lock-store.js';
+import type { ServerConnection } from '../core/store/server-connection.js';
 import type { ServerPing } from '../core/store/store-ping.js';
 import type { ScanRequest } from './key-scan.js';
 import type { ChannelListener, ChannelSources } from './pubsub/channel-source.js';

@@ -4,20 +4,53 @@
  */
 
 import type { ListedLock, ListRequest } from '../core/store/lock-listing.js';
-import type { LockMode } from '../core/store/lock-mode.js';
+import type { LockMode, LockModeKind } from '../core/store/lock-mode.js';
 import type { LockState } from '../core/store/lock-state.js';
-import type {
-  ExtendReply,
-  Granted as FormerGranted,
-  HolderHint,
-  KeyFilter,
-  PermitsMismatch,
-  StoreCapabilities,
-} from '../core/store/lock-store.js';
+import type { KeyFilter } from '../core/store/server-connection.js';
 import type { StorePing } from '../core/store/store-ping.js';
 
-export type { ExtendReply, HolderHint, KeyFilter, LockMode, LockState, PermitsMismatch, StoreCapabilities, StorePing };
-export type { ListedLock, ListRequest };
+export type { KeyFilter, ListedLock, ListRequest, LockMode, LockState, StorePing };
+
+/** How the engine retries while other callers hold a lock. */
+export interface RetryPolicy {
+  /** The pause between two requests, in milliseconds. The engine waits between half of it and all of it, at random. */
+  readonly pauseMs: number;
+  /** How many requests one caller waits for. The reply to the last one rejects the caller if the lock is still held. */
+  readonly limit: number;
+}
+
+/** The shortest lease of a store. */
+export interface ShortestLease {
+  /** The lease in milliseconds. */
+  readonly ms: number;
+  /** Why a shorter lease is refused, for the error: "two requests take longer". */
+  readonly reason: string;
+}
+
+/** What a store can do. The engine throws `LockConfigError` for everything else, at startup or at the call. */
+export interface StoreCapabilities {
+  /** The store's name in errors, such as `token()`. */
+  readonly name: string;
+  /** Whether the store queues waiters and hands a released lock to the first. Otherwise the engine retries. */
+  readonly queue: boolean;
+  /**
+   * How the engine retries a store without a queue. Default: 40 times after up to 50 ms, then after up to 200 ms, until
+   * `waitMs` has elapsed.
+   */
+  readonly retry?: RetryPolicy;
+  /** Whether every grant has a fencing token. */
+  readonly fencing: boolean;
+  /** Whether a repeated acquire request with the same owner gets the first reply again, instead of `held`. */
+  readonly idempotentAcquire: boolean;
+  /** Whether the store knows the module's option `replicas`. Default: false. */
+  readonly replicas?: boolean;
+  /** The supported modes. `exclusive` is one of them. */
+  readonly modes: readonly LockModeKind[];
+  /** Lease resolution in milliseconds. Leases are rounded up to a multiple and may last up to two units longer. */
+  readonly resolutionMs: number;
+  /** The shortest lease that may be requested. Default: any. */
+  readonly shortestLease?: ShortestLease | undefined;
+}
 
 /**
  * There was no reply: the connection ended, or the server is silent. The message says which. The request may have run,
@@ -45,7 +78,25 @@ export interface AcquireRequest extends Owned {
 }
 
 /** The owner holds the lock with the full lease. */
-export type Granted = FormerGranted;
+export interface Granted {
+  readonly status: 'granted';
+  /** The first fencing token. Undefined without fencing. */
+  readonly token: number | undefined;
+  /** How many consecutive tokens the grant has: one for the holder, and one for each pass. */
+  readonly tokens: number;
+}
+
+/** A holder that a reply names. It does not contain the owner, because an owner is enough to release the lock. */
+export interface HolderHint {
+  /** The holder's instance id. */
+  readonly instanceId: string;
+  /** When the holder got the lock from the store, on the engine's clock. Undefined if it is not known. */
+  readonly since?: number | undefined;
+  /** How many holders share the lock. */
+  readonly count?: number | undefined;
+  /** Both wire versions, if the instance that holds the lock or waits first has a different one from the store. */
+  readonly wireVersions?: { readonly holder: number; readonly own: number } | undefined;
+}
 
 /** Another owner holds the lock, or precedes this one in the queue. */
 export interface Held {
@@ -64,6 +115,13 @@ export interface Held {
   readonly isForeign?: boolean | undefined;
 }
 
+/** The lock is held with another number of permits. A repetition cannot succeed before it is released. */
+export interface PermitsMismatch {
+  readonly status: 'permits-mismatch';
+  /** The number of permits that the lock is held with. */
+  readonly permits: number;
+}
+
 /** The reply to an acquire request. */
 export type AcquireReply = Granted | Held | PermitsMismatch;
 
@@ -80,6 +138,14 @@ export interface ExtendRequest extends Owned {
   /** Never shortens the current lease. */
   readonly leaseMs: number;
 }
+
+/**
+ * The reply to an extend request.
+ * - `renewed`: the owner holds the lock with the new lease.
+ * - `lost`: the owner does not hold the lock.
+ * - `unknown`: there was no reply. The owner may still hold the lock until its local deadline.
+ */
+export type ExtendReply = 'renewed' | 'lost' | 'unknown';
 
 /** A request to end the holds of a key, of any owner. */
 export interface ForceReleaseRequest {

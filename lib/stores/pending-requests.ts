@@ -1,4 +1,4 @@
-import type { KeyFilter, LockStore as FormerContract } from '../core/store/lock-store.js';
+import type { KeyFilter, Servers } from '../core/store/server-connection.js';
 import { ServerSigns } from '../core/store/server-signs.js';
 import type { Clock } from '../core/time/clock.js';
 import { TimeoutPool } from '../core/time/timeout-pool.js';
@@ -25,7 +25,7 @@ export class PendingRequests {
   constructor(
     { clock, requestTimeoutMs: limitMs }: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
     /** Which connections show whether a server is alive. Without them, one request without a reply is enough. */
-    private readonly servers: Pick<FormerContract, 'connections' | 'serverOf'>,
+    private readonly servers: Servers,
     /** Called with each request that ends because its server is silent. */
     private readonly onSilent: (error: Error, server: string | undefined) => void,
   ) {

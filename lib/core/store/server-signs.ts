@@ -1,4 +1,4 @@
-import type { LockStore } from './lock-store.js';
+import type { Servers } from './server-connection.js';
 
 /** What was read from a server, and when, on a clock that leaves out blocked time. */
 interface Signs {
@@ -28,7 +28,7 @@ export class ServerSigns {
   private readonly signs = new Map<string | undefined, Signs>();
 
   constructor(
-    private readonly store: Pick<LockStore, 'connections' | 'serverOf'>,
+    private readonly store: Servers,
     /** How long a server may be silent, in milliseconds. */
     private readonly limitMs: number,
   ) {}

@@ -3,7 +3,7 @@ import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../core
 import { messageOf } from '../../core/errors.js';
 import type { FurtherConnection } from '../client-port.js';
 import type { Follower, RedisConnection } from '../redis-connection.js';
-import { type Redirection, redirectionIn } from '../redirection.js';
+import { redirectionIn } from '../redirection.js';
 import { isShardingMissing, unavailableBecause } from '../redis-errors.js';
 
 /**
@@ -15,8 +15,6 @@ export type ChannelKind = 'sharded' | 'sharded or plain';
 export interface ChannelSources {
   /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
   sourceOf(key: string): ChannelSource | undefined;
-  /** Learns from a redirection that the key's server sent. */
-  learnRedirection?(key: string, redirection: Redirection): void;
   /** Refreshes the slot table in the background. */
   refresh?(): void;
 }

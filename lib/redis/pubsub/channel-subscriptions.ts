@@ -18,8 +18,8 @@ export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscripti
   sourceOf(key: string): ChannelSource | undefined;
   onSubscribed(subscription: Subscription): void;
   onMessage(source: ChannelSource, channel: string, message: string): void;
-  /** The source has replied that the channel's slot is elsewhere. */
-  onRedirected(subscription: Subscription, source: ChannelSource, redirection: Redirection): void;
+  /** A source has replied that the slot of a channel is elsewhere. */
+  onRedirected(): void;
   /** Called with the reason when subscribing is refused. */
   onRefused(why: string): void;
 }
@@ -155,17 +155,17 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     // A subscription that waits has lost its connection since the request.
     if (subscription.source !== source || subscription.state === 'waiting') return;
     const redirection = redirectionIn(error);
-    if (redirection !== undefined) return this.onRedirected(subscription, source, redirection);
+    if (redirection !== undefined) return this.onRedirected(subscription, redirection);
     const { permanent, message } = unavailableBecause(error, 'pub/sub');
     subscription.enter(permanent ? 'refused' : 'idle');
     if (permanent) this.deps.onRefused(message);
     else this.retryLater(subscription, this.deps.requestTimeoutMs);
   }
 
-  private onRedirected(subscription: Subscription, source: ChannelSource, redirection: Redirection): void {
+  private onRedirected(subscription: Subscription, redirection: Redirection): void {
     const { requestTimeoutMs, retryMs = requestTimeoutMs } = this.deps;
     subscription.enter(redirection.kind === 'moved' ? 'moved' : 'idle');
-    this.deps.onRedirected(subscription, source, redirection);
+    this.deps.onRedirected();
     this.retryLater(subscription, retryMs);
   }
 

@@ -62,9 +62,7 @@ export class LockChannels {
         this.wake(channel);
       },
       onMessage: (source, channel, message) => this.onMessage(source, channel, message),
-      onRedirected: ({ key }, source, redirection) => {
-        if (sources.sourceOf(key) === source) sources.learnRedirection?.(key, redirection);
-      },
+      onRedirected: () => sources.refresh?.(),
       onRefused: (why) => listener.onRefused(why),
     });
   }
