@@ -12,7 +12,7 @@ const AMBIENT =
 
 /** What a store, and the code that talks to Redis, may import of the core. */
 const CORE_CONTRACT = [
-  'store/lock-store',
+  'store/server-connection',
   'store/instance-id',
   'store/lock-mode',
   'store/lock-state',

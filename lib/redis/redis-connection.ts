@@ -9,7 +9,7 @@ import { ServerTime } from './server-time.js';
 
 /** Receives what happens to the connections of a store. */
 export interface ConnectionListener {
-  /** A connection ended. Requests that were sent over it may never get a reply: all, or those that `concerns` selects. */
+  /** A connection ended, of all keys or of those that `concerns` selects. Its requests may never get a reply. */
   onDisconnected(concerns?: KeyFilter): void;
   /** A connection that had ended is back. It may lead to another server, or to one that has lost locks. */
   onReconnected(concerns?: KeyFilter): void;

@@ -48,7 +48,7 @@ export class Ballot {
   ) {}
 
   /**
-   * Asks for the lock, or for its full lease. It is granted if a majority gives it. Otherwise it is released on every
+   * Requests the lock, or its full lease. It is granted if a majority gives it. Otherwise it is released on every
    * node at once, even if the result waits for nodes that do not reply.
    */
   acquire(leaseMs: number): Promise<AcquireReply> {

@@ -15,7 +15,7 @@ import { nodeScripts, type NodeVote } from './node-lock.js';
 const MOST_OWED = 10_000;
 
 /**
- * One of the masters, with its own connection: the primitive of which a quorum is composed. A node that is silent gets
+ * One of the masters, with its own connection: a quorum is composed of these primitives. A node that is silent gets
  * no requests until it replies, so that callers wait for it once only. Every method rejects with a
  * `LockUnavailableError` that names the node.
  */
@@ -72,7 +72,7 @@ export class QuorumNode {
   }
 
   /**
-   * Asks for the lock.
+   * Requests the lock.
    *
    * @param proposed the token that the node gives if it is higher than all others.
    * @param onVote called with the vote, even if it comes after the request has failed.

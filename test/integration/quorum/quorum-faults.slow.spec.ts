@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterEach(() => here.clear());
 afterAll(() => here.close());
 
-/** Whether its holder may still believe in a lock. */
+/** Whether the holder of a lock may still rely on it. */
 const isBelieved = ({ signal, expiresInMs }: Lock): boolean => !signal.aborted && expiresInMs > 0;
 
 /** All that hold the lock, and what was seen of them. */

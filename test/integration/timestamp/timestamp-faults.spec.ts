@@ -133,7 +133,8 @@ describe('a script that ioredis repeats after a lost reply', () => {
     // The client sends the request again, so the engine releases the owner again.
     proxy.reset();
     await eventually('the script has run again', () => lost.value === 'granted');
-    expect(await locks.release(next, 'a:2')).toBe(true);
+    // The other connection was cut as well.
+    await eventually('it is released', () => locks.release(next, 'a:2').catch(() => false));
   });
 
   it('grants an acquire as before, and its release deletes both keys', async () => {

@@ -1,5 +1,5 @@
---[[ Returns the owner of the lock: nil if it is free. Returns nil and an error if the hash is not an RLock, which has one
-  field `<uuid>:<thread id>`. A ReadWriteLock of Redisson also has a field `mode`, and a map has fields of any name. A
+--[[ Returns the owner of the lock: nil if it is free. Returns nil and an error if the hash is not an RLock. An RLock has
+  one field, `<uuid>:<thread id>`. A ReadWriteLock of Redisson also has a field `mode`, and a map has fields of any name. A
   ReadWriteLock does not look for an RLock, and adds its own fields to the hash. ]]
 local function readOwner()
   local fields = redis.call('HKEYS', keys.lock)
