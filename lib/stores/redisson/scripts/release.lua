@@ -1,6 +1,6 @@
 --[[ Releases a lock of Redisson if the owner still holds it, or keeps it closed. Both publish what Redisson publishes.
-  A server that refuses to publish does not keep the lock from being released. Running twice is harmless. If the hash has
-  other fields, only the owner's is removed: the rest is a lock of another kind.
+  A server that refuses to publish does not keep the lock from being released. Running twice is harmless. If the hash
+  has other fields, only the owner's is removed: the rest is a lock of another kind.
   keys.lock         hash of hold counts by owner
   args.owner
   args.closedForMs  how long the lock stays closed, as nobody's. 0: it is free now
