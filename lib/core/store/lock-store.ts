@@ -1,6 +1,6 @@
 /**
- * The former contract of a store. `quorum()`, `redisson()` and `timestamp()` implement it behind `FormerStore`. All
- * times are in milliseconds.
+ * The former contract of a store. `redisson()` and `timestamp()` implement it behind `FormerStore`. All times are in
+ * milliseconds.
  */
 
 import type { LockUnavailableError } from '../errors.js';

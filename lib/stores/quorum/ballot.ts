@@ -48,7 +48,7 @@ export class Ballot {
   ) {}
 
   /**
-   * Asks for the lock, or for its full lease. It is granted if a majority gives it. Otherwise it is released on every
+   * Requests the lock, or its full lease. It is granted if a majority gives it. Otherwise it is released on every
    * node at once, even if the result waits for nodes that do not reply.
    */
   acquire(leaseMs: number): Promise<AcquireReply> {
@@ -67,7 +67,8 @@ export class Ballot {
     this.longestMs = Math.max(this.longestMs, leaseMs);
     const extendAt = async (node: QuorumNode): Promise<boolean> => {
       const reply = await node.extend(this.key, this.name, leaseMs);
-      if (reply < 0) renewed.then((isRenewed) => isRenewed && this.restore(node, leaseMs)).catch(ignore);
+      if (reply < 0)
+        void renewed.then((isRenewed) => (isRenewed ? this.restore(node, leaseMs) : undefined)).catch(ignore);
       return reply > 0;
     };
     const renewed = poll(this.nodes, 'A renewal', extendAt, verdictOf);

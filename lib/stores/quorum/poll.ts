@@ -15,7 +15,7 @@ export function hasReplied<Reply>(outcome: Outcome<Reply>): outcome is Reply {
 }
 
 /**
- * Asks all nodes at once. Returns a result as soon as the replies decide it.
+ * Sends a request to all nodes at once. Returns a result as soon as the replies decide it.
  *
  * @param subject what is asked, for errors.
  * @param decide returns the result. Undefined while it is open.
