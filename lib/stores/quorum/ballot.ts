@@ -67,7 +67,8 @@ export class Ballot {
     this.longestMs = Math.max(this.longestMs, leaseMs);
     const extendAt = async (node: QuorumNode): Promise<boolean> => {
       const reply = await node.extend(this.key, this.name, leaseMs);
-      if (reply < 0) renewed.then((isRenewed) => (isRenewed ? this.restore(node, leaseMs) : undefined)).catch(ignore);
+      if (reply < 0)
+        void renewed.then((isRenewed) => (isRenewed ? this.restore(node, leaseMs) : undefined)).catch(ignore);
       return reply > 0;
     };
     const renewed = poll(this.nodes, 'A renewal', extendAt, verdictOf);

@@ -15,9 +15,9 @@ import { nodeScripts, type NodeVote } from './node-lock.js';
 const MOST_OWED = 10_000;
 
 /**
- * One of the masters, with its own connection: a quorum is composed of these primitives. A node that is silent gets
- * no requests until it replies, so that callers wait for it once only. Every method rejects with a
- * `LockUnavailableError` that names the node.
+ * One of the masters, with its own connection. A quorum is composed of such nodes. A node that is silent gets no
+ * requests until it replies, so that callers wait for it once only. Every method rejects with a `LockUnavailableError`
+ * that names the node.
  */
 export class QuorumNode {
   /** Why the node cannot be reached. Undefined while it can, as far as is known. */

@@ -19,9 +19,10 @@ const NODE_TIMEOUT_MS = 200;
  */
 export interface QuorumOptions {
   /**
-   * How long one node may take to reply, in milliseconds, from 1 to 500. A result
-   * never waits for it if the replies of a majority decide. Long: if nodes hang, an acquire that needs them takes that
-   * long, and blocks other callers on the remaining nodes in that time. Short: slow nodes are not counted.
+   * How long one node may be silent while a request to it is on its way, in milliseconds, from 1 to 500. It then gets
+   * no requests until it replies. A result never waits for it if the replies of a majority decide. Long: if nodes hang,
+   * an acquire that needs them takes that long, and blocks other callers on the remaining nodes in that time. Short:
+   * nodes that pause are not counted.
    *
    * @default 200
    */

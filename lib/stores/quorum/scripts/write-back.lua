@@ -1,5 +1,5 @@
---[[ Writes the token of a grant to a node that gave another one. From then on, nobody else gets one of the 17 tokens of
-  the grant, even if the lock is another owner's.
+--[[ Writes the token of a grant to a node that gave another one. From then on, others cannot get any of the 17 tokens
+  of the grant, even if the lock is another owner's.
   keys.lock
   keys.fence
   args.ballot

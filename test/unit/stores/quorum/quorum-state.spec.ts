@@ -46,8 +46,8 @@ describe('the reply to an owner without a majority', () => {
 
 describe('the verdict of a majority', () => {
   it.each<[string, readonly Outcome<boolean>[], boolean | undefined]>([
-    ['is yes if a majority says so', [true, true, undefined], true],
-    ['is negative once a majority can no longer agree', [false, undefined, false], false],
+    ['is true if a majority says yes', [true, true, undefined], true],
+    ['is false if a majority cannot say yes', [false, undefined, false], false],
     ['is open while a reply is missing', [true, false, undefined], undefined],
     ['is open without a reply that decides', [true, false, failed], undefined],
     ['is open if nobody replies', [failed, failed, failed], undefined],
