@@ -147,11 +147,13 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
   pauseAfter({ queued, isFree, isForeign, remainingMs = Infinity, ahead = 0 }: Held): number {
     const { clock, link } = this.queue.parts;
     const { retry } = link.store.capabilities;
-    const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
+    const spreadMs = 1 + clock.random() * EXPIRY_SPREAD_MS;
+    // The next request removes more of the waiters that are gone.
+    if (isFree === true) return spreadMs;
+    const expiresInMs = remainingMs + spreadMs;
     // Another system's client frees the lock without a message.
     if (isForeign === true) return Math.min(this.foreignPause(remainingMs, clock) * jitter(clock), expiresInMs);
-    const isInQueue = queued && isFree !== true;
-    const pauseMs = isInQueue ? this.queuedPause(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
+    const pauseMs = queued ? this.queuedPause(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
     const stepsMs = Math.max(0, ahead - FIRST_FEW + 1) * EXPIRY_STEP_MS;
     return Math.min(pauseMs, expiresInMs + Math.min(LONGEST_EXPIRY_STEP_MS, stepsMs));
   }
