@@ -11,11 +11,12 @@ local function readHolder()
   if not owner or nowMs >= tonumber(valueAt) then
     return nil
   end
+  local held = redis.call('GET', keys.lock)
   local before = redis.call('PTTL', keys.lock)
   local rest = redis.call('PTTL', keys.holder)
   -- Redis 6.2 reads its clock for each PTTL.
-  if rest > before or rest < redis.call('PTTL', keys.lock) then
-    local held = tonumber(redis.call('GET', keys.lock) or '')
+  if held ~= value or rest > before or rest < redis.call('PTTL', keys.lock) then
+    held = tonumber(held or '')
     local isClose = held and held >= tonumber(lowest) and held <= value + tolerance
     if before ~= -1 or not isClose or nowMs >= tonumber(raceUntil) then
       return nil
