@@ -1,9 +1,9 @@
-import { LockUnavailableError } from '../core/errors.js';
-import type { Clock } from '../core/time/clock.js';
-import type { AcquireReply, Held, LockMode } from '../stores/contract.js';
+import { LockUnavailableError } from '../common/errors.js';
+import type { Clock } from '../clock/clock.js';
+import type { AcquireReply, Held, LockMode } from '../contract/store.js';
 import type { KeyQueue } from './key-queue.js';
 import { AFTER_EXPIRY_MS, deadlineOf, handoffLease } from './lease.js';
-import type { Linked } from '../core/linked-list.js';
+import type { Linked } from '../common/linked-list.js';
 import type { Lane, OutcomeListener, Unsent } from './link.js';
 
 /** The pauses between requests that are in no queue: the first, the longest of the first few, and the longest. */

@@ -1,9 +1,9 @@
-import { runOutside } from '../core/context/async-context.js';
-import { type LockError, LockLostError, LockUnavailableError, withoutStack } from '../core/errors.js';
-import { nameOfCall, type Target } from '../core/events/call.js';
-import { repliesRead } from '../core/time/replies-read.js';
-import type { Timer } from '../core/time/clock.js';
-import { type AcquireReply, type Granted, type Held, type LockMode, UnansweredError } from '../stores/contract.js';
+import { runOutside } from '../common/async-context.js';
+import { type LockError, LockLostError, LockUnavailableError, withoutStack } from '../common/errors.js';
+import { nameOfCall, type Target } from '../events/call.js';
+import { repliesRead } from '../clock/replies-read.js';
+import type { Timer } from '../clock/clock.js';
+import { type AcquireReply, type Granted, type Held, type LockMode, UnansweredError } from '../contract/store.js';
 import { Attempt, pauseAfterFailure } from './attempt.js';
 import { Lease } from './lease.js';
 import { closedError } from './lifecycle.js';

@@ -1,5 +1,5 @@
-import { throwIfAborted } from '../core/context/abort-signals.js';
-import { keepOutside, runOutside } from '../core/context/async-context.js';
+import { throwIfAborted } from '../common/abort-signals.js';
+import { keepOutside, runOutside } from '../common/async-context.js';
 import {
   LockConfigError,
   LockReentryError,
@@ -7,15 +7,15 @@ import {
   messageOf,
   nameCaller,
   withoutStack,
-} from '../core/errors.js';
-import { describeCall, nextCall, type Target } from '../core/events/call.js';
-import { type lockChannels, LockEvents } from '../core/events/diagnostics.js';
-import { safely } from '../core/events/warnings.js';
-import { secondsOf } from '../core/format-value.js';
-import type { LocalCalls, ServerState } from '../core/state/instance-states.js';
-import { newInstanceId } from '../core/store/instance-id.js';
-import { kindOf } from '../core/store/lock-mode.js';
-import { atEndOfTick, type Clock, withTimeout } from '../core/time/clock.js';
+} from '../common/errors.js';
+import { describeCall, nextCall, type Target } from '../events/call.js';
+import { type lockChannels, LockEvents } from '../events/diagnostics.js';
+import { safely } from '../events/warnings.js';
+import { secondsOf } from '../common/format-value.js';
+import type { LocalCalls, ServerState } from '../events/instance-states.js';
+import { newInstanceId } from '../contract/instance-id.js';
+import { kindOf } from '../contract/lock-mode.js';
+import { atEndOfTick, type Clock, withTimeout } from '../clock/clock.js';
 import {
   type ListedLock,
   type ListRequest,
@@ -23,7 +23,7 @@ import {
   type LockStore,
   type StorePing,
   UnansweredError,
-} from '../stores/contract.js';
+} from '../contract/store.js';
 import { assertHeldAround, heldAround } from './call-context.js';
 import { KeyQueue, nestIn } from './key-queue.js';
 import { type LeaderCallbacks, Leadership } from './leadership.js';

@@ -1,4 +1,4 @@
-import { checkValue, hasMethods, type OptionRule } from '../core/checks/check-options.js';
+import { checkValue, hasMethods, type OptionRule } from '../common/check-options.js';
 import type { ClusterClient, ServerClient } from '../redis/client-port.js';
 import { type NodeRedisClient, SharedClient } from './node-redis-client.js';
 import { type NodeRedisCluster, SharedCluster } from './node-redis-cluster.js';

@@ -1,5 +1,5 @@
-import { runOutside } from '../core/context/async-context.js';
-import { SystemClock, type Timer } from '../core/time/clock.js';
+import { runOutside } from '../common/async-context.js';
+import { SystemClock, type Timer } from '../clock/clock.js';
 import type { ClientListener, FurtherConnection, ServerClient, ServerTarget } from '../redis/client-port.js';
 import { isErrorReply } from '../redis/redis-errors.js';
 

@@ -1,5 +1,5 @@
-import { runOutside } from '../core/context/async-context.js';
-import { SystemClock, withTimeout } from '../core/time/clock.js';
+import { runOutside } from '../common/async-context.js';
+import { SystemClock, withTimeout } from '../clock/clock.js';
 import { type ClusterClient, type ClusterListener, mastersOf } from '../redis/client-port.js';
 import { addressesBySlot } from '../redis/cluster/slot-table.js';
 import { hostAndPort, type NatMap } from '../redis/redirection.js';

@@ -1,4 +1,4 @@
-import { messageOf } from '../core/errors.js';
+import { messageOf } from '../common/errors.js';
 import { causeOf } from './redis-errors.js';
 
 /** Why a node of a cluster has not served a request. */

@@ -1,6 +1,6 @@
-import { afterPromiseJobs, type Clock, scheduleTimeout, withTimeout, type Timer } from '../core/time/clock.js';
-import type { KeyFilter, ServerConnection } from '../core/store/server-connection.js';
-import { SILENT_LIMITS } from '../core/store/server-signs.js';
+import { afterPromiseJobs, type Clock, scheduleTimeout, withTimeout, type Timer } from '../clock/clock.js';
+import type { KeyFilter, ServerConnection } from '../contract/server-connection.js';
+import { SILENT_LIMITS } from '../contract/server-signs.js';
 import { inOnePacket, type ServerClient } from './client-port.js';
 import { describeState, NO_HANDSHAKE, REPORT_EVERY_MS } from './connection-state.js';
 import { hasClosed, isConnectTimeout, neverConnected, toError, withoutArguments } from './redis-errors.js';

@@ -1,4 +1,4 @@
-import type { Clock } from '../core/time/clock.js';
+import type { Clock } from '../clock/clock.js';
 import { scanKeys, type ScanRequest } from './key-scan.js';
 import { Pinger } from './pinger.js';
 import type { ServerClient } from './client-port.js';

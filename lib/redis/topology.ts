@@ -1,9 +1,9 @@
-import type { ServerConnection } from '../core/store/server-connection.js';
-import type { ServerPing } from '../core/store/store-ping.js';
+import type { ServerConnection } from '../contract/server-connection.js';
+import type { ServerPing } from '../contract/store-ping.js';
 import type { ScanRequest } from './key-scan.js';
 import type { ChannelListener, ChannelSources } from './pubsub/channel-source.js';
 import type { ConnectionListener, RedisConnection } from './redis-connection.js';
-import type { ReplyListener } from '../core/store/reply-listener.js';
+import type { ReplyListener } from '../contract/reply-listener.js';
 import type { RedisScript } from './redis-script.js';
 
 /** One Redis server and what is known of it. Each node has its own clock and its own script cache. */

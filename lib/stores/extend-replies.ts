@@ -1,5 +1,5 @@
 import { extendFailed } from '../redis/redis-errors.js';
-import { type ExtendReply, type ExtendRequest, type StoreListener, UnansweredError } from './contract.js';
+import { type ExtendReply, type ExtendRequest, type StoreListener, UnansweredError } from '../contract/store.js';
 
 /** Returns `unknown` for each error, and reports it to the listener. */
 export function extendReplies(

@@ -1,9 +1,9 @@
-import type { KeyFilter, Servers } from '../core/store/server-connection.js';
-import { ServerSigns } from '../core/store/server-signs.js';
-import type { Clock } from '../core/time/clock.js';
-import { TimeoutPool } from '../core/time/timeout-pool.js';
+import type { KeyFilter, Servers } from '../contract/server-connection.js';
+import { ServerSigns } from '../contract/server-signs.js';
+import type { Clock } from '../clock/clock.js';
+import { TimeoutPool } from '../clock/timeout-pool.js';
 import { unavailableBecause } from '../redis/redis-errors.js';
-import { UnansweredError } from './contract.js';
+import { UnansweredError } from '../contract/store.js';
 import type { StoreContext } from './store-context.js';
 
 /** A request whose outcome is expected. */

@@ -1,5 +1,5 @@
-import type { LockModeKind } from '../../lib/core/store/lock-mode.js';
-import type { LockStore, StoreCapabilities } from '../../lib/stores/contract.js';
+import type { LockModeKind } from '../../lib/contract/lock-mode.js';
+import type { LockStore, StoreCapabilities } from '../../lib/contract/store.js';
 
 /** What a store declares: its capabilities, and the optional methods that it has. */
 export type StoreDeclaration = Pick<LockStore, 'capabilities' | 'list' | 'forceRelease'>;

@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { LockMode } from '../../lib/stores/contract.js';
+import type { LockMode } from '../../lib/contract/store.js';
 import { fencing, permits, queue, repeats, shared } from './needs.js';
 import { type ContractPart, DEAD, HANDOFF_MS, LONG_MS, onlyWith, type StoreFixture } from './store-fixture.js';
 

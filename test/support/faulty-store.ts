@@ -11,8 +11,8 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../../lib/stores/contract.js';
-import type { Servers } from '../../lib/core/store/server-connection.js';
+} from '../../lib/contract/store.js';
+import type { Servers } from '../../lib/contract/server-connection.js';
 import { PendingRequests } from '../../lib/stores/pending-requests.js';
 import type { StoreContext } from '../../lib/stores/store-context.js';
 

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { Lock, LockOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
-import type { Servers } from '../../lib/core/store/server-connection.js';
+import type { Servers } from '../../lib/contract/server-connection.js';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { outcome } from './async.js';

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
-import type { Clock } from '../../lib/core/time/clock.js';
-import type { AcquireReply, LockStore } from '../../lib/stores/contract.js';
+import type { Clock } from '../../lib/clock/clock.js';
+import type { AcquireReply, LockStore } from '../../lib/contract/store.js';
 import { timestamp, type TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { asPort } from './client-port.js';

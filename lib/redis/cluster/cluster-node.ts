@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/time/clock.js';
+import type { Clock } from '../../clock/clock.js';
 import type { FurtherConnection, ServerClient } from '../client-port.js';
 import { type ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { RedisConnection } from '../redis-connection.js';

@@ -1,6 +1,6 @@
-import { runOutside } from '../../core/context/async-context.js';
-import type { KeyFilter } from '../../core/store/server-connection.js';
-import type { Clock, Timer } from '../../core/time/clock.js';
+import { runOutside } from '../../common/async-context.js';
+import type { KeyFilter } from '../../contract/server-connection.js';
+import type { Clock, Timer } from '../../clock/clock.js';
 import { type ClusterClient, type FurtherConnection, mastersOf, type ServerClient } from '../client-port.js';
 import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';

@@ -1,8 +1,8 @@
-import { messageOf } from '../../core/errors.js';
-import { hashTag } from '../../core/keys/resource-key.js';
-import type { ReplyListener } from '../../core/store/reply-listener.js';
-import { downServer, type ServerPing } from '../../core/store/store-ping.js';
-import { type Clock, withTimeout } from '../../core/time/clock.js';
+import { messageOf } from '../../common/errors.js';
+import { hashTag } from '../../keys/resource-key.js';
+import type { ReplyListener } from '../../contract/reply-listener.js';
+import { downServer, type ServerPing } from '../../contract/store-ping.js';
+import { type Clock, withTimeout } from '../../clock/clock.js';
 import type { ClusterClient } from '../client-port.js';
 import type { ScanRequest } from '../key-scan.js';
 import { Pinger } from '../pinger.js';

@@ -1,5 +1,5 @@
 import type { Cluster, ClusterNode, Redis, RedisOptions } from 'ioredis';
-import { LockConfigError } from '../../core/errors.js';
+import { LockConfigError } from '../../common/errors.js';
 import type { ClusterClient, ClusterListener } from '../client-port.js';
 import { hostAndPort, type NatMap } from '../redirection.js';
 import { clusterFailure } from '../redis-errors.js';

@@ -1,6 +1,6 @@
-import { runOutside } from '../../core/context/async-context.js';
-import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../core/time/clock.js';
-import { messageOf } from '../../core/errors.js';
+import { runOutside } from '../../common/async-context.js';
+import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../clock/clock.js';
+import { messageOf } from '../../common/errors.js';
 import type { FurtherConnection } from '../client-port.js';
 import type { Follower, RedisConnection } from '../redis-connection.js';
 import { redirectionIn } from '../redirection.js';

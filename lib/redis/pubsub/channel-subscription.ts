@@ -1,4 +1,4 @@
-import type { Timer } from '../../core/time/clock.js';
+import type { Timer } from '../../clock/clock.js';
 import type { ChannelSource } from './channel-source.js';
 
 /**

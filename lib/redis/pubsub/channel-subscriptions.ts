@@ -1,5 +1,5 @@
-import { runOutside } from '../../core/context/async-context.js';
-import type { Clock, Timer } from '../../core/time/clock.js';
+import { runOutside } from '../../common/async-context.js';
+import type { Clock, Timer } from '../../clock/clock.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
 import { unavailableBecause } from '../redis-errors.js';
 import type { ChannelKind, ChannelListener, ChannelSource } from './channel-source.js';

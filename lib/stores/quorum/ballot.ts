@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/time/clock.js';
-import type { AcquireReply, ExtendReply } from '../contract.js';
+import type { Clock } from '../../clock/clock.js';
+import type { AcquireReply, ExtendReply } from '../../contract/store.js';
 import type { NodeVote } from './node-lock.js';
 import { hasReplied, majorityOf, type Outcome, poll, verdictOf } from './poll.js';
 import type { QuorumNode } from './quorum-node.js';

@@ -1,6 +1,6 @@
 import type { RedisOptions } from 'ioredis';
-import { isNodeRedis } from '../../core/checks/check-options.js';
-import { LockConfigError } from '../../core/errors.js';
+import { isNodeRedis } from '../../common/check-options.js';
+import { LockConfigError } from '../../common/errors.js';
 import { isCluster, type ServerClient, type ServerTarget } from '../../redis/client-port.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
 import type { RedisClient } from '../../redis/redis-client.js';

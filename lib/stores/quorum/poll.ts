@@ -1,4 +1,4 @@
-import { LockUnavailableError, messageOf } from '../../core/errors.js';
+import { LockUnavailableError, messageOf } from '../../common/errors.js';
 import type { QuorumNode } from './quorum-node.js';
 
 /** What one node replied, why it did not, or nothing yet. */

@@ -1,7 +1,7 @@
-import { messageOf } from '../../core/errors.js';
-import { secondsOf } from '../../core/format-value.js';
-import type { Clock } from '../../core/time/clock.js';
-import type { StoreListener } from '../contract.js';
+import { messageOf } from '../../common/errors.js';
+import { secondsOf } from '../../common/format-value.js';
+import type { Clock } from '../../clock/clock.js';
+import type { StoreListener } from '../../contract/store.js';
 import { noMajority } from './poll.js';
 import type { QuorumNode } from './quorum-node.js';
 

@@ -1,12 +1,13 @@
-import { dropOldest } from '../../core/drop-oldest.js';
-import { isPermanent, Refusals, type StoreOperation } from '../../core/store/refusals.js';
-import { SILENT_LIMITS } from '../../core/store/server-signs.js';
+import type { Timer } from '../../clock/clock.js';
+import { dropOldest } from '../../common/drop-oldest.js';
+import { isPermanent, RefusalLog, type StoreOperation } from '../../contract/refusal-log.js';
+import { SILENT_LIMITS } from '../../contract/server-signs.js';
 import type { ServerClient } from '../../redis/client-port.js';
 import type { FenceKeys } from '../../redis/fence-keys.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import { type RedisScript, wholeMs } from '../../redis/redis-script.js';
-import { type StoreListener, UnansweredError } from '../contract.js';
+import { type StoreListener, UnansweredError } from '../../contract/store.js';
 import { PendingRequests } from '../pending-requests.js';
 import type { StoreContext } from '../store-context.js';
 import { nodeScripts, type NodeVote } from './node-lock.js';
@@ -24,11 +25,13 @@ export class QuorumNode {
   outage: Error | undefined;
   readonly connection: RedisConnection;
   private readonly requests: PendingRequests;
-  private refusals: Refusals | undefined;
+  private refusals: RefusalLog | undefined;
   /** Sends the releases that the node has missed, by their ballots. It gets them when it is up. */
   private readonly owed = new Map<string, () => Promise<boolean>>();
   private onChanged: (() => void) | undefined;
   private stopWatching: (() => void) | undefined;
+  /** Resets the connection of a silent node. */
+  private resetTimer: Timer | undefined;
 
   constructor(
     /** The node's address, without password. */
@@ -47,11 +50,12 @@ export class QuorumNode {
   /** Begins to watch the connection. @param onChanged called when the node is up, or is seen to be down. */
   listen(listener: StoreListener, onChanged: () => void): void {
     const now = (): number => this.context.clock.now();
-    this.refusals = new Refusals((message) => listener.onDegraded(message), now);
+    this.refusals = new RefusalLog((message) => listener.onDegraded(message), now);
     this.onChanged = onChanged;
     this.stopWatching = this.connection.listen({
       // Not reported, because the other nodes reply. The connection reports a lasting outage.
       onDisconnected: () => {
+        this.resetTimer?.cancel();
         this.outage = new Error('the connection has ended');
         this.requests.cut();
       },
@@ -63,6 +67,7 @@ export class QuorumNode {
 
   close(): void {
     this.stopWatching?.();
+    this.resetTimer?.cancel();
     this.requests.close();
   }
 
@@ -146,9 +151,8 @@ export class QuorumNode {
     if (this.outage instanceof UnansweredError) return;
     this.onDown(silence);
     const { clock, requestTimeoutMs } = this.context;
-    const reset = (): void => void (this.outage === silence && this.connection.reset());
     // A connection that leads nowhere would be waited for.
-    clock.schedule(SILENT_LIMITS * requestTimeoutMs, reset, true);
+    this.resetTimer = clock.schedule(SILENT_LIMITS * requestTimeoutMs, () => this.connection.reset(), true);
   }
 
   private onDown(outage: Error): void {
@@ -158,6 +162,7 @@ export class QuorumNode {
 
   private onUp(): void {
     const wasDown = this.outage !== undefined;
+    this.resetTimer?.cancel();
     this.outage = undefined;
     if (wasDown) this.onChanged?.();
     const missed = [...this.owed.values()];

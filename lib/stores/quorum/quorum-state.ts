@@ -1,4 +1,4 @@
-import type { Held, LockState } from '../contract.js';
+import type { Held, LockState } from '../../contract/store.js';
 import { WIRE_VERSION } from '../../redis/wire.js';
 import type { NodeLock } from './node-lock.js';
 import { hasReplied, majorityOf, type Outcome } from './poll.js';

@@ -1,7 +1,7 @@
-import { checkOptions, milliseconds } from '../../core/checks/check-options.js';
+import { checkOptions, milliseconds } from '../../common/check-options.js';
 import { Pinger } from '../../redis/pinger.js';
-import type { AcquireRequest, ExtendReply, ExtendRequest, LockStore, ReleaseRequest } from '../contract.js';
-import type { StoreListener } from '../contract.js';
+import type { AcquireRequest, ExtendReply, ExtendRequest, LockStore, ReleaseRequest } from '../../contract/store.js';
+import type { StoreListener } from '../../contract/store.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { Ballot } from './ballot.js';
 import { openNodes, type QuorumNodeAddress } from './open-nodes.js';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/time/clock.js';
+import type { Clock } from '../../clock/clock.js';
 import type { ChannelSource, ChannelSources } from '../../redis/pubsub/channel-source.js';
 import { ChannelSubscription } from '../../redis/pubsub/channel-subscription.js';
 import { ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';

@@ -1,4 +1,4 @@
-import { LockConfigError } from '../../core/errors.js';
+import { LockConfigError } from '../../common/errors.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster } from '../../redis/client-port.js';
 import { forcedRelease } from '../../redis/forced-release.js';
@@ -21,7 +21,7 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../contract.js';
+} from '../../contract/store.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks, type LockSource } from '../list-locks.js';
 import { PendingRequests } from '../pending-requests.js';

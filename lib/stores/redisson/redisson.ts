@@ -1,4 +1,4 @@
-import { checkOptions, oneOf } from '../../core/checks/check-options.js';
+import { checkOptions, oneOf } from '../../common/check-options.js';
 import type { StoreFactory } from '../store-context.js';
 import { RedissonStore } from './redisson.store.js';
 

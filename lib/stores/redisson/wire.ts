@@ -1,6 +1,6 @@
 import { toExtendReply, toRemainingMs } from '../../redis/decode.js';
 import { RedisScript } from '../../redis/redis-script.js';
-import type { AcquireReply, LockState } from '../contract.js';
+import type { AcquireReply, LockState } from '../../contract/store.js';
 import { scripts } from './scripts.js';
 
 /** What the release script returns in place of the number of receivers. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/time/clock.js';
+import type { Clock } from '../../clock/clock.js';
 
 /** The unit of the expiry in a key: seconds or milliseconds since 1970. */
 export type TimestampUnit = 's' | 'ms';

@@ -1,6 +1,6 @@
 import type { ServerClient } from '../../redis/client-port.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import type { AcquireReply, ExtendReply, LockState, StoreCapabilities } from '../contract.js';
+import type { AcquireReply, ExtendReply, LockState, StoreCapabilities } from '../../contract/store.js';
 import type { Expiry, ExpiryClock } from './expiry-clock.js';
 import { HeldLease } from './held-lease.js';
 import { GRANTED, heldReply, type Protocol, stateOf } from './protocol.js';

@@ -1,5 +1,5 @@
 import { toRemainingMs } from '../../redis/decode.js';
-import type { AcquireReply, ExtendReply, LockState } from '../contract.js';
+import type { AcquireReply, ExtendReply, LockState } from '../../contract/store.js';
 import type { ExpiryClock } from './expiry-clock.js';
 
 /** How the algorithm runs on a server: each step as one script, or as several plain commands. */

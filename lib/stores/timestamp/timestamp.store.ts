@@ -1,4 +1,4 @@
-import { LockConfigError } from '../../core/errors.js';
+import { LockConfigError } from '../../common/errors.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { scanKeys, withinTime } from '../../redis/key-scan.js';
 import { Pinger } from '../../redis/pinger.js';
@@ -18,7 +18,7 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../contract.js';
+} from '../../contract/store.js';
 import { extendReplies } from '../extend-replies.js';
 import { listLocks, type LockSource } from '../list-locks.js';
 import { PendingRequests } from '../pending-requests.js';

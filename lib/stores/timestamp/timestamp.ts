@@ -1,4 +1,4 @@
-import { checkOptions, milliseconds, oneOf, wholeNumberFrom } from '../../core/checks/check-options.js';
+import { checkOptions, milliseconds, oneOf, wholeNumberFrom } from '../../common/check-options.js';
 import type { StoreFactory } from '../store-context.js';
 import type { TimestampUnit } from './expiry-clock.js';
 import { TimestampStore } from './timestamp.store.js';

@@ -1,6 +1,6 @@
-import { ServerSigns } from '../../core/store/server-signs.js';
-import type { Clock } from '../../core/time/clock.js';
-import { TimeoutPool } from '../../core/time/timeout-pool.js';
+import { ServerSigns } from '../../contract/server-signs.js';
+import type { Clock } from '../../clock/clock.js';
+import { TimeoutPool } from '../../clock/timeout-pool.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { withinTime } from '../../redis/key-scan.js';
 import { acquireFailed, extendFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
@@ -23,7 +23,7 @@ import {
   type StoreListener,
   type StorePing,
   UnansweredError,
-} from '../contract.js';
+} from '../../contract/store.js';
 import { listLocks, type LockSource } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
 import type { StoreContext } from '../store-context.js';

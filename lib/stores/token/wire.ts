@@ -1,9 +1,9 @@
-import { helperKey, keyOfHelper } from '../../core/keys/resource-key.js';
-import { instanceOf } from '../../core/store/instance-id.js';
-import type { HolderInfo, LockState, WaiterInfo } from '../../core/store/lock-state.js';
+import { helperKey, keyOfHelper } from '../../keys/resource-key.js';
+import { instanceOf } from '../../contract/instance-id.js';
+import type { HolderInfo, LockState, WaiterInfo } from '../../contract/lock-state.js';
 import { isOne, toRemainingMs } from '../../redis/decode.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import type { AcquireReply, ExtendReply, LockMode } from '../contract.js';
+import type { AcquireReply, ExtendReply, LockMode } from '../../contract/store.js';
 
 /** What every value and every entry of this layout begins with. Those of other versions are foreign values. */
 const VERSION = 'v2-';

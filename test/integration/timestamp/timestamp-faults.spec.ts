@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { LockStore } from '../../../lib/stores/contract.js';
+import type { LockStore } from '../../../lib/contract/store.js';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import { outcome } from '../../support/async.js';
 import { RedisProxy } from '../../support/proxy.js';

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { LockStore } from '../../../lib/stores/contract.js';
+import type { LockStore } from '../../../lib/contract/store.js';
 import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { TimestampLocks } from '../../support/timestamp-locks.js';
 

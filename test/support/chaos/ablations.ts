@@ -1,4 +1,4 @@
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import { Attempt } from '../../../lib/engine/attempt.js';
 import { KeyQueue } from '../../../lib/engine/key-queue.js';
 import { Lifecycle } from '../../../lib/engine/lifecycle.js';
@@ -10,7 +10,7 @@ import { ClusterNodes } from '../../../lib/redis/cluster/cluster-nodes.js';
 import { ClusterTopology } from '../../../lib/redis/cluster/cluster-topology.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { RedisScript } from '../../../lib/redis/redis-script.js';
-import type { AcquireReply } from '../../../lib/stores/contract.js';
+import type { AcquireReply } from '../../../lib/contract/store.js';
 import { scripts } from '../../../lib/stores/token/scripts.js';
 
 /** Scripts by what they do. Those for one lock and for several are edited alike. */
