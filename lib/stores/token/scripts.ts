@@ -10,7 +10,7 @@ interface Script {
 const lines = (...parts: readonly string[]): string => parts.join('\n');
 
 const now = "local now = redis.call('TIME')\nnow = now[1] .. string.sub('00000' .. now[2], -6)";
-const nextToken = "local function nextToken()\nlocal last = tonumber(redis.call('SET', KEYS[1], now, 'EX', 86400, 'GET') or nil)\nif last and last + 17 > tonumber(now) and last < 9e15 then\nlocal token = string.format('%.0f', last + 17)\nredis.call('SET', KEYS[1], token, 'EX', 86400)\nreturn token\nend\nreturn now\nend";
+const nextToken = "local function nextToken()\nlocal last = tonumber(redis.call('SET', KEYS[1], now, 'EX', '86400', 'GET') or nil)\nif last and last + 17 > tonumber(now) and last < 9e15 then\nlocal token = string.format('%.0f', last + 17)\nredis.call('SET', KEYS[1], token, 'EX', '86400')\nreturn token\nend\nreturn now\nend";
 const modeOf = "local function modeOf(entry)\nreturn string.match(entry, ' (.+)')\nend";
 const isOf = "local function isOf(value, entry)\nreturn string.find(value, entry .. ' ', 1, true) == 1\nend";
 const nowMs = "local nowMs = math.floor(now / 1000)";
