@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import type { LockTable } from '../../../lib/stores/memory/lock-table.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
 import { randomFrom } from '../random.js';
 import { Callers } from './callers.js';
@@ -31,6 +32,23 @@ class SeededClock extends ManualClock {
   }
 }
 
+/** The parts of a run, for a recorder. */
+export interface Explored {
+  readonly clock: ManualClock;
+  readonly table: LockTable;
+  readonly instances: readonly Instance[];
+  readonly keys: readonly string[];
+}
+
+/** Records a run. */
+export interface Recorder {
+  begins(run: Explored): void;
+  /** The replica has what the server has. */
+  replicates(): void;
+  /** The replica takes over. */
+  failsOver(): void;
+}
+
 /** How long the longest of all leases and repetitions is waited for. */
 const QUIET_MS = 15_000;
 
@@ -40,7 +58,7 @@ const QUIET_MS = 15_000;
  *
  * @param given overrides the conditions that the seed chooses.
  */
-export async function explore(seed: number, given?: Partial<Conditions>): Promise<Result> {
+export async function explore(seed: number, given?: Partial<Conditions>, recorder?: Recorder): Promise<Result> {
   const random = randomFrom(seed);
   const clock = new SeededClock(random);
   const memory = new MemoryStore(clock);
@@ -63,6 +81,7 @@ export async function explore(seed: number, given?: Partial<Conditions>): Promis
       referee.excuse(key, callers.excuseMs);
     };
   }
+  recorder?.begins({ clock, table, instances, keys });
   const { calls } = conditions;
   const someCall = (likelihood: number): number => (random() < likelihood ? Math.floor(random() * calls) : -1);
   const diesAt = someCall(conditions.dies);
@@ -112,7 +131,9 @@ export async function explore(seed: number, given?: Partial<Conditions>): Promis
   /** The server is replaced by a replica without the last changes. Clients reconnect to it. */
   function failover(): void {
     const copy = [...table.rows].map(([key, row]) => [key, structuredClone(row)] as const);
+    recorder?.replicates();
     clock.schedule(random() * 50, () => {
+      recorder?.failsOver();
       referee.hasFailedOver = true;
       table.rows.clear();
       for (const [key, row] of copy) table.rows.set(key, row);
