@@ -2,8 +2,7 @@
 import { instanceOf } from '../../lib/core/store/instance-id.js';
 import { KeyQueue } from '../../lib/engine/key-queue.js';
 import type { LockMode } from '../../lib/stores/contract.js';
-import type { LockTable, TableReply } from '../../lib/stores/memory/lock-table.js';
-import { TOKENS } from '../../lib/stores/memory/lock-table.js';
+import { type Entry, type LockTable, type TableReply, TOKENS } from '../../lib/stores/memory/lock-table.js';
 import type { Conditions } from '../../test/support/explorer/conditions.js';
 import { explore, type Explored, type Recorder } from '../../test/support/explorer/explore.js';
 import type { Sent, WireEvent } from '../../test/support/explorer/wire.js';
@@ -15,12 +14,14 @@ const STEPS = [
 ] as const; // prettier-ignore
 const ANSWERS = ['granted', 'held', 'permits-mismatch', 'renewed', 'lost', 'released', 'nothing'];
 
-export type StepName = (typeof STEPS)[number];
+type StepName = (typeof STEPS)[number];
 /** The number of a step, and its arguments. */
 export type Step = readonly number[];
 export type Trace = readonly Step[];
 
-export const nameOf = ([number]: Step): StepName => STEPS[number];
+export function nameOf([number]: Step): StepName {
+  return STEPS[number];
+}
 
 /** Below all tokens of the explorer. */
 const FIRST_TOKEN = Date.UTC(2026, 0, 1) * 1_000 - 1_000;
@@ -32,8 +33,6 @@ interface Flight {
   readonly trace: KeyTrace;
   readonly id: number;
   readonly owner: string;
-  /** The connections that it was sent on, and that have ended without it. */
-  lostOn: number[];
 }
 
 /** The steps of one key. */
@@ -59,17 +58,17 @@ class TraceRecorder implements Recorder {
   private run!: Explored;
   /** The requests that travel together. */
   private readonly flights = new Map<object, readonly Flight[]>();
-  /** What each instance has sent, and not read. */
-  private readonly unread: Set<object>[] = [];
+  /** What each instance has sent and not read, and the ended connections on which it was lost. */
+  private readonly unread: Map<object, number[]>[] = [];
   private readonly connections: number[] = [];
   private running: { readonly flight: object; readonly connection: number } | undefined = undefined;
-  private woken: string[] = [];
+  private woken: Entry[] = [];
 
   begins(run: Explored): void {
     this.run = run;
     for (const key of run.keys) this.traces.set(key, new KeyTrace(() => run.clock.now()));
     run.instances.forEach(({ wire }, i) => {
-      this.unread[i] = new Set();
+      this.unread[i] = new Map();
       this.connections[i] = 1;
       wire.onEvent = (event) => this.onEvent(i, event);
     });
@@ -84,96 +83,95 @@ class TraceRecorder implements Recorder {
     this.addToAll('failsOver');
   }
 
-  works(key: string, owner: string, mode: LockMode, token = 0): void {
-    this.traces.get(key)?.add('works', ...this.ownerOf(owner, mode), token - FIRST_TOKEN);
+  works(key: string, { owner, mode }: Entry, token = 0): void {
+    this.traceOf(key).add('works', ...this.ownerOf(owner, mode), token - FIRST_TOKEN);
   }
-
-  // What a wire does.
 
   private onEvent(i: number, event: WireEvent): void {
-    if (event.what === 'sends') this.onSent(i, event.flight, event.verb, event.requests);
-    else if (event.what === 'runs') this.running = { flight: event.flight, connection: event.connection + 1 };
-    else if (event.what === 'disconnects') this.onDisconnected(i, new Set(event.late));
-    else if (event.what === 'listens') this.addToAll('listens', i + 1, Number(event.isOn));
+    if (event.what === 'sends') {
+      this.flights.set(
+        event.flight,
+        event.requests.map((request) => this.onSent(request)),
+      );
+      this.unread[i].set(event.flight, []);
+    } else if (event.what === 'runs') this.running = { flight: event.flight, connection: event.connection + 1 };
+    else if (event.what === 'disconnects') {
+      this.addToAll('disconnects', i + 1);
+      for (const [flight, lostOn] of this.unread[i]) if (!event.late.includes(flight)) lostOn.push(this.connections[i]);
+      this.connections[i] += 1;
+    } else if (event.what === 'listens') this.addToAll('listens', i + 1, Number(event.isOn));
     else if (event.what === 'closes') this.addToAll('dies', i + 1);
     else if (event.what === 'receives')
-      this.traces.get(event.key)?.add('receives', ...this.ownerOf(event.owner, event.mode));
-    else this.onFlight(i, event.what, event.flight);
+      this.traceOf(event.key).add('receives', ...this.ownerOf(event.owner, event.mode));
+    else this.onFlight(this.unread[i], event.what, event.flight);
   }
 
-  private onSent(i: number, object: object, verb: string, requests: readonly Sent[]): void {
-    const flights = requests.map((request): Flight => {
-      const trace = this.traceOf(request.key);
-      const owner = this.ownerOf(request.owner, request.mode);
-      const id = trace.sent++;
-      if (verb === 'extend' && 'leaseMs' in request) trace.add('extends', ...owner, ticks(request.leaseMs), id);
-      else if ('wait' in request) {
-        const { leaseMs, handoffMs, wait } = request;
-        trace.add('asks', ...owner, ticks(leaseMs), ticks(handoffMs), Number(wait), id);
-      } else if ('closedForMs' in request)
-        trace.add('releases', ...owner, ticks(request.handoffMs), ticks(request.closedForMs), id);
-      return { trace, id, owner: request.owner, lostOn: [] };
-    });
-    this.flights.set(object, flights);
-    this.unread[i].add(object);
+  private onSent(request: Sent): Flight {
+    const { key, owner, mode } = request;
+    const trace = this.traceOf(key);
+    const id = trace.sent;
+    trace.sent += 1;
+    const who = this.ownerOf(owner, mode);
+    if ('wait' in request)
+      trace.add('asks', ...who, ticks(request.leaseMs), ticks(request.handoffMs), Number(request.wait), id);
+    else if ('closedForMs' in request)
+      trace.add('releases', ...who, ticks(request.handoffMs), ticks(request.closedForMs), id);
+    else trace.add('extends', ...who, ticks(request.leaseMs), id);
+    return { trace, id, owner };
   }
 
-  private onFlight(i: number, what: 'refuses' | 'reads' | 'fails' | 'resends', object: object): void {
-    if (what === 'reads' || what === 'fails') this.unread[i].delete(object);
-    for (const flight of this.flights.get(object) ?? []) {
-      flight.trace.add(what, flight.id);
+  private onFlight(unread: Map<object, number[]>, what: StepName, object: object): void {
+    for (const { trace, id } of this.flights.get(object) ?? []) {
+      trace.add(what, id);
       // Until now it was not known whether it would be sent again.
-      for (const connection of flight.lostOn) flight.trace.add('losesRequest', flight.id, connection);
-      flight.lostOn = [];
+      for (const connection of unread.get(object) ?? []) trace.add('losesRequest', id, connection);
     }
+    if (what === 'resends') unread.set(object, []);
+    else unread.delete(object);
   }
 
-  private onDisconnected(i: number, late: ReadonlySet<object>): void {
-    this.addToAll('disconnects', i + 1);
-    for (const object of this.unread[i])
-      if (!late.has(object)) for (const flight of this.flights.get(object) ?? []) flight.lostOn.push(this.connections[i]);
-    this.connections[i] += 1;
-  }
-
-  // What the server does.
-
+  /** Adds what the server does. */
   private watch(table: LockTable): void {
-    const { acquire, release, extend, forceRelease } = table;
-    const wake = table['deps'].wake;
+    const wake = table['deps'].wake.bind(table['deps']);
     table['deps'].wake = (key, entry) => {
-      this.woken.push(...this.ownerOf(entry.owner, entry.mode).map(String));
+      this.woken.push(entry);
       wake(key, entry);
     };
-    table.acquire = (key, entry, ...rest) => {
-      return this.serve(key, entry.owner, () => acquire.call(table, key, entry, ...rest), (reply) => answerOf(reply));
+    const acquire = table.acquire.bind(table);
+    table.acquire = (...args) => this.serve(args[0], args[1], () => acquire(...args), answerOf);
+    const release = table.release.bind(table);
+    table.release = (...args) => {
+      return this.serve(args[0], args[1], () => release(...args), (was) => [was ? 'released' : 'nothing']); // prettier-ignore
     };
-    table.release = (key, entry, ...rest) => {
-      const answer = (wasHeld: boolean): Answer => [wasHeld ? 'released' : 'nothing'];
-      return this.serve(key, entry.owner, () => release.call(table, key, entry, ...rest), answer);
+    const extend = table.extend.bind(table);
+    table.extend = (...args) => {
+      return this.serve(
+        args[0],
+        args[1],
+        () => extend(...args),
+        (is) => [is ? 'renewed' : 'lost'],
+      );
     };
-    table.extend = (key, entry, leaseMs) => {
-      const answer = (isRenewed: boolean): Answer => [isRenewed ? 'renewed' : 'lost'];
-      return this.serve(key, entry.owner, () => extend.call(table, key, entry, leaseMs), answer);
-    };
+    const force = table.forceRelease.bind(table);
     table.forceRelease = (key, handoffMs, ifToken) => {
-      const clock = this.clock;
+      const { clock } = this;
       this.woken = [];
-      const isEnded = forceRelease.call(table, key, handoffMs, ifToken);
+      const isEnded = force(key, handoffMs, ifToken);
       if (isEnded) this.traceOf(key).add('forces', clock, ticks(handoffMs), ...this.serverOf(key));
       return isEnded;
     };
   }
 
-  private serve<T>(key: string, owner: string, run: () => T, answer: (reply: T) => Answer): T {
-    const { clock, running } = this;
+  private serve<T>(key: string, { owner }: Entry, run: () => T, answer: (reply: T) => Answer): T {
+    const { clock, running = { flight: {}, connection: 0 } } = this;
     this.woken = [];
     const reply = run();
-    if (running === undefined) throw new Error('a script runs without a request');
-    const flight = this.flights.get(running.flight)?.find((each) => each.trace === this.traces.get(key) && each.owner === owner);
+    const trace = this.traceOf(key);
+    const flight = this.flights.get(running.flight)?.find((each) => each.trace === trace && each.owner === owner);
     if (flight === undefined) throw new Error(`the request of ${owner} was not sent`);
     const [kind, token = FIRST_TOKEN, rest = 0, queued = false, ahead = -1] = answer(reply);
     const told = [ANSWERS.indexOf(kind), token - FIRST_TOKEN, ticks(rest), Number(queued), ahead];
-    flight.trace.add('runs', flight.id, running.connection, clock, ...told, ...this.serverOf(key));
+    trace.add('runs', flight.id, running.connection, clock, ...told, ...this.serverOf(key));
     return reply;
   }
 
@@ -184,34 +182,28 @@ class TraceRecorder implements Recorder {
   }
 
   /** Returns who was woken, who has the lock, and who is in the queue. See `seesServer`. */
-  private serverOf(key: string): number[] {
-    const row = this.run.table.rows.get(key);
-    const holders = row === undefined ? [] : row.lock === undefined ? row.sharers : [row.lock];
-    const queue = row?.queue ?? [];
-    const woken = this.woken.map(Number);
-    return [
-      woken.length / 3,
-      ...woken,
-      holders.length,
-      ...holders.flatMap(({ owner, mode, token, endsAt }) => {
-        return [...this.ownerOf(owner, mode), Number(owner === ''), token - FIRST_TOKEN, ticks(endsAt)];
-      }),
-      queue.length,
-      ...queue.flatMap(({ owner, mode }) => this.ownerOf(owner, mode)),
-    ];
+  private serverOf(key: string): readonly number[] {
+    const { lock, sharers = [], queue = [] } = this.run.table.rows.get(key) ?? { lock: undefined };
+    const holders = lock === undefined ? sharers : [lock];
+    const held = holders.flatMap(({ owner, mode, token, endsAt }) => {
+      return [...this.ownerOf(owner, mode), Number(owner === ''), token - FIRST_TOKEN, ticks(endsAt)];
+    });
+    return [...this.listOf(this.woken), holders.length, ...held, ...this.listOf(queue)];
   }
 
-  private traceOf(key: string): KeyTrace {
-    const trace = this.traces.get(key);
-    if (trace === undefined) throw new Error(`${key} has no trace`);
-    return trace;
+  private listOf(entries: readonly Entry[]): readonly number[] {
+    return [entries.length, ...entries.flatMap(({ owner, mode }) => this.ownerOf(owner, mode))];
   }
 
-  private ownerOf(owner: string, mode: LockMode): readonly [number, number, number] {
+  private ownerOf(owner: string, mode: LockMode): readonly number[] {
     const numbered = mode === 'exclusive' ? 0 : mode === 'shared' ? -1 : mode;
     const id = instanceOf(owner);
     const i = this.run.instances.findIndex(({ engine }) => engine.instanceId === id);
     return owner === '' ? [0, 0, numbered] : [i + 1, Number(owner.slice(id.length + 1)), numbered];
+  }
+
+  private traceOf(key: string): KeyTrace {
+    return this.traces.get(key) as KeyTrace;
   }
 
   private addToAll(name: StepName, ...args: readonly number[]): void {
@@ -222,7 +214,7 @@ class TraceRecorder implements Recorder {
 function answerOf(reply: TableReply): Answer {
   if (reply.status === 'granted') return ['granted', reply.token];
   if (reply.status === 'permits-mismatch') return [reply.status];
-  return ['held', undefined, reply.remainingMs, reply.queued, reply.ahead ?? -1];
+  return ['held', undefined, reply.remainingMs, reply.queued, reply.ahead];
 }
 
 /** Converts milliseconds. */
@@ -233,15 +225,16 @@ function ticks(ms: number): number {
 /** Runs a seed of the explorer. Returns the trace of each of its keys. */
 export async function record(seed: number, given?: Partial<Conditions>): Promise<readonly Trace[]> {
   const recorder = new TraceRecorder();
-  const admit = KeyQueue.prototype['admit'];
-  KeyQueue.prototype['admit'] = function (this: KeyQueue, waiter, lease, now) {
-    recorder.works(this.key, lease.owner, lease.mode, lease.token);
+  const { prototype } = KeyQueue;
+  const admit = prototype['admit'];
+  prototype['admit'] = function (this: KeyQueue, waiter, lease, now) {
+    recorder.works(this.key, lease, lease.token);
     admit.call(this, waiter, lease, now);
   };
   try {
     await explore(seed, given, recorder);
   } finally {
-    KeyQueue.prototype['admit'] = admit;
+    prototype['admit'] = admit;
   }
   return [...recorder.traces.values()].map(({ steps }) => steps);
 }
