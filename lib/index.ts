@@ -19,7 +19,7 @@ export { Lock } from './engine/lock.js';
 export { MultiLock } from './engine/multi-lock.js';
 export { type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
 export { Leadership } from './engine/leadership.js';
-export { resource } from './core/keys/key-template.js';
+export { resource } from './keys/key-template.js';
 export {
   LockClosedError,
   LockConfigError,
@@ -32,8 +32,8 @@ export {
   LockReplicationError,
   LockTimeoutError,
   LockUnavailableError,
-} from './core/errors.js';
-export type { StorePing } from './core/store/store-ping.js';
+} from './common/errors.js';
+export type { StorePing } from './contract/store-ping.js';
 export { memory } from './stores/memory/memory.store.js';
 export { token } from './stores/token/token.js';
 export type { ReplicaOptions, StoreFactory } from './stores/store-context.js';

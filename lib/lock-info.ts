@@ -1,7 +1,8 @@
-import type { Target } from './core/events/call.js';
+import type { Target } from './events/call.js';
 import { CallFinder, type CallNames, type KeyCalls } from './engine/own-calls.js';
-import { identityOf } from './core/store/instance-id.js';
-import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
+import { identityOf } from './contract/instance-id.js';
+import type { LockMode } from './contract/lock-mode.js';
+import type { HolderInfo, LockState } from './contract/lock-state.js';
 
 /**
  * One holder of a lock.

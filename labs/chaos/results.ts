@@ -16,7 +16,8 @@ export interface ResultsHead {
 /** Returns the command that repeats the runs: the given options and the seed. */
 export function commandOf(seed: number, options: Readonly<Record<string, string | boolean | undefined>>): string {
   const words = Object.entries(options).flatMap(([name, value]) => {
-    if (name === 'seed') return [];
+    // Where histories are kept changes no run.
+    if (name === 'seed' || name === 'histories') return [];
     if (typeof value === 'string')
       return [`--${name}`, /^[\w.]+$/.test(value) ? value : `'${value.replaceAll("'", String.raw`'\''`)}'`];
     return value === true ? [`--${name}`] : [];

@@ -1,7 +1,7 @@
 // What happens in a run of the explorer, as steps that `accept.qnt` checks. Each key has a trace of its own.
-import { instanceOf } from '../../lib/core/store/instance-id.js';
+import { instanceOf } from '../../lib/contract/instance-id.js';
 import { KeyQueue } from '../../lib/engine/key-queue.js';
-import type { LockMode } from '../../lib/stores/contract.js';
+import type { LockMode } from '../../lib/contract/store.js';
 import { type Entry, type LockTable, type TableReply, TOKENS } from '../../lib/stores/memory/lock-table.js';
 import type { Conditions } from '../../test/support/explorer/conditions.js';
 import { explore, type Explored, type Recorder } from '../../test/support/explorer/explore.js';

@@ -1,4 +1,4 @@
-import { shortened } from '../core/format-value.js';
+import { shortened } from '../common/format-value.js';
 import type { LockHolder, LockInfo } from '../lock-info.js';
 import { printable } from './printable.js';
 

@@ -1,6 +1,6 @@
-import { messageOf } from '../core/errors.js';
-import type { KeyOptions } from '../core/keys/resource-key.js';
-import { SystemClock } from '../core/time/clock.js';
+import { messageOf } from '../common/errors.js';
+import type { KeyOptions } from '../keys/resource-key.js';
+import { SystemClock } from '../clock/clock.js';
 import { HELP, readArguments } from './arguments.js';
 import { CliError, EXIT, type ExitCode, exitCodeOf } from './cli-error.js';
 import { type CommandContext, inspect, list, release } from './commands.js';

@@ -1,9 +1,9 @@
-import { LockUnavailableError } from '../core/errors.js';
-import type { Clock } from '../core/time/clock.js';
-import type { AcquireReply, Held, LockMode } from '../stores/contract.js';
+import { LockUnavailableError } from '../common/errors.js';
+import type { Clock } from '../clock/clock.js';
+import type { AcquireReply, Held, LockMode } from '../contract/store.js';
 import type { KeyQueue } from './key-queue.js';
 import { AFTER_EXPIRY_MS, deadlineOf, handoffLease } from './lease.js';
-import type { Linked } from '../core/linked-list.js';
+import type { Linked } from '../common/linked-list.js';
 import type { Lane, OutcomeListener, Unsent } from './link.js';
 
 /** The pauses between requests that are in no queue: the first, the longest of the first few, and the longest. */
@@ -64,6 +64,8 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
   hasFailed = false;
   /** When the first of the replies came that decide nothing. Undefined: the last reply has decided. */
   undecidedSince: number | undefined = undefined;
+  /** Whether a grant came so late that less than half of its lease was left. */
+  wasStale = false;
   /** Whether a message came while a reply was expected, so that the reply may be out of date. */
   mustAskAgain = false;
   /** Whether that message said that the lock may have been released by force. */
@@ -145,11 +147,13 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
   pauseAfter({ queued, isFree, isForeign, remainingMs = Infinity, ahead = 0 }: Held): number {
     const { clock, link } = this.queue.parts;
     const { retry } = link.store.capabilities;
-    const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
+    const spreadMs = 1 + clock.random() * EXPIRY_SPREAD_MS;
+    // The next request removes more of the waiters that are gone.
+    if (isFree === true) return spreadMs;
+    const expiresInMs = remainingMs + spreadMs;
     // Another system's client frees the lock without a message.
     if (isForeign === true) return Math.min(this.foreignPause(remainingMs, clock) * jitter(clock), expiresInMs);
-    const isInQueue = queued && isFree !== true;
-    const pauseMs = isInQueue ? this.queuedPause(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
+    const pauseMs = queued ? this.queuedPause(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
     const stepsMs = Math.max(0, ahead - FIRST_FEW + 1) * EXPIRY_STEP_MS;
     return Math.min(pauseMs, expiresInMs + Math.min(LONGEST_EXPIRY_STEP_MS, stepsMs));
   }

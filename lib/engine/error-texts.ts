@@ -7,10 +7,10 @@ import {
   type LockUnavailableDetails,
   LockUnavailableError,
   messageOf,
-} from '../core/errors.js';
-import { secondsOf } from '../core/format-value.js';
-import { identityOf } from '../core/store/instance-id.js';
-import type { HolderHint, LockMode, LockStore, StoreCapabilities } from '../stores/contract.js';
+} from '../common/errors.js';
+import { secondsOf } from '../common/format-value.js';
+import { identityOf } from '../contract/instance-id.js';
+import type { HolderHint, LockMode, LockStore, StoreCapabilities } from '../contract/store.js';
 import type { Outage } from './store-health.js';
 
 /** One holder of a lock. */

@@ -1,9 +1,9 @@
-import { runOutside } from '../core/context/async-context.js';
-import { type LockError, LockLostError, LockUnavailableError, withoutStack } from '../core/errors.js';
-import { nameOfCall, type Target } from '../core/events/call.js';
-import { repliesRead } from '../core/time/replies-read.js';
-import type { Timer } from '../core/time/clock.js';
-import { type AcquireReply, type Granted, type Held, type LockMode, UnansweredError } from '../stores/contract.js';
+import { runOutside } from '../common/async-context.js';
+import { type LockError, LockLostError, LockUnavailableError, withoutStack } from '../common/errors.js';
+import { nameOfCall, type Target } from '../events/call.js';
+import { repliesRead } from '../clock/replies-read.js';
+import type { Timer } from '../clock/clock.js';
+import { type AcquireReply, type Granted, type Held, type LockMode, UnansweredError } from '../contract/store.js';
 import { Attempt, pauseAfterFailure } from './attempt.js';
 import { Lease } from './lease.js';
 import { closedError } from './lifecycle.js';
@@ -141,8 +141,8 @@ export class KeyQueue {
   // What the store says.
 
   /**
-   * Called with a message for an owner: one that waits repeats its request, and one that holds renews. Returns false for
-   * any other.
+   * Called with a message for an owner: one that waits repeats its request, and one that holds renews. Returns false
+   * for any other.
    */
   onWake(owner: string): boolean {
     const lease = this.leases.find((each) => each.owner === owner);
@@ -150,6 +150,11 @@ export class KeyQueue {
     else if (lease !== undefined) this.checkHeld(lease);
     else return false;
     return true;
+  }
+
+  /** Whether an owner waits for the key, or has it. */
+  isOf(owner: string): boolean {
+    return this.attempt?.owner === owner || this.leases.some((lease) => lease.owner === owner);
   }
 
   /** Called if others may have released the key. */
@@ -211,14 +216,17 @@ export class KeyQueue {
 
   /** Repeats the request of an owner after a failure, or after a grant that came too late. It keeps its place. */
   private askLater(attempt: Attempt, pauseMs: number): void {
-    let next = attempt;
-    if (!this.parts.link.store.capabilities.idempotentAcquire) {
-      // A repeated request would be refused because of the first one.
-      this.releaseOwner(attempt);
-      next = this.attempt = new Attempt(this, this.parts.nextOwner(), attempt.mode);
-    }
-    if (pauseMs > 0) this.pauseFor(pauseMs, () => this.repeat(next));
-    else this.repeat(next);
+    // A repeated request would be refused because of the first one.
+    if (!this.parts.link.store.capabilities.idempotentAcquire) this.replace(attempt, pauseMs);
+    else if (pauseMs > 0) this.pauseFor(pauseMs, () => this.repeat(attempt));
+    else this.repeat(attempt);
+  }
+
+  /** Releases an owner, and repeats its request for a new one. */
+  private replace(attempt: Attempt, pauseMs: number): void {
+    this.releaseOwner(attempt);
+    const next = (this.attempt = new Attempt(this, this.parts.nextOwner(), attempt.mode));
+    this.pauseFor(pauseMs, () => this.repeat(next));
   }
 
   /** Called if the attempt's request cannot be sent yet. */
@@ -270,7 +278,10 @@ export class KeyQueue {
       withoutStack(() => unavailable(this.resource, why)),
       now,
     );
-    this.askLater(attempt, 0);
+    // Each repetition renews the lease. If it comes too late as well, others get the lock meanwhile.
+    if (attempt.wasStale) this.replace(attempt, pauseAfterFailure(this.parts.clock));
+    else this.askLater(attempt, 0);
+    attempt.wasStale = true;
     this.reviewAll(now);
   }
 
@@ -330,7 +341,10 @@ export class KeyQueue {
   /** Requests the key for the first waiter, unless a request is on its way or the key is about to be passed on. */
   private askForHead(now: number): void {
     const { head } = this.waiters;
-    if (head === undefined || this.attempt !== undefined || !this.mayAsk(head.mode)) return;
+    if (head === undefined || this.attempt !== undefined) return;
+    const permits = this.otherPermits(head.mode);
+    if (permits !== undefined) return this.onPermitsMismatch(permits, now);
+    if (!this.mayAsk(head.mode)) return;
     this.attempt = new Attempt(this, this.parts.nextOwner(), head.mode);
     const { attempt, turns } = this;
     const yieldMs = turns === undefined ? 0 : Math.min(turns.yieldBefore(this.key), this.longestYieldMs);
@@ -360,6 +374,12 @@ export class KeyQueue {
   private mayAsk(mode: LockMode): boolean {
     if (this.leases.some((lease) => lease.mode === 'exclusive')) return false;
     return typeof mode !== 'number' || this.leases.length < mode;
+  }
+
+  /** Returns the number of permits that this instance's leases have, if another one is wanted. */
+  private otherPermits(mode: LockMode): number | undefined {
+    const held = this.leases.at(0)?.mode;
+    return typeof mode === 'number' && typeof held === 'number' && held !== mode ? held : undefined;
   }
 
   /** Whether the attempt asks for what the first waiter wants. */
@@ -473,14 +493,15 @@ export class KeyQueue {
     lock.onEnded(loss);
     // Its work may still run.
     lease.remove(lock, lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0);
+    const isOver = lease.locks.length === 0;
+    // Code of callers runs. It learns of the loss before the next holder can have the lock.
+    lock.abortAll(loss);
     // The key may still be locked, although no caller holds it.
-    if (lease.locks.length === 0) {
+    if (isOver) {
       const released = this.releaseLease(lease, resource, now);
       released.catch(() => undefined);
       this.parts.onReleasing(lock, released);
     }
-    // From here on, code of callers runs.
-    lock.abortAll(loss);
     warn(loss.message);
     events.lost(lock, clock);
     onEnded();

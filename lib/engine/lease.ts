@@ -1,5 +1,5 @@
-import { driftOf } from '../core/time/clock.js';
-import type { Granted, LockMode } from '../stores/contract.js';
+import { driftOf } from '../clock/clock.js';
+import type { Granted, LockMode } from '../contract/store.js';
 import type { KeyQueue } from './key-queue.js';
 import type { Lock } from './lock.js';
 import { leaseOf, type HoldOptions, type PassingLimits } from './options.js';

@@ -1,4 +1,4 @@
-import { runOutside } from '../core/context/async-context.js';
+import { runOutside } from '../common/async-context.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -7,10 +7,10 @@ import {
   type LockStore,
   type ReleaseRequest,
   UnansweredError,
-} from '../stores/contract.js';
-import { type Linked, LinkedList } from '../core/linked-list.js';
+} from '../contract/store.js';
+import { type Linked, LinkedList } from '../common/linked-list.js';
 import type { StoreHealth } from './store-health.js';
-import type { StoreOperation } from '../core/store/refusals.js';
+import type { StoreOperation } from '../contract/refusal-log.js';
 
 /**
  * How many acquire requests for the locks of one server may be on their way. More would go stale in the buffers of this

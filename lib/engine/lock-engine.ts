@@ -1,5 +1,5 @@
-import { throwIfAborted } from '../core/context/abort-signals.js';
-import { keepOutside, runOutside } from '../core/context/async-context.js';
+import { throwIfAborted } from '../common/abort-signals.js';
+import { keepOutside, runOutside } from '../common/async-context.js';
 import {
   LockConfigError,
   LockReentryError,
@@ -7,15 +7,15 @@ import {
   messageOf,
   nameCaller,
   withoutStack,
-} from '../core/errors.js';
-import { describeCall, nextCall, type Target } from '../core/events/call.js';
-import { type lockChannels, LockEvents } from '../core/events/diagnostics.js';
-import { safely } from '../core/events/warnings.js';
-import { secondsOf } from '../core/format-value.js';
-import type { LocalCalls, ServerState } from '../core/state/instance-states.js';
-import { newInstanceId } from '../core/store/instance-id.js';
-import { kindOf } from '../core/store/lock-mode.js';
-import { atEndOfTick, type Clock, withTimeout } from '../core/time/clock.js';
+} from '../common/errors.js';
+import { describeCall, nextCall, type Target } from '../events/call.js';
+import { type lockChannels, LockEvents } from '../events/diagnostics.js';
+import { safely } from '../events/warnings.js';
+import { secondsOf } from '../common/format-value.js';
+import type { LocalCalls, ServerState } from '../events/instance-states.js';
+import { newInstanceId } from '../contract/instance-id.js';
+import { kindOf } from '../contract/lock-mode.js';
+import { atEndOfTick, type Clock, withTimeout } from '../clock/clock.js';
 import {
   type ListedLock,
   type ListRequest,
@@ -23,7 +23,7 @@ import {
   type LockStore,
   type StorePing,
   UnansweredError,
-} from '../stores/contract.js';
+} from '../contract/store.js';
 import { assertHeldAround, heldAround } from './call-context.js';
 import { KeyQueue, nestIn } from './key-queue.js';
 import { type LeaderCallbacks, Leadership } from './leadership.js';
@@ -565,10 +565,11 @@ export class LockEngine {
     }
   }
 
-  /** Whether this engine has given this name to an owner. Any client may send a message with another one. */
-  private wasIssued(owner: string): boolean {
+  /** Whether this is an owner of this engine that is over. Any client may send a message with any owner and key. */
+  private isOver(owner: string): boolean {
     const { instanceId } = this;
-    return owner.startsWith(`${instanceId}:`) && Number(owner.slice(instanceId.length + 1)) <= this.attempts;
+    const wasIssued = owner.startsWith(`${instanceId}:`) && Number(owner.slice(instanceId.length + 1)) <= this.attempts;
+    return wasIssued && ![...this.queues.values()].some((queue) => queue.isOf(owner));
   }
 
   /** No message grants anything: it only makes an owner ask, renew or release again. */
@@ -578,7 +579,7 @@ export class LockEngine {
       instanceId,
       onWake: (owner, key, mode) => {
         if (this.queues.get(key)?.onWake(owner) === true) return;
-        if (this.wasIssued(owner)) releaser.releaseAgain(owner, key, mode);
+        if (this.isOver(owner)) releaser.releaseAgain(owner, key, mode);
       },
       onReleased: (key) => this.queues.get(key)?.onReleased(),
       onSubscribed: (concerns) =>

@@ -1,7 +1,7 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { aFunction, checkOptions, checkValue, oneOf } from '../core/checks/check-options.js';
-import { LockLostError } from '../core/errors.js';
-import { inspectFields } from '../core/inspect-fields.js';
+import { aFunction, checkOptions, checkValue, oneOf } from '../common/check-options.js';
+import { LockLostError } from '../common/errors.js';
+import { inspectFields } from '../common/inspect-fields.js';
 import { innermostScope, runInHold } from './call-context.js';
 import { expireAll, type Hold } from './hold.js';
 import { Lock } from './lock.js';

@@ -1,9 +1,9 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { LockConfigError, LockLostError, LockUnavailableError } from '../core/errors.js';
-import type { LockCallContext } from '../core/events/tracing.js';
-import { inspectFields } from '../core/inspect-fields.js';
-import { driftOf } from '../core/time/clock.js';
-import type { LockMode } from '../stores/contract.js';
+import { LockConfigError, LockLostError, LockUnavailableError } from '../common/errors.js';
+import type { LockCallContext } from '../events/tracing.js';
+import { inspectFields } from '../common/inspect-fields.js';
+import { driftOf } from '../clock/clock.js';
+import type { LockMode } from '../contract/store.js';
 import { endOf, type Hold } from './hold.js';
 import type { Lease } from './lease.js';
 import type { HoldOptions } from './options.js';

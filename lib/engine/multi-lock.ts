@@ -1,7 +1,7 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { formatValue, shortened } from '../core/format-value.js';
-import { LockKeyError, type LockLostError } from '../core/errors.js';
-import { inspectFields } from '../core/inspect-fields.js';
+import { formatValue, shortened } from '../common/format-value.js';
+import { LockKeyError, type LockLostError } from '../common/errors.js';
+import { inspectFields } from '../common/inspect-fields.js';
 import { endOf, expireAll, type Hold } from './hold.js';
 import type { Lock } from './lock.js';
 import type { Parts } from './parts.js';

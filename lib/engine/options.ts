@@ -1,5 +1,5 @@
-import type { CallDetails } from '../core/events/call.js';
-import { driftOf } from '../core/time/clock.js';
+import type { CallDetails } from '../events/call.js';
+import { driftOf } from '../clock/clock.js';
 
 /** What happens if the lock is lost while work runs under it: `throw` a `LockLostError`, or `ignore` the loss. */
 export type OnLost = 'throw' | 'ignore';

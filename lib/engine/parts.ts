@@ -1,5 +1,5 @@
-import type { LockEvents } from '../core/events/diagnostics.js';
-import type { Clock } from '../core/time/clock.js';
+import type { LockEvents } from '../events/diagnostics.js';
+import type { Clock } from '../clock/clock.js';
 import type { KeyQueue } from './key-queue.js';
 import type { Link } from './link.js';
 import type { Lock } from './lock.js';

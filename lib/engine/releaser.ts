@@ -1,8 +1,8 @@
-import { runOutside } from '../core/context/async-context.js';
-import { LockUnavailableError } from '../core/errors.js';
-import { dropPromise } from '../core/format-value.js';
-import { type Clock, type Timer, withTimeout } from '../core/time/clock.js';
-import { type LockMode, UnansweredError } from '../stores/contract.js';
+import { runOutside } from '../common/async-context.js';
+import { LockUnavailableError } from '../common/errors.js';
+import { dropPromise } from '../common/format-value.js';
+import { type Clock, type Timer, withTimeout } from '../clock/clock.js';
+import { type LockMode, UnansweredError } from '../contract/store.js';
 import { HANDOFF_MS, handoffLease } from './lease.js';
 import type { Link, OutcomeListener } from './link.js';
 

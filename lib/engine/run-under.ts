@@ -1,5 +1,5 @@
-import { LockLostError } from '../core/errors.js';
-import { runWork, workChannel } from '../core/events/tracing.js';
+import { LockLostError } from '../common/errors.js';
+import { runWork, workChannel } from '../events/tracing.js';
 import { runInHold } from './call-context.js';
 import { endOf, type Hold } from './hold.js';
 import type { OnLost } from './options.js';

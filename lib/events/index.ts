@@ -1,4 +1,4 @@
-export type { LockCall } from '../core/events/call.js';
+export type { LockCall } from './call.js';
 export {
   type EndedEvent,
   type GrantedEvent,
@@ -8,11 +8,5 @@ export {
   type RefusedEvent,
   storeChannel,
   type StoreEvent,
-} from '../core/events/diagnostics.js';
-export {
-  type LockCallContext,
-  type LockOutcome,
-  lockTracing,
-  workChannel,
-  type WorkMessage,
-} from '../core/events/tracing.js';
+} from './diagnostics.js';
+export { type LockCallContext, type LockOutcome, lockTracing, workChannel, type WorkMessage } from './tracing.js';

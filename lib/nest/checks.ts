@@ -1,9 +1,9 @@
 import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import type { DiscoveryService } from '@nestjs/core';
 import { describeUnsupportedMode } from '../engine/error-texts.js';
-import { LockConfigError } from '../core/errors.js';
+import { LockConfigError } from '../common/errors.js';
 import { transactionsAreScopes } from '../engine/transaction-scopes.js';
-import { kindOf } from '../core/store/lock-mode.js';
+import { kindOf } from '../contract/lock-mode.js';
 import type { LockService } from '../lock.service.js';
 import { boundServiceOf, NO_SERVICE } from './bind.js';
 import {

@@ -1,6 +1,6 @@
 import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import type { InjectionToken, Type, NestInterceptor } from '@nestjs/common';
-import type { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
+import type { LockTimeoutError, LockUnavailableError } from '../common/errors.js';
 import type { OnLost } from '../engine/options.js';
 import type { ResolvedLockOptions } from '../options/resolve-options.js';
 

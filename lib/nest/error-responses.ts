@@ -1,6 +1,12 @@
 import { STATUS_CODES } from 'node:http';
 import type { ApplicationConfig } from '@nestjs/core';
-import { LockConfigError, LockError, type LockErrorCode, LockKeyError, LockUnavailableError } from '../core/errors.js';
+import {
+  LockConfigError,
+  LockError,
+  type LockErrorCode,
+  LockKeyError,
+  LockUnavailableError,
+} from '../common/errors.js';
 import type { LockService } from '../lock.service.js';
 import { HTTP } from '../options/option-table.js';
 import type { HttpOptions } from '../options/redis-lock.options.js';

@@ -1,13 +1,13 @@
 import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
-import { eitherOf } from '../core/context/abort-signals.js';
-import { checkValue } from '../core/checks/check-options.js';
-import { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
-import { dropPromise } from '../core/format-value.js';
+import { eitherOf } from '../common/abort-signals.js';
+import { checkValue } from '../common/check-options.js';
+import { LockTimeoutError, LockUnavailableError } from '../common/errors.js';
+import { dropPromise } from '../common/format-value.js';
 import { runInHold } from '../engine/call-context.js';
 import type { Lock } from '../engine/lock.js';
 import type { MultiLock } from '../engine/multi-lock.js';
 import { runUnder, settle } from '../engine/run-under.js';
-import { runWork, workChannel } from '../core/events/tracing.js';
+import { runWork, workChannel } from '../events/tracing.js';
 import type { LockService } from '../lock.service.js';
 import { OPTIONS } from '../options/option-table.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';

@@ -1,8 +1,8 @@
-import { LockConfigError, type LockTimeoutError, type LockUnavailableError } from '../core/errors.js';
-import { familyOfTemplate } from '../core/events/call.js';
-import type { RenderResource } from '../core/keys/key-template.js';
-import { isList, readList } from '../core/keys/read-list.js';
-import { modeOf } from '../core/store/lock-mode.js';
+import { LockConfigError, type LockTimeoutError, type LockUnavailableError } from '../common/errors.js';
+import { familyOfTemplate } from '../events/call.js';
+import type { RenderResource } from '../keys/key-template.js';
+import { isList, readList } from '../keys/read-list.js';
+import { modeOf } from '../contract/lock-mode.js';
 import type { LockOptions } from '../options/lock.options.js';
 import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';

@@ -8,9 +8,9 @@ import {
   type OptionRule,
   type OptionRules,
   withoutUndefined,
-} from '../core/checks/check-options.js';
-import { keepOutside } from '../core/context/async-context.js';
-import { LockConfigError } from '../core/errors.js';
+} from '../common/check-options.js';
+import { keepOutside } from '../common/async-context.js';
+import { LockConfigError } from '../common/errors.js';
 import { checkAt, defaultsOf, optionsAt } from '../options/option-table.js';
 import { LockRuntime } from '../lock-runtime.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';

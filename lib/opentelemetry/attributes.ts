@@ -1,6 +1,6 @@
 import type { Attributes } from '@opentelemetry/api';
-import type { LockCallContext, LockOutcome } from '../core/events/tracing.js';
-import type { MetricLabels } from '../core/state/lock-collector.js';
+import type { LockCallContext, LockOutcome } from '../events/tracing.js';
+import type { MetricLabels } from '../events/lock-collector.js';
 
 const NAMESPACE = 'redis_lock';
 

@@ -1,4 +1,4 @@
-import { ABORT_SIGNAL_SHAPE, isAbortSignal } from '../core/context/abort-signals.js';
+import { ABORT_SIGNAL_SHAPE, isAbortSignal } from '../common/abort-signals.js';
 import {
   aFunction,
   checkOptions,
@@ -13,8 +13,8 @@ import {
   type OptionRules,
   wholeNumber,
   wholeNumberFrom,
-} from '../core/checks/check-options.js';
-import { LOCK_ERROR_CODES } from '../core/errors.js';
+} from '../common/check-options.js';
+import { LOCK_ERROR_CODES } from '../common/errors.js';
 import { identityRule } from './identity.js';
 import { instanceName } from './instance-name.js';
 import { DEFAULT_INSTANCE } from './redis-lock.options.js';

@@ -1,6 +1,6 @@
-import type { GivenOptions } from '../core/checks/check-options.js';
-import { LockConfigError } from '../core/errors.js';
-import { type LockMode, modeOf } from '../core/store/lock-mode.js';
+import type { GivenOptions } from '../common/check-options.js';
+import { LockConfigError } from '../common/errors.js';
+import { type LockMode, modeOf } from '../contract/lock-mode.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 import { defaultIdentity } from './identity.js';
 import type { LockOptions } from './lock.options.js';

@@ -1,6 +1,6 @@
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
-import { hasMethods } from '../core/checks/check-options.js';
-import { type Clock, withTimeout } from '../core/time/clock.js';
+import { hasMethods } from '../common/check-options.js';
+import { type Clock, withTimeout } from '../clock/clock.js';
 import { checkAddress, checkAddresses, checkDatabase } from './check-address.js';
 import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
 import { IoredisCluster } from './ioredis/ioredis-cluster.js';

@@ -1,4 +1,4 @@
-import { LockUnavailableError, messageOf } from '../core/errors.js';
+import { LockUnavailableError, messageOf } from '../common/errors.js';
 
 /** Redis 6.2 puts the error code inside the text of a script's error. Later versions put it first. */
 const CODE_IN_SCRIPT =

@@ -1,5 +1,5 @@
 import { type RedisOptions, SentinelConnector } from 'ioredis';
-import type { Clock } from '../core/time/clock.js';
+import type { Clock } from '../clock/clock.js';
 
 type Connect = SentinelConnector['connect'];
 type SentinelConnectionOptions = ConstructorParameters<typeof SentinelConnector>[0];

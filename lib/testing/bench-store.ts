@@ -1,4 +1,4 @@
-import { LockUnavailableError } from '../core/errors.js';
+import { LockUnavailableError } from '../common/errors.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -13,8 +13,8 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../stores/contract.js';
-import type { Clock, Timer } from '../core/time/clock.js';
+} from '../contract/store.js';
+import type { Clock, Timer } from '../clock/clock.js';
 import type { MemoryStore } from '../stores/memory/memory.store.js';
 
 /** How long a client waits between two attempts to connect. */

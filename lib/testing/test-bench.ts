@@ -1,15 +1,9 @@
-import {
-  checkOptions,
-  checkValue,
-  copyOptions,
-  millisecondsFrom,
-  type OptionRules,
-} from '../core/checks/check-options.js';
-import { createKeyFactory, type KeyFactory } from '../core/keys/resource-key.js';
+import { checkOptions, checkValue, copyOptions, millisecondsFrom, type OptionRules } from '../common/check-options.js';
+import { createKeyFactory, type KeyFactory } from '../keys/resource-key.js';
 import type { Lock } from '../engine/lock.js';
 import type { Waiter } from '../engine/waiter.js';
-import { newInstanceId } from '../core/store/instance-id.js';
-import type { Timer } from '../core/time/clock.js';
+import { newInstanceId } from '../contract/instance-id.js';
+import type { Timer } from '../clock/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';

@@ -1,7 +1,7 @@
 import type { DynamicModule } from '@nestjs/common';
-import { checkOptions, checkValue, copyOptions, hasMethods, type OptionRule } from '../core/checks/check-options.js';
-import { LockConfigError } from '../core/errors.js';
-import { type Clock, SystemClock } from '../core/time/clock.js';
+import { checkOptions, checkValue, copyOptions, hasMethods, type OptionRule } from '../common/check-options.js';
+import { LockConfigError } from '../common/errors.js';
+import { type Clock, SystemClock } from '../clock/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
 import { bindLocksAt } from '../nest/bind.js';

@@ -1,5 +1,5 @@
-import type { LockModeKind } from '../../lib/core/store/lock-mode.js';
-import type { LockStore, StoreCapabilities } from '../../lib/stores/contract.js';
+import type { LockModeKind } from '../../lib/contract/lock-mode.js';
+import type { LockStore, StoreCapabilities } from '../../lib/contract/store.js';
 
 /** What a store declares: its capabilities, and the optional methods that it has. */
 export type StoreDeclaration = Pick<LockStore, 'capabilities' | 'list' | 'forceRelease'>;
@@ -16,15 +16,6 @@ export interface ContractSubject {
 /** Returns whether a test can run on a store. */
 export type Need = (subject: ContractSubject) => boolean;
 
-/** The stores that an adapter connects to the contract. They cannot do all that it asks for. */
-const ADAPTED: readonly string[] = ['quorum()', 'redisson()', 'timestamp()'];
-
-/**
- * A store that does without an adapter: it reserves 17 tokens with each grant, wakes owners by their names only, and a
- * closed key of it belongs to nobody.
- */
-export const native: Need = ({ capabilities }) => !ADAPTED.includes(capabilities.name);
-
 const mode =
   (kind: LockModeKind): Need =>
   ({ capabilities }) =>
@@ -34,6 +25,8 @@ export const shared = mode('shared');
 export const permits = mode('permits');
 export const queue: Need = ({ capabilities }) => capabilities.queue;
 export const noQueue: Need = ({ capabilities }) => !capabilities.queue;
+/** A store that grants several tokens at once. Redis counts those of Redisson one by one. */
+export const reserving: Need = ({ capabilities }) => capabilities.name !== 'redisson()';
 export const fencing: Need = ({ capabilities }) => capabilities.fencing;
 export const repeats: Need = ({ capabilities }) => capabilities.idempotentAcquire;
 export const list: Need = ({ lists }) => lists;

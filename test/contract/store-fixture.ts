@@ -1,5 +1,5 @@
 import { ok, strictEqual } from 'node:assert/strict';
-import type { Clock } from '../../lib/core/time/clock.js';
+import type { Clock } from '../../lib/clock/clock.js';
 import type {
   AcquireReply,
   Granted,
@@ -8,7 +8,7 @@ import type {
   LockStore,
   StoreCapabilities,
   StoreListener,
-} from '../../lib/stores/contract.js';
+} from '../../lib/contract/store.js';
 import type { Need } from './needs.js';
 
 /** A client of another library that locks the same keys by its own rules. */

@@ -79,8 +79,10 @@ beforeAll(async () => {
   Logger.overrideLogger(false);
   redis = new Redis(testRedisUrl());
   locks = createTestLocks();
-  held = await locks.acquire('held');
-  several = await locks.acquire(['held:1', 'held:2']);
+  // A slow machine must not lose them.
+  const long = { ttlMs: 600_000 };
+  held = await locks.acquire('held', long);
+  several = await locks.acquire(['held:1', 'held:2'], long);
 });
 afterAll(async () => {
   await held.release();

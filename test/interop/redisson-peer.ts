@@ -5,7 +5,7 @@ import { Logger } from '@nestjs/common';
 import { Cluster, Redis } from 'ioredis';
 import type { Lock } from '../../lib/engine/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import { redisson } from '../../lib/stores/redisson/redisson.store.js';
+import { redisson } from '../../lib/stores/redisson/redisson.js';
 
 const [addresses, ttlMs] = process.argv.slice(2);
 const nodes = addresses.split(',');

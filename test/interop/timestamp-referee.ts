@@ -42,7 +42,7 @@ export class TimestampReferee {
   }
 
   private onCommand({ at, words: [name, ...args], source }: MonitoredCommand): void {
-    if (!args.includes(this.key) && !args.includes(`{${this.key}}|holder`)) return;
+    if (!args.includes(this.key) && !args.includes(`{${this.key}}||holder`)) return;
     const client = source === 'lua' ? undefined : source;
     this.commands.push({ atMs: at * 1_000, name: name.toLowerCase(), args, client });
   }

@@ -461,7 +461,7 @@ describe('events without a subscriber', () => {
     const steps = { start: silent, end: silent, asyncStart: silent, asyncEnd: silent, error: silent };
     await jest.isolateModulesAsync(async () => {
       jest.doMock('node:diagnostics_channel', () => ({ channel: () => silent, tracingChannel: () => steps }));
-      const { LockEvents } = await import('../../lib/core/events/diagnostics.js');
+      const { LockEvents } = await import('../../lib/events/diagnostics.js');
       const events = new LockEvents('default');
       const grant = unread({ trace: undefined });
       expect(() => {

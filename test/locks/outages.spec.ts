@@ -569,6 +569,28 @@ describe('a server from which nothing is read', () => {
     await (await locks.acquire('goods:300', { waitMs: 0 })).release();
   });
 
+  it('brings grants too late: the owner asks once again, and then leaves the lock to others', async () => {
+    const { clock, locks, store, server } = busyLocks();
+    server.isAlive = true;
+    store.delay('acquire');
+    const call = outcome(locks.acquire('goods:300', { waitMs: 60_000, ttlMs: 600 }));
+    for (const requests of [1, 2]) {
+      store.delay('acquire');
+      await clock.advance(400);
+      expect(store.acquires).toHaveLength(requests);
+      store.arrive('acquire');
+      store.delay('acquire');
+      await clock.advance(0);
+    }
+    store.arrive('acquire');
+    const [first, second] = store.acquires.map(({ owner }) => owner);
+    expect(second).toBe(first);
+    expect(store.releases.map(({ owner }) => owner)).toEqual([first]);
+    await clock.advance(200);
+    expect(await call.value?.release()).toBe(true);
+    expect(store.acquires.at(-1)?.owner).not.toBe(first);
+  });
+
   it('keeps a shutdown waiting for a request that takes long, for one time limit', async () => {
     const { clock, locks, memory, store, server } = busyLocks();
     server.isAlive = true;
@@ -727,6 +749,27 @@ describe('a crowd of requests', () => {
     expect(waiting.error).toBeInstanceOf(LockUnavailableError);
     expect(several.error).toBeInstanceOf(LockUnavailableError);
     expect(locks.engine.servers()[0].isUp).toBe(true);
+  });
+
+  it('leaves no caller behind if the keys are on another server meanwhile', async () => {
+    const servers = { now: 'a' };
+    const { clock, locks, store } = faultyLocks({}, undefined, () => servers.now);
+    store.hold('acquire');
+    const request = (id: number | string, signal?: AbortSignal) =>
+      outcome(locks.using(`goods:${id}`, { waitMs: 600_000, signal }, () => id));
+    const first = Array.from({ length: MOST_ON_THEIR_WAY }, (_, id) => request(id));
+    const leaving = new AbortController();
+    const [leaver, unsent] = [request('leaver', leaving.signal), request('unsent')];
+    await clock.advance(0);
+    servers.now = 'b';
+    leaving.abort(new Error('gone home'));
+    const second = Array.from({ length: MOST_ON_THEIR_WAY + 10 }, (_, id) => request(`b${id}`));
+    await clock.advance(0);
+    store.deliver('acquire');
+    for (let turns = 0; turns < 50; turns += 1) await clock.advance(1);
+    expect(leaver.error).toEqual(new Error('gone home'));
+    for (const { value } of [...first, unsent, ...second]) expect(value).toBeDefined();
+    expect(store.acquires.filter(({ key }) => key.includes('leaver'))).toEqual([]);
   });
 
   it('refuses a caller beyond maxWaiting because of those that wait', async () => {

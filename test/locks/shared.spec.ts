@@ -11,7 +11,7 @@ import {
   LockTimeoutError,
 } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
-import type { LockStore } from '../../lib/stores/contract.js';
+import type { LockStore } from '../../lib/contract/store.js';
 import { outcome } from '../support/async.js';
 import { keptBy, refuseWaitersOf } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';
@@ -136,6 +136,23 @@ describe('permits', () => {
     const [one, other, behind] = waiting;
     expect(other.error).toBeInstanceOf(LockConfigError);
     for (const { value } of [one, behind]) expect(await value?.release()).toBe(true);
+    expect(await locks.inspect('goods:300')).toBeNull();
+  });
+
+  it('of another number, refused after a wait behind a reader, leave no place in the queue', async () => {
+    const { locks, neighbour, clock, memory } = faultyLocks();
+    const writer = await locks.acquire('goods:300');
+    const [five, reader, three] = [{ permits: 5 }, { mode: 'shared' as const }, { permits: 3 }].map((options) =>
+      outcome(neighbour().locks.acquire('goods:300', { ...options, waitMs: 60_000 })),
+    );
+    await clock.advance(0);
+    await writer.release();
+    await clock.advance(5_000);
+    expect(three.error).toBeInstanceOf(LockConfigError);
+    expect(memory.table.waiting('{lock_goods}:300').map(({ mode }) => mode)).toEqual(['shared']);
+    expect(await five.value?.release()).toBe(true);
+    await clock.advance(0);
+    expect(await reader.value?.release()).toBe(true);
     expect(await locks.inspect('goods:300')).toBeNull();
   });
 

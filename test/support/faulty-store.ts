@@ -11,8 +11,8 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../../lib/stores/contract.js';
-import type { LockStore as FormerContract } from '../../lib/core/store/lock-store.js';
+} from '../../lib/contract/store.js';
+import type { Servers } from '../../lib/contract/server-connection.js';
 import { PendingRequests } from '../../lib/stores/pending-requests.js';
 import type { StoreContext } from '../../lib/stores/store-context.js';
 
@@ -59,8 +59,8 @@ export class FaultyStore implements LockStore {
    */
   constructor(
     private readonly inner: LockStore,
-    private readonly connections?: FormerContract['connections'],
-    private readonly serverOfKey?: FormerContract['serverOf'],
+    private readonly connections?: Servers['connections'],
+    private readonly serverOfKey?: Servers['serverOf'],
   ) {}
 
   /** Makes it the store of a module instance. */

@@ -1,7 +1,7 @@
 // The main of a forked process. It acquires locks at random until its parent stops it, and reports to the parent.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
-import { LockError } from '../../lib/core/errors.js';
+import { LockError } from '../../lib/common/errors.js';
 import type { Lock } from '../../lib/engine/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { machineMs, randomFrom } from './random.js';

@@ -13,6 +13,9 @@ interface Connection {
   readonly client: Socket;
   readonly server: Socket;
   readonly toClient: Pipe;
+  readonly toServer: Pipe;
+  /** Whether its client is gone, and the server still gets what is on its way. */
+  isOrphan: boolean;
 }
 
 const SUBSCRIBING = new Set(['SUBSCRIBE', 'PSUBSCRIBE', 'SSUBSCRIBE']);
@@ -103,6 +106,23 @@ export class RedisProxy {
     }
   }
 
+  /**
+   * Sends RST to the clients. What is held on its way to Redis stays there, and arrives when the returned function is
+   * called.
+   */
+  resetClients(): () => void {
+    const late = new Lane();
+    late.mode = 'hold';
+    for (const connection of this.connections) {
+      if (connection.isOrphan) continue;
+      connection.isOrphan = true;
+      connection.toServer.moveTo(late);
+      connection.toServer.push(null);
+      connection.client.resetAndDestroy();
+    }
+    return () => (late.mode = 'flow');
+  }
+
   /** The URL of the server that new connections lead to. */
   get targetUrl(): string {
     return this.target.href;
@@ -155,10 +175,10 @@ export class RedisProxy {
       port: Number(this.target.port || 6379),
       allowHalfOpen: true,
     });
-    const reader = new RespRequestReader();
     const toServer = this.lanes.requests.open(server);
+    const reader = new RespRequestReader();
     const toClient = this.lanes.replies.open(client);
-    const connection = { client, server, toClient };
+    const connection: Connection = { client, server, toClient, toServer, isOrphan: false };
     this.connections.add(connection);
     const subscribed = (): void => toClient.moveTo(this.lanes.messages);
     this.pipe('requests', client, toServer, (chunk) => this.filtered(reader, chunk, subscribed));
@@ -168,7 +188,9 @@ export class RedisProxy {
       server.destroy();
       this.connections.delete(connection);
     };
-    for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
+    const onClientGone = (): void => void (connection.isOrphan || end());
+    client.setNoDelay(true).on('error', onClientGone).on('close', onClientGone);
+    server.setNoDelay(true).on('error', end).on('close', end);
   }
 
   private pipe(direction: Direction, from: Socket, into: Pipe, convert: (chunk: Buffer) => Buffer[]): void {

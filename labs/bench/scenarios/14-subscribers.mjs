@@ -81,7 +81,7 @@ async function use(times) {
 
 /** Returns what the events of a lock cost if nothing subscribes: the time in µs, and the bytes that they allocate. */
 async function checks() {
-  const { LockEvents } = await load('core/events/diagnostics.js');
+  const { LockEvents } = await load('events/diagnostics.js');
   const events = new LockEvents('default');
   const options = { mode: 'exclusive', waitMs: Infinity };
   const targets = Array.from({ length: 64 }, (_, i) => ({ resource: `goods:${i}`, key: `{lock_goods}:${i}`, call: i }));

@@ -21,8 +21,10 @@ const VETERANS = 2;
 const GUESTS = 3;
 const CALLERS = 20;
 const RESOURCES = Array.from({ length: 10 }, (_, id) => `goods:${id}`);
-/** A lock and a queue for each resource, and one fence for all. */
-const MOST_KEYS = 2 * RESOURCES.length + 1;
+/** How many of them are shared or have permits. */
+const SHARED = 4;
+/** A lock and a queue for each resource, the holders of a shared one, and one fence for all. */
+const MOST_KEYS = 2 * RESOURCES.length + SHARED + 1;
 const GRACE_MS = 2_000;
 /** On top of the grace: the replies of the releases, the end of the connection, and a busy machine. */
 const EXIT_MS = GRACE_MS + 4_000;

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
-import { LockKeyError } from '../../core/errors.js';
+import { LockKeyError } from '../../common/errors.js';
 import {
   compileTemplate,
   isParameterName,
@@ -8,7 +8,7 @@ import {
   parseTemplate,
   type Placeholder,
   type RenderResource,
-} from '../../core/keys/key-template.js';
+} from '../../keys/key-template.js';
 import { currentLockIndexes } from './current-lock.js';
 import { classOf, describeMethod } from '../method-below.js';
 import { lockParams } from './lock-param.js';

@@ -1,5 +1,5 @@
-import { instanceOf } from '../../core/store/instance-id.js';
-import type { LockMode } from '../contract.js';
+import { instanceOf } from '../../contract/instance-id.js';
+import type { LockMode } from '../../contract/store.js';
 
 /** The least distance between the tokens of two grants: 16 passes without a request, and one. */
 export const TOKENS = 17;

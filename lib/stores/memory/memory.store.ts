@@ -1,5 +1,5 @@
-import { instanceOf } from '../../core/store/instance-id.js';
-import type { Clock } from '../../core/time/clock.js';
+import { instanceOf } from '../../contract/instance-id.js';
+import type { Clock } from '../../clock/clock.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -15,7 +15,7 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../contract.js';
+} from '../../contract/store.js';
 import type { StoreFactory } from '../store-context.js';
 import { type Holder, LockTable } from './lock-table.js';
 

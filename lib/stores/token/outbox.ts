@@ -1,13 +1,13 @@
-import { runOutside } from '../../core/context/async-context.js';
-import type { ReplyListener } from '../../core/store/reply-listener.js';
-import { afterPromiseJobs, atNextTick, type Clock, type Timer } from '../../core/time/clock.js';
-import type { LimitedRequest, LimitRequest } from '../../core/time/timeout-pool.js';
+import { runOutside } from '../../common/async-context.js';
+import type { ReplyListener } from '../../contract/reply-listener.js';
+import { afterPromiseJobs, atNextTick, type Clock, type Timer } from '../../clock/clock.js';
+import type { LimitedRequest, LimitRequest } from '../../clock/timeout-pool.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { isCrossSlot, isErrorReply, refusesEverything } from '../../redis/redis-errors.js';
 import { redirectionIn } from '../../redis/redirection.js';
 import type { RedisScript } from '../../redis/redis-script.js';
 import type { NodeRequest, RedisNode } from '../../redis/topology.js';
-import { type KeyFilter, UnansweredError } from '../contract.js';
+import { type KeyFilter, UnansweredError } from '../../contract/store.js';
 import type { TokenTopology } from './token-topology.js';
 
 /** Redis runs one script at a time: 64 locks take about a third of a millisecond if they are free. */

@@ -1,11 +1,11 @@
-import { runOutside } from '../../core/context/async-context.js';
-import { LockConfigError, LockReplicationError, type LockUnavailableError, messageOf } from '../../core/errors.js';
-import { withTimeout } from '../../core/time/clock.js';
+import { runOutside } from '../../common/async-context.js';
+import { LockConfigError, LockReplicationError, type LockUnavailableError, messageOf } from '../../common/errors.js';
+import { withTimeout } from '../../clock/clock.js';
 import { type FurtherConnection, inOnePacket, type ServerClient } from '../../redis/client-port.js';
 import { isOne } from '../../redis/decode.js';
 import { acquireFailed, toError, withoutArguments } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
-import type { AcquireReply, AcquireRequest, ExtendReply, ExtendRequest, KeyFilter } from '../contract.js';
+import type { AcquireReply, AcquireRequest, ExtendReply, ExtendRequest, KeyFilter } from '../../contract/store.js';
 import type { ReplicaDemand, StoreContext } from '../store-context.js';
 import { scripts } from './scripts.js';
 import { TokenStore } from './token.store.js';

@@ -1,4 +1,4 @@
-import type { ReplyListener } from '../../core/store/reply-listener.js';
+import type { ReplyListener } from '../../contract/reply-listener.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { FenceKeys } from '../../redis/fence-keys.js';
@@ -6,7 +6,7 @@ import { isCrossSlot } from '../../redis/redis-errors.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { NodeRequest, RedisNode, Topology } from '../../redis/topology.js';
 import type { StoreContext } from '../store-context.js';
-import { keysOf, type LockKeys } from './wire.js';
+import { keysOf, type LockKeys, lockOf } from './wire.js';
 
 /** The topology of the token store. */
 export interface TokenTopology extends Topology {
@@ -14,6 +14,8 @@ export interface TokenTopology extends Topology {
   readonly isCluster: boolean;
   /** Returns the keys of a lock as they are sent. */
   keysOf(key: string): LockKeys;
+  /** Returns the key of the lock that a key in Redis belongs to. Undefined if it belongs to none. */
+  lockOf(name: string): string | undefined;
   /** Returns what the channels of all instances begin with: in a cluster, those of one slot. */
   channelsOf(key: string): string;
   /** Returns the node that has the key. Undefined while there is no connection to it. */
@@ -48,7 +50,11 @@ class TokenSingleNode extends SingleNode implements TokenTopology {
 
   keysOf(key: string): LockKeys {
     if (!this.slotted) return keysOf(key, this.fences.shared);
-    return keysInSlot(key, this.prefix, this.fences);
+    return keysOf(key, this.fences.of(this.prefix + key), this.prefix);
+  }
+
+  lockOf(name: string): string | undefined {
+    return lockOf(name, this.slotted ? this.prefix : '');
   }
 
   channelsOf(): string {
@@ -121,7 +127,11 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   }
 
   keysOf(key: string): LockKeys {
-    return keysInSlot(key, this.prefix, this.fences);
+    return keysOf(key, this.fences.of(this.prefix + key), this.prefix);
+  }
+
+  lockOf(name: string): string | undefined {
+    return lockOf(name, this.prefix);
   }
 
   // Locks of one hash tag also have their channels in common.
@@ -132,11 +142,4 @@ class TokenCluster extends ClusterTopology implements TokenTopology {
   channelsOf(key: string): string {
     return `${channelPrefix(this.context.prefix)}{${this.tagOf(key)}}:`;
   }
-}
-
-/** Returns the keys of a lock in one slot, before the client puts its prefix before each name. */
-function keysInSlot(key: string, prefix: string, fences: FenceKeys): LockKeys {
-  // A key without braces is its own hash tag, including the client's prefix.
-  const tagged = prefix === '' || key.includes('{') ? key : `{${prefix}${key}}`;
-  return keysOf(key, fences.of(prefix + key), tagged);
 }

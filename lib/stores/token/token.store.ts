@@ -1,6 +1,6 @@
-import { ServerSigns } from '../../core/store/server-signs.js';
-import type { Clock } from '../../core/time/clock.js';
-import { TimeoutPool } from '../../core/time/timeout-pool.js';
+import { ServerSigns } from '../../contract/server-signs.js';
+import type { Clock } from '../../clock/clock.js';
+import { TimeoutPool } from '../../clock/timeout-pool.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { withinTime } from '../../redis/key-scan.js';
 import { acquireFailed, extendFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
@@ -23,7 +23,7 @@ import {
   type StoreListener,
   type StorePing,
   UnansweredError,
-} from '../contract.js';
+} from '../../contract/store.js';
 import { listLocks, type LockSource } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
 import type { StoreContext } from '../store-context.js';
@@ -42,7 +42,6 @@ import {
   decodeWake,
   entryOf,
   isFoundElsewhere,
-  lockOf,
   stateOf,
 } from './wire.js';
 
@@ -218,6 +217,7 @@ export class TokenStore implements LockStore {
     const { clock, requestTimeoutMs } = this;
     const pages = this.topology.scan(request);
     const inspectAll: LockSource['inspectAll'] = (keys) => withinTime(this.statesOf(keys), { clock, requestTimeoutMs });
+    const lockOf: LockSource['lockOf'] = (name) => this.topology.lockOf(name);
     return listLocks(request, { pages, lockOf, inspectAll, isFoundElsewhere });
   }
 

@@ -1,9 +1,9 @@
-import { helperKey } from '../../core/keys/resource-key.js';
-import { instanceOf } from '../../core/store/instance-id.js';
-import type { HolderInfo, LockState, WaiterInfo } from '../../core/store/lock-state.js';
+import { helperKey, keyOfHelper } from '../../keys/resource-key.js';
+import { instanceOf } from '../../contract/instance-id.js';
+import type { HolderInfo, LockState, WaiterInfo } from '../../contract/lock-state.js';
 import { isOne, toRemainingMs } from '../../redis/decode.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import type { AcquireReply, ExtendReply, LockMode } from '../contract.js';
+import type { AcquireReply, ExtendReply, LockMode } from '../../contract/store.js';
 
 /** What every value and every entry of this layout begins with. Those of other versions are foreign values. */
 const VERSION = 'v2-';
@@ -12,7 +12,7 @@ const VERSION = 'v2-';
 const ENTRY = /^v2-(!?)([\w-]+):([^ ]+)(?: (.*))?$/;
 
 /** `<owner> <mode> <key>`. The mode is `-` for an exclusive owner. */
-const WAKE = /^([\w-]+:\d+) ([-*]|\d{1,15}) (.+)$/s;
+const WAKE = /^([\w-]+:\d+) ([-*]|\d{1,15}) ([^|]+)$/;
 
 /** A token has more digits than any number of permits. */
 const TOKEN_DIGITS = 16;
@@ -42,20 +42,14 @@ export interface LockKeys {
   readonly holders: string;
 }
 
-/**
- * Returns the keys of a lock.
- *
- * @param tagged a key with the same hash tag as the lock, from which the helper keys are made.
- */
-export function keysOf(lock: string, fence: string, tagged = lock): LockKeys {
-  return { lock, fence, queue: helperKey(tagged, 'queue'), holders: helperKey(tagged, 'holders') };
+/** Returns the keys of a lock. @param prefix what the client puts before each, if they have to be in one slot. */
+export function keysOf(lock: string, fence: string, prefix = ''): LockKeys {
+  return { lock, fence, queue: helperKey(lock, 'queue', prefix), holders: helperKey(lock, 'holders', prefix) };
 }
 
 /** Returns the key of the lock that a lock's own key or its queue belongs to. Other helper keys belong to none. */
-export function lockOf(name: string): string | undefined {
-  const helper = name.indexOf('|');
-  if (helper === -1) return name;
-  return name.slice(helper) === '|queue' ? name.slice(0, helper) : undefined;
+export function lockOf(name: string, prefix = ''): string | undefined {
+  return name.includes('|') ? keyOfHelper(name, 'queue', prefix) : name;
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { LockStore } from '../../../lib/core/store/lock-store.js';
+import type { LockStore } from '../../../lib/contract/store.js';
 import type { TimestampLocks } from '../../support/timestamp-locks.js';
 
 /** The client that was granted the lock last, as the server saw it. Undefined after a release. */
@@ -118,7 +118,7 @@ export async function faultsOf(
   const ours = new OurClient(store, locks, leaseMs, referee);
   const [old, other] = ['old', 'other'].map((name) => new OldClient(name, locks, leaseMs, referee, setsTtl));
   old.startAtGet();
-  await locks.admin.del(locks.key, `{${locks.key}}|holder`);
+  await locks.admin.del(locks.key, `{${locks.key}}||holder`);
   await locks.admin.set(locks.key, locks.clock.wallMs - 1);
   for (const step of steps) {
     if (step === 'old') await old.step();

@@ -1,5 +1,5 @@
-import { instanceOf } from '../../../lib/core/store/instance-id.js';
-import type { HolderInfo } from '../../../lib/core/store/lock-state.js';
+import { instanceOf } from '../../../lib/contract/instance-id.js';
+import type { HolderInfo } from '../../../lib/contract/lock-state.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -13,7 +13,7 @@ import type {
   LockState,
   PermitsMismatch,
   ReleaseRequest,
-} from '../../../lib/stores/contract.js';
+} from '../../../lib/contract/store.js';
 
 /** How many tokens a grant has: one for the holder, and one for each caller to which it passes the lock. */
 const TOKENS = 17;

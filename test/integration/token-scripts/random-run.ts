@@ -1,11 +1,11 @@
 import { deepStrictEqual, ok } from 'node:assert/strict';
 import type { Redis } from 'ioredis';
-import { instanceOf } from '../../../lib/core/store/instance-id.js';
-import type { AcquireReply, AcquireRequest, LockMode } from '../../../lib/stores/contract.js';
+import { instanceOf } from '../../../lib/contract/instance-id.js';
+import type { AcquireReply, AcquireRequest, LockMode } from '../../../lib/contract/store.js';
 import { type LockRow, LockTable, type Sharer, type TableEntry, type TableHolder } from './lock-table.js';
 import { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { entryOf } from '../../../lib/stores/token/wire.js';
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import { asPort } from '../../support/client-port.js';
 import { randomFrom } from '../../support/random.js';
 

@@ -204,8 +204,16 @@ describe('a message that is forged', () => {
     const owner = ownerOf(engineLock);
     const channel = (await here.channels()).find((name) => name.endsWith(channelEnd(locks.engine.instanceId))) ?? '';
     await here.admin.config('RESETSTAT');
-    for (let i = 0; i < 50; i += 1) await here.admin.publish(channel, `${owner} ${here.key}`);
-    const garbage = ['', ' ', owner, `${owner} `, ` ${here.key}`, `${owner}7 ${here.key}`, `elsewhere:1 ${here.key}`];
+    for (let i = 0; i < 50; i += 1) await here.admin.publish(channel, `${owner} - ${here.key}`);
+    const garbage = [
+      '',
+      ' ',
+      owner,
+      `${owner} - `,
+      `${owner} ${here.key}`,
+      `${owner}7 - ${here.key}`,
+      `elsewhere:1 - ${here.key}`,
+    ];
     for (const message of garbage) expect(await here.admin.publish(channel, message)).toBe(1);
     await eventually('it has asked', async () => /cmdstat_pexpire/.test(await here.admin.info('commandstats')));
     lock.assertHeld();

@@ -511,6 +511,27 @@ describe('a forged message', () => {
   });
 });
 
+describe('a forged message for a live owner and another key', () => {
+  it.each([{ mode: 'shared' }, { permits: 1 }] as const)('does not end its share: %j', async (options) => {
+    const locks = here.instance();
+    await here.subscribe(locks, here.instance());
+    const lock = await locks.acquire('report', options);
+    const [key] = await here.admin.keys('*report}');
+    const [entry] = await here.admin.zrange(`${key}|holders`, '0', '0');
+    const [, owner, mode] = /^v2-(\S+) (.+)/.exec(entry) as RegExpExecArray;
+    const [channel] = await here.channels();
+    // Without its braces, the key would be another one with helper keys of its own.
+    for (const other of [key.replaceAll(/[{}]/g, ''), `${key}|queue`, 'elsewhere'])
+      expect(await here.admin.publish(channel, `${owner} ${mode} ${other}`)).toBe(1);
+    await here.instance().inspect('report');
+    await here.clock.advance(0);
+    expect(await here.instance().tryAcquire('report')).toBeNull();
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    expect(await here.leftovers()).toEqual([]);
+  });
+});
+
 describe('a release whose reply was lost', () => {
   it('may run again without harm to the next holder and the queue', async () => {
     const { proxy, log } = await here.way();

@@ -1,4 +1,4 @@
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import { Attempt } from '../../../lib/engine/attempt.js';
 import { KeyQueue } from '../../../lib/engine/key-queue.js';
 import { Lifecycle } from '../../../lib/engine/lifecycle.js';
@@ -6,9 +6,11 @@ import { Lock } from '../../../lib/engine/lock.js';
 import { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { Releaser } from '../../../lib/engine/releaser.js';
 import { Renewer } from '../../../lib/engine/renewer.js';
-import { SlotMap } from '../../../lib/redis/cluster/slot-map.js';
+import { ClusterNodes } from '../../../lib/redis/cluster/cluster-nodes.js';
+import { ClusterTopology } from '../../../lib/redis/cluster/cluster-topology.js';
+import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { RedisScript } from '../../../lib/redis/redis-script.js';
-import type { AcquireReply } from '../../../lib/stores/contract.js';
+import type { AcquireReply } from '../../../lib/contract/store.js';
 import { scripts } from '../../../lib/stores/token/scripts.js';
 
 /** Scripts by what they do. Those for one lock and for several are edited alike. */
@@ -35,7 +37,8 @@ const ablations = {
       "return string.find(value, '^v2%-[^!*]') ~= nil",
     );
     const own = 'removeShare(ARGV[4])';
-    edit(RELEASE, own, `(${own} or redis.call('ZPOPMIN', KEYS[4])[1] ~= nil)`);
+    // An owner that leaves the queue has had no share.
+    edit(RELEASE, own, `(${own} or not hasLeft and redis.call('ZPOPMIN', KEYS[4])[1] ~= nil)`);
   },
   /** Reports a renewal if the key is gone or another owner's. */
   'owner check of renewals': () => edit(EXTEND, 'return 0', 'return 1'),
@@ -60,17 +63,14 @@ const ablations = {
   /** A permit is always left. */
   'number of permits': () => edit(HANDING_OFF, "(mode == '*' or holders.count < tonumber(mode))", 'true'),
   /** An entry that may share the lock is granted before the entries ahead of it. */
-  'one queue for all': () => {
-    const first = 'if not first[1] and fits(holders, mode) then';
+  'one queue for all': () =>
     edit(
       ACQUIRE,
-      first,
-      "if (not first[1] or holders.mode) and fits(holders, mode) then\nredis.call('ZREM', KEYS[3], ARGV[4])",
-    );
-  },
+      "if fits(holders, mode) and redis.call('EXISTS', KEYS[3]) == 0 then",
+      "if fits(holders, mode) and (holders.mode or redis.call('EXISTS', KEYS[3]) == 0) then\nredis.call('ZREM', KEYS[3], ARGV[4])",
+    ),
   /** The lock is handed to the head of the queue, alive or not. */
-  'skipping dead waiters': () =>
-    edit(HANDING_OFF, 'local listening = isOurs and isListening(entry)', 'local listening = isOurs'),
+  'skipping dead waiters': () => edit(HANDING_OFF, 'local listening = isListening(entry)', 'local listening = true'),
   /** A queued waiter relies on its message alone. */
   'retry while queued': () => {
     replace(Attempt, 'pauseAfter', (_, [held], own) => ((held as { queued: boolean }).queued ? FOREVER : own()));
@@ -97,8 +97,16 @@ const ablations = {
     const refused = "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SETNX', KEYS[1], '') end";
     for (const name of EXTEND) (scripts[name] as { lua: string }).lua = `${refused}\n${scripts[name].lua}`;
   },
+  /** A connection that brings no replies stays. */
+  'replaced silent connections': () => replace(RedisConnection, 'reset', () => undefined),
   /** A failed release is not repeated. */
   'repeated releases': () => replace(Releaser, 'mayRepeat', () => false),
+  /** The release of an owner whose request got no reply is not sent again later. */
+  'releases after lost requests': () =>
+    replace(Releaser, 'onOver', (_, [pending], own) => {
+      Reflect.set(pending as object, 'mayRunLate', false);
+      return own(pending);
+    }),
   /** Tokens are counted. The count is lost with the data. */
   'tokens by the clock': () => {
     const last = "local last = tonumber(redis.call('SET', KEYS[1], now, 'EX', 86400, 'GET') or nil)";
@@ -130,16 +138,16 @@ const ablations = {
   },
   /** A slot stays where it was at the start. */
   'following slots': () => {
-    replace(SlotMap, 'nodeAfter', () => undefined);
-    replace(SlotMap, 'refresh', () => undefined);
+    replace(ClusterTopology, 'sendAgain', (_, [, error]) => Promise.reject(error));
+    replace(ClusterNodes, 'refresh', () => undefined);
   },
   /** A shutdown waits for no call and no hold. */
   'grace of a shutdown': () => {
     replace(Lifecycle, 'settle', () => Promise.resolve());
     replace(Lifecycle, 'drain', () => Promise.resolve());
   },
-  /** A process that shuts down ends without a release of its locks, as if no hook had run. */
-  'release at shutdown': () => replace(LockEngine, 'end', () => process.exit()),
+  /** A process whose grace is over ends without a release of its locks, as if no hook had run. */
+  'release at shutdown': () => replace(LockEngine, 'loseAtShutdown', () => process.exit()),
   /** A message of a release by force does not make the holder renew its lock. */
   'notices of forced releases': () => replace(KeyQueue, 'checkHeld', () => undefined),
   /** The resource accepts any token. The workload itself does this. */

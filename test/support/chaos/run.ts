@@ -40,7 +40,7 @@ export interface RunResult {
 /** The folder with the histories of runs that broke a promise. */
 export const KEPT = join(tmpdir(), 'chaos-broken');
 
-/** A handed-off lock stays closed for 3 s at most if its new holder is dead. One second is added for recovery. */
+/** A lock that was handed to a process that is dead stays closed for 1.2 s. The rest is for recovery. */
 const LONGEST_CLOSURE_MS = 4_000;
 const BEYOND_MS = 1_500;
 /** Some members enter meanwhile. */
@@ -128,6 +128,7 @@ async function historyOf(order: RunOrder, fleet: Fleet, topology: Topology, url:
   const { seed, control } = order;
   const scene = new Scene(fleet, topology, randomFrom(seed), settlesWithin(order));
   await scene.settle();
+  if (fleet.crashes.length > 0) throw new Misbehaviour(fleet.crashes.join('\n'));
   const end = control ? await runControl(order, scene) : await runToTheEnd(order, scene);
   if (fleet.crashes.length > 0) throw new Misbehaviour(fleet.crashes.join('\n'));
   const events: Event[] = [...scene.events];

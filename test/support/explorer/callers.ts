@@ -1,5 +1,5 @@
 import { LockError, type Lock, type LockOptions } from 'nestjs-redis-lock';
-import type { Clock } from '../../../lib/core/time/clock.js';
+import type { Clock } from '../../../lib/clock/clock.js';
 import type { Conditions } from './conditions.js';
 import { type Instance, REQUEST_TIMEOUT_MS } from './instance.js';
 import { type Referee, SEVERAL } from './referee.js';

@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import { instanceOf } from '../../../lib/contract/instance-id.js';
 import type { LockTable } from '../../../lib/stores/memory/lock-table.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
 import { randomFrom } from '../random.js';

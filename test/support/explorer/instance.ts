@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { Clock, Timer } from '../../../lib/core/time/clock.js';
+import type { Clock, Timer } from '../../../lib/clock/clock.js';
 import type { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import type { MemoryStore } from '../../../lib/stores/memory/memory.store.js';

@@ -1,8 +1,8 @@
 import type { Lock } from '../../../lib/engine/lock.js';
 import type { LockEngine } from '../../../lib/engine/lock-engine.js';
-import { driftOf } from '../../../lib/core/time/clock.js';
+import { driftOf } from '../../../lib/clock/clock.js';
 import { leaseOf } from '../../../lib/engine/options.js';
-import type { AcquireRequest, ReleaseRequest } from '../../../lib/stores/contract.js';
+import type { AcquireRequest, ReleaseRequest } from '../../../lib/contract/store.js';
 import type { LockTable } from '../../../lib/stores/memory/lock-table.js';
 
 /** The label of calls for several locks: such a call keeps its number, although it joins later queues later. */

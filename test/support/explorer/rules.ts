@@ -8,8 +8,8 @@ import type { HoldOptions, PassingLimits } from '../../../lib/engine/options.js'
 import { type Release, Releaser } from '../../../lib/engine/releaser.js';
 import { Renewer } from '../../../lib/engine/renewer.js';
 import type { Waiter } from '../../../lib/engine/waiter.js';
-import type { Target } from '../../../lib/core/events/call.js';
-import type { ExtendReply, Granted, Held } from '../../../lib/stores/contract.js';
+import type { Target } from '../../../lib/events/call.js';
+import type { ExtendReply, Granted, Held } from '../../../lib/contract/store.js';
 import { type Entry, type Holder, LockTable, TOKENS } from '../../../lib/stores/memory/lock-table.js';
 import { CALM, type Conditions } from './conditions.js';
 import type { Result } from './explore.js';

@@ -1,6 +1,6 @@
 import type { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
-import type { Clock } from '../../../lib/core/time/clock.js';
-import { LockUnavailableError } from '../../../lib/core/errors.js';
+import type { Clock } from '../../../lib/clock/clock.js';
+import { LockUnavailableError } from '../../../lib/common/errors.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -14,7 +14,7 @@ import {
   type StoreListener,
   type StorePing,
   UnansweredError,
-} from '../../../lib/stores/contract.js';
+} from '../../../lib/contract/store.js';
 import { NO_FAULTS, type Faults } from './conditions.js';
 import type { ProcessClock } from './instance.js';
 import type { Referee } from './referee.js';

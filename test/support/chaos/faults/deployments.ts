@@ -1,7 +1,6 @@
-import type { HoldDetails } from '../fleet/fleet.js';
 import type { Member } from '../fleet/member.js';
 import type { Scene } from '../scene.js';
-import { ALL_STORES, among, type Fault, leases } from './fault.js';
+import { ALL_STORES, type Fault, leases } from './fault.js';
 
 /** Faults of deployments: processes shut down while they hold and wait, and new ones take their places. */
 
@@ -9,25 +8,23 @@ const HOLD_MS = 1_000;
 /** Longer than `waitMs`, as the documentation asks for. */
 const PATIENT = leases(3_000, { shutdownGraceMs: 20_000 });
 
-function deployed(how: HoldDetails = {}): Fault {
-  return {
-    name: 'deployment',
-    what: 'all processes are replaced one after another, by SIGTERM while each holds the lock or waits for it',
-    ablation: 'grace of a shutdown',
-    breaks: 'hold lost',
-    terms: PATIENT,
-    promises: { waitMs: 6_000, keepsUpdates: true },
-    stores: ALL_STORES,
-    async inject(scene) {
-      const { fleet, random } = scene;
-      for (const [i, member] of fleet.members.entries()) {
-        await fleet.join();
-        await shutDown(scene, this.name, { member, holder: i % 2 === 0 ? member : fleet.other(random, member), how });
-      }
-      await scene.settle();
-    },
-  };
-}
+const deployed: Fault = {
+  name: 'deployment',
+  what: 'all processes are replaced one after another, by SIGTERM while each holds the lock or waits for it',
+  ablation: 'grace of a shutdown',
+  breaks: 'hold lost',
+  terms: PATIENT,
+  promises: { waitMs: 6_000, keepsUpdates: true },
+  stores: ALL_STORES,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    for (const [i, member] of fleet.members.entries()) {
+      await fleet.join();
+      await shutDown(scene, this.name, { member, holder: i % 2 === 0 ? member : fleet.other(random, member) });
+    }
+    await scene.settle();
+  },
+};
 
 const graceOver: Fault = {
   name: 'deployment, grace over',
@@ -53,19 +50,18 @@ const graceOver: Fault = {
   },
 };
 
-export const deploymentFaults = [deployed(), graceOver, among('readers', deployed({ reader: true }))] as const;
+export const deploymentFaults = [deployed, graceOver] as const;
 
 /** The member that shuts down, and the one that holds the lock. */
 interface Leave {
   readonly member: Member;
   readonly holder: Member;
-  readonly how?: HoldDetails;
 }
 
 /** Shuts a member down while the holder has the lock for long and all others wait. */
-async function shutDown(scene: Scene, name: string, { member, holder, how }: Leave): Promise<void> {
+async function shutDown(scene: Scene, name: string, { member, holder }: Leave): Promise<void> {
   const { fleet } = scene;
-  await fleet.longHolds([holder], HOLD_MS, how);
+  await fleet.longHold(holder, HOLD_MS);
   await fleet.allWait(holder);
   scene.injected(name);
   member.terminate();

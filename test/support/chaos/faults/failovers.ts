@@ -1,13 +1,4 @@
-import type { AblationName } from '../ablations.js';
-import type { HoldDetails } from '../fleet/fleet.js';
-import type { Breach } from '../history/promises.js';
-import {
-  ClusterTopology,
-  PartitionTopology,
-  SentinelTopology,
-  type Succession,
-  type Topology,
-} from '../topology/index.js';
+import { ClusterTopology, PartitionTopology, SentinelTopology } from '../topology/index.js';
 import type { LockTerms } from '../workload/orders.js';
 import { type Fault, leases } from './fault.js';
 
@@ -16,52 +7,37 @@ import { type Fault, leases } from './fault.js';
  * Redisson's tokens are counted by a server that forgets its count.
  */
 
-/** The ablations that are tested when the last grant is lost with its master. */
-const TRIALS: readonly { readonly lost: string; readonly ablation: AblationName; readonly breaks: Breach }[] = [
-  { lost: 'grant', ablation: 'fence', breaks: 'fenced update lost' },
-  { lost: 'token', ablation: 'tokens by the clock', breaks: 'token' },
-];
-
 const NO_END_MS = 60_000;
 const REPLICAS = { min: 1, timeoutMs: 100 };
 
-const SUCCESSIONS: Record<'sentinel' | 'cluster', { readonly name: string; readonly kind: Kind }> = {
-  sentinel: { name: 'Sentinel failover', kind: SentinelTopology },
-  cluster: { name: 'cluster failover', kind: ClusterTopology },
+const lastGrantLost: Fault = {
+  name: 'Sentinel failover, last grant lost',
+  what: 'kill -9 of a master whose last grant no replica has; one takes its place; the holder writes late',
+  ablation: 'fence',
+  breaks: 'fenced update lost',
+  terms: leases(3_000, { requestTimeoutMs: 500, waitMs: 20_000 }),
+  promises: { waitMs: 12_000, refuses: true, losesHolds: true, overlapMs: Infinity },
+  stores: { token: {} },
+  on: 'sentinel',
+  async inject(scene) {
+    const { fleet, random } = scene;
+    await fleet.rest();
+    const holder = fleet.other(random);
+    const lastGrant = async (): Promise<void> => {
+      const held = fleet.longHold(holder, NO_END_MS, { lookAfterMs: 50 });
+      fleet.go([holder]);
+      await held;
+      await fleet.looked(holder);
+      fleet.go();
+      await fleet.allWait(holder);
+    };
+    scene.injected(this.name);
+    await scene.dataLost(() => scene.on(SentinelTopology).failOverWithout(lastGrant));
+    scene.healed(this.name);
+    await fleet.written(holder);
+    await scene.settle(holder);
+  },
 };
-type Kind = { readonly prototype: Topology & Succession; readonly name: string };
-
-function lastGrantLost(on: keyof typeof SUCCESSIONS): readonly Fault[] {
-  const { name, kind } = SUCCESSIONS[on];
-  return TRIALS.map(({ lost, ablation, breaks }) => ({
-    name: `${name}, last ${lost} lost`,
-    what: 'kill -9 of a master whose last grant no replica has; one takes its place; the holder writes late',
-    ablation,
-    breaks,
-    terms: leases(3_000, { requestTimeoutMs: 500, waitMs: 20_000 }),
-    promises: { waitMs: 12_000, refuses: true, losesHolds: true, overlapMs: Infinity },
-    stores: { token: {} },
-    on,
-    async inject(scene) {
-      const { fleet, random } = scene;
-      await fleet.rest();
-      const holder = fleet.other(random);
-      const lastGrant = async (): Promise<void> => {
-        const held = fleet.longHold(holder, NO_END_MS, { lookAfterMs: 50 });
-        fleet.go([holder]);
-        await held;
-        await fleet.looked(holder);
-        fleet.go();
-        await fleet.allWait(holder);
-      };
-      scene.injected(this.name);
-      await scene.dataLost(() => scene.on(kind).failOverWithout(lastGrant));
-      scene.healed(this.name);
-      await fleet.written(holder);
-      await scene.settle(holder);
-    },
-  }));
-}
 
 /** A grant counts only if a replica has it. */
 const acknowledged = (ttlMs: number, more: Partial<LockTerms> = {}) =>
@@ -71,63 +47,55 @@ const acknowledged = (ttlMs: number, more: Partial<LockTerms> = {}) =>
     stores: { token: {} },
   }) as const;
 
-export function replicasAsked(how: HoldDetails = {}): Fault {
-  return {
-    name: 'Sentinel failover, replicas: { min: 1 }',
-    what: 'the same, but a grant counts only if a replica has it: nothing is lost with the master',
-    breaks: 'update lost',
-    ...acknowledged(3_000, { waitMs: 20_000 }),
-    promises: { waitMs: 12_000, refuses: true, keepsUpdates: true },
-    on: 'sentinel',
-    async inject(scene) {
-      const { fleet, random } = scene;
-      await fleet.rest();
-      const caller = fleet.other(random);
-      const lastGrant = async (): Promise<void> => {
-        caller.send({ kind: 'hold', ms: NO_END_MS, lookAfterMs: 50, ...how });
-        fleet.go([caller]);
-        await scene.sleep(1_000);
-        fleet.go();
-        await scene.sleep(200);
-      };
-      scene.injected(this.name);
-      await scene.on(SentinelTopology).failOverWithout(lastGrant);
-      scene.healed(this.name);
-      if (caller.busy) await fleet.written(caller);
-      await scene.settle(caller);
-    },
-  };
-}
+const replicasAsked: Fault = {
+  name: 'Sentinel failover, replicas: { min: 1 }',
+  what: 'as above, but a grant counts only if a replica has it: nothing is lost with the master',
+  breaks: 'update lost',
+  ...acknowledged(3_000, { waitMs: 20_000 }),
+  promises: { waitMs: 12_000, refuses: true, keepsUpdates: true },
+  on: 'sentinel',
+  async inject(scene) {
+    const { fleet, random } = scene;
+    await fleet.rest();
+    const caller = fleet.other(random);
+    const lastGrant = async (): Promise<void> => {
+      caller.send({ kind: 'hold', ms: NO_END_MS, lookAfterMs: 50 });
+      fleet.go([caller]);
+      await scene.sleep(1_000);
+      fleet.go();
+      await scene.sleep(200);
+    };
+    scene.injected(this.name);
+    await scene.on(SentinelTopology).failOverWithout(lastGrant);
+    scene.healed(this.name);
+    if (caller.busy) await fleet.written(caller);
+    await scene.settle(caller);
+  },
+};
 
-/** A replica with all data takes the master's place. The holder keeps the lock, and the waiters get it next. */
-function keptThrough(
-  name: string,
-  what: string,
-  leaseMs: number,
-  replaced: (on: ClusterTopology) => Promise<void>,
-): Fault {
-  return {
-    name,
-    what,
-    ablation: 'following slots',
-    breaks: 'hold lost',
-    terms: leases(leaseMs, { requestTimeoutMs: 500, waitMs: 30_000 }),
-    promises: { waitMs: leaseMs + 8_000, refuses: true, keepsUpdates: true },
-    stores: { token: {} },
-    on: 'cluster',
-    async inject(scene) {
-      const { fleet, random } = scene;
-      const holder = fleet.other(random);
-      // The lease outlasts the fault only by renewals on the new master.
-      await fleet.longHold(holder, leaseMs + 2_000);
-      await fleet.allWait(holder);
-      scene.injected(this.name);
-      await replaced(scene.on(ClusterTopology));
-      scene.healed(this.name);
-      await scene.settle();
-    },
-  };
-}
+const LEASE_MS = 8_000;
+
+const masterKilled: Fault = {
+  name: 'cluster master killed',
+  what: 'kill -9 of the master while the lock is held and waited for; a replica with all data takes its place',
+  ablation: 'following slots',
+  breaks: 'hold lost',
+  terms: leases(LEASE_MS, { requestTimeoutMs: 500, waitMs: 30_000 }),
+  promises: { waitMs: LEASE_MS + 8_000, refuses: true, keepsUpdates: true },
+  stores: { token: {} },
+  on: 'cluster',
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    // The lease outlasts the fault only by renewals on the new master.
+    await fleet.longHold(holder, LEASE_MS + 2_000);
+    await fleet.allWait(holder);
+    scene.injected(this.name);
+    await scene.on(ClusterTopology).failOver();
+    scene.healed(this.name);
+    await scene.settle();
+  },
+};
 
 const oldMasterWritable: Fault = {
   name: 'partition, old master writable',
@@ -149,8 +117,8 @@ const oldMasterWritable: Fault = {
     await scene.dataLost(async () => {
       await servers.part(holder.ways);
       await fleet.written(holder);
-      // This hold outlasts the partition, and is too long for a local handoff (`maxLocalHoldMs`). Therefore only one
-      // master grants tokens at a time. Tokens of two masters at a time cannot be compared.
+      // This hold outlasts the partition, and is too long to be passed on (`maxLocalHoldMs`). Therefore only one master
+      // grants tokens at a time. Tokens of two masters at a time cannot be compared.
       await fleet.longHold(next, NO_END_MS);
       await scene.sleep(100);
       const again = fleet.entry((member) => member === holder);
@@ -187,10 +155,7 @@ const partitionSeen: Fault = {
   },
 };
 
-const LEASE_MS = 8_000;
-
-/** Comes after the other faults, which keep their seeds. */
-export const failedOverTwice: Fault = {
+const failedOverTwice: Fault = {
   name: 'two Sentinel failovers in a row',
   what: 'kill -9 of the master, which comes back as a replica; 2.5 s later SENTINEL FAILOVER replaces the next master',
   ablation: 'retry while queued',
@@ -214,21 +179,10 @@ export const failedOverTwice: Fault = {
 };
 
 export const failoverFaults = [
-  ...lastGrantLost('sentinel'),
-  replicasAsked(),
-  ...lastGrantLost('cluster'),
-  keptThrough(
-    'cluster master killed',
-    'kill -9 of the master while the lock is held and waited for',
-    8_000,
-    (cluster) => cluster.failOver(),
-  ),
-  keptThrough(
-    'CLUSTER FAILOVER',
-    'the master changes places with its replica while the lock is held and waited for',
-    4_000,
-    (cluster) => cluster.resign(),
-  ),
+  lastGrantLost,
+  replicasAsked,
+  masterKilled,
   oldMasterWritable,
   partitionSeen,
+  failedOverTwice,
 ] as const;

@@ -10,6 +10,8 @@ const MESSAGES = 60;
 const REMEMBERED = 500;
 /** How far the next attempts of an instance may be from those that were seen. */
 const GUESSED = 200;
+/** Exclusive, shared, and one of three permits. */
+const MODES = ['-', '*', '3'] as const;
 
 interface Received {
   readonly channel: string;
@@ -18,7 +20,7 @@ interface Received {
 
 /**
  * A Redis user that may use the channels, and no key. It repeats, changes and invents messages to all instances. A
- * message is an owner, `<instance>:<attempt>`, and the key.
+ * message is an owner, `<instance>:<attempt>`, its mode and the key.
  */
 export class Forger {
   private readonly received: Received[] = [];
@@ -103,7 +105,7 @@ export class Forger {
     const instance = channel.slice(channel.lastIndexOf(':') + 1).replace(/^v2-/, '');
     const number = String(Math.floor(this.random() * GUESSED));
     const owner = this.random() < 0.8 ? `${instance}:${number}` : number;
-    return { channel, words: [owner, this.random() < 0.8 ? keyOf() : 'any:key'] };
+    return { channel, words: [owner, this.oneOf(MODES), this.random() < 0.8 ? keyOf() : 'any:key'] };
   }
 
   private mutated(words: readonly string[]): readonly string[] {

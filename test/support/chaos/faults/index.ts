@@ -1,6 +1,6 @@
 import { clockFaults } from './clocks.js';
 import { deploymentFaults } from './deployments.js';
-import { failedOverTwice, failoverFaults } from './failovers.js';
+import { failoverFaults } from './failovers.js';
 import type { Fault } from './fault.js';
 import { forcedFaults } from './forced.js';
 import { loadFaults } from './loads.js';
@@ -17,22 +17,20 @@ import { stallFaults } from './stalls.js';
 /** All faults: the rows of the results. */
 export const FAULTS: readonly Fault[] = [
   ...processFaults,
+  waitersStopped,
   ...serverFaults,
   ...networkFaults,
-  ...clockFaults,
-  ...failoverFaults,
-  ...mixtures,
-  // They come last, so that the faults above keep their seeds.
-  ...readerFaults,
-  ...permitFaults,
-  waitersStopped,
+  ...messageFaults,
   ...stallFaults,
   ...memoryFaults,
-  ...messageFaults,
-  failedOverTwice,
-  ...loadFaults,
+  ...clockFaults,
+  ...failoverFaults,
   ...deploymentFaults,
   ...forcedFaults,
+  ...readerFaults,
+  ...permitFaults,
+  ...mixtures,
+  ...loadFaults,
 ];
 
 export type { Fault } from './fault.js';

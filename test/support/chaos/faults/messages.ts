@@ -56,8 +56,8 @@ const dropped: Fault = {
   ablation: 'retry while queued',
   breaks: 'wait',
   terms: leases(8_000, { waitMs: 16_000 }),
-  // Until 5 s after the silence, a process may be without a subscription. It polls, and others may overtake it.
-  promises: { waitMs: 14_000 },
+  // Each process asks again within a second, and three may be ahead.
+  promises: { waitMs: 8_000 },
   stores: { token: {}, redisson: {} },
   async inject(scene) {
     const { fleet, random } = scene;

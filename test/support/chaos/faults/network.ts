@@ -4,31 +4,33 @@ import { ALL_STORES, type Fault, leases } from './fault.js';
 
 /** Faults of one process' connections to the servers. */
 
-/** The name that the library gives its connections for subscriptions. */
-const SUBSCRIBER = /^id=(\d+) .* name=nestjs-redis-lock:handoffs /gm;
-
 const LOST_WAY_MS = 900;
 /** Longer than any wait for the lease of a process that gets no replies. */
 const DEAF_MS = 7_000;
 
-/** Returns a fault that ends the connections while a renewal, or its reply, is on the way. */
-function ended(name: string, what: string, lost: Direction, end: (way: RedisProxy) => void): Fault {
-  return {
-    name,
-    what: `${what}, with a renewal under way`,
-    ablation: 'unknown is not lost',
-    breaks: 'hold lost',
-    terms: leases(2_400, { waitMs: 14_000 }),
-    // The hold itself, and the next retry of a queued waiter.
-    promises: { waitMs: 10_000, refuses: true },
-    stores: ALL_STORES,
-    async inject(scene) {
-      const { fleet, random } = scene;
+/** Ways to end a connection, and what is held up meanwhile: a renewal, or its reply. */
+const ENDS: readonly { readonly lost: Direction; readonly end: (way: RedisProxy) => void }[] = [
+  { lost: 'replies', end: (way) => way.reset() },
+  { lost: 'replies', end: (way) => way.halfClose('client') },
+  { lost: 'requests', end: (way) => way.halfClose('server') },
+];
+
+const connectionsEnded: Fault = {
+  name: 'connections ended',
+  what: "RST of the holder's connections, FIN to the holder, and FIN to the servers, each with a renewal under way",
+  ablation: 'unknown is not lost',
+  breaks: 'hold lost',
+  terms: leases(2_400, { waitMs: 14_000 }),
+  // The hold itself, and the next retry of a queued waiter.
+  promises: { waitMs: 10_000, refuses: true },
+  stores: ALL_STORES,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    for (const { lost, end } of ENDS) {
       const holder = fleet.other(random);
-      await fleet.longHold(holder, 5_000);
-      // After the first renewals: a handed-off lock is renewed at once.
-      await scene.sleep(150);
+      await fleet.longHold(holder, 3_500);
       scene.injected(this.name);
+      // Its first renewal comes after 800 ms.
       for (const way of holder.ways) way.hold(lost);
       await scene.sleep(1_000);
       for (const way of holder.ways) {
@@ -37,18 +39,18 @@ function ended(name: string, what: string, lost: Direction, end: (way: RedisProx
       }
       scene.healed(this.name);
       await scene.settle();
-    },
-  };
-}
+    }
+  },
+};
 
-export const repliesDropped: Fault = {
+const repliesDropped: Fault = {
   name: 'half-open: replies lost',
-  what: 'a caller gets no replies, while its requests are still served; then the connection is reset',
-  ablation: 'lease',
+  what: 'a caller gets no replies for 8 s, while its requests are still served',
+  ablation: 'replaced silent connections',
   breaks: 'wait',
   terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 14_000 }),
-  // The caller asks again until its connection is reset, and then keeps the lock for its lease.
-  promises: { waitMs: 6_000, refuses: true },
+  // The caller asks again until it replaces its connection, and then the lock is closed for its lease.
+  promises: { waitMs: 5_500, refuses: true },
   stores: ALL_STORES,
   async inject(scene) {
     const { fleet, random } = scene;
@@ -115,39 +117,41 @@ const repliesHeld: Fault = {
   },
 };
 
-export const subscribersCut: Fault = {
-  name: 'subscribers cut',
-  what: 'CLIENT KILL of all connections that receive messages, just before the lock is released',
-  ablation: 'retry while queued',
+/** How long a request takes to fail, and its caller to connect again. */
+const LATE_MS = 150;
+
+const requestLate: Fault = {
+  name: 'request arrives late',
+  what: 'the connection of a request ends; the request arrives after its owner has had the lock and released it',
+  ablation: 'releases after lost requests',
   breaks: 'wait',
-  terms: leases(8_000),
-  promises: { waitMs: 5_000 },
-  stores: { token: {}, redisson: {} },
+  terms: leases(8_000, { waitMs: 14_000 }),
+  // The release is sent again after 1 s, and after 3 s.
+  promises: { waitMs: 4_500, refuses: true },
+  stores: { token: {} },
   async inject(scene) {
     const { fleet, random } = scene;
-    const { admin } = scene.victim;
-    const holder = fleet.other(random);
-    await fleet.longHold(holder, 20_000);
-    await fleet.allWait(holder);
-    await scene.sleep(200);
+    await fleet.rest();
+    const caller = fleet.other(random);
+    const entered = fleet.entry((member) => member === caller);
     scene.injected(this.name);
-    const ids = [...((await admin.client('LIST')) as string).matchAll(SUBSCRIBER)].map(([, id]) => id);
-    await Promise.all(ids.map((id) => admin.call('CLIENT', 'KILL', 'ID', id)));
-    holder.send({ kind: 'end' });
+    for (const way of caller.ways) way.hold('requests');
+    fleet.go([caller]);
+    await scene.sleep(LATE_MS);
+    const arrivals = caller.ways.map((way) => way.resetClients());
+    for (const way of caller.ways) way.resume('requests');
+    await entered;
+    await fleet.rest();
+    await scene.sleep(LATE_MS);
+    for (const arrive of arrivals) arrive();
+    await scene.sleep(LATE_MS);
     scene.healed(this.name);
+    fleet.go();
     await scene.settle();
   },
 };
 
-export const networkFaults = [
-  ended('connection reset', 'RST of all connections of the holder', 'replies', (way) => way.reset()),
-  ended('half-closed by the server', 'FIN to the holder', 'replies', (way) => way.halfClose('client')),
-  ended('half-closed by the client', 'FIN to the servers', 'requests', (way) => way.halfClose('server')),
-  repliesDropped,
-  requestsDropped,
-  repliesHeld,
-  subscribersCut,
-] as const;
+export const networkFaults = [connectionsEnded, repliesDropped, requestsDropped, repliesHeld, requestLate] as const;
 
 /** Resets the connections. After lost replies, later replies on them would be taken for those of other requests. */
 function restore(member: Member): void {

@@ -1,9 +1,5 @@
-import { holdersOf, keyOf, queueOf } from '../workload/key.js';
-import { PERMITS } from '../workload/kinds.js';
-import { among, type Fault, leases } from './fault.js';
-import { repliesDropped } from './network.js';
-import { keyDeleted } from './servers.js';
-import { rush, sharersKilled, slotMoved } from './sharing.js';
+import { type Fault, leases } from './fault.js';
+import { rush } from './sharing.js';
 
 /** Faults of a lock with permits. */
 
@@ -35,20 +31,4 @@ const permitHolderStopped: Fault = {
   },
 };
 
-const permitHoldersKilled = sharersKilled(
-  { name: 'permit holders killed', what: 'kill -9 of all permit holders', workload: 'permits' },
-  PERMITS,
-);
-
-export const permitFaults = [
-  rush('permits', 'number of permits'),
-  permitHolderStopped,
-  permitHoldersKilled,
-  among('permits', keyDeleted(PERMITS, {}, [keyOf(), holdersOf(), queueOf()]), {
-    what: 'DEL of all keys of a lock whose permits are held, and of its queue; the next holder holds a permit for long',
-    // A waiter that has lost its place in the queue notices it at its next regular retry.
-    promises: { waitMs: 8_000, losesHolds: true, overlapMs: 700 },
-  }),
-  among('permits', repliesDropped),
-  slotMoved('permits', PERMITS),
-] as const;
+export const permitFaults = [rush('permits', 'number of permits'), permitHolderStopped] as const;

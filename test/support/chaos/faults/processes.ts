@@ -70,25 +70,30 @@ const holderKilled: Fault = {
 
 const waiterKilled: Fault = {
   name: 'waiter killed',
-  what: 'kill -9 of two waiters, while another process holds the lock',
+  what: 'kill -9 of two waiters; then the lock is released',
   ablation: 'skipping dead waiters',
   breaks: 'wait',
   terms: leases(8_000),
-  // The second of the killed waiters would keep the lock for 250 ms only.
-  promises: { waitMs: 2_000 },
+  // A killed waiter would keep the lock for 1.2 s.
+  promises: { waitMs: 1_300 },
   stores: ALL_STORES,
   async inject(scene) {
     const { fleet, random } = scene;
     const holder = fleet.other(random);
-    await fleet.longHold(holder, 600);
+    await fleet.longHold(holder, 20_000);
     await fleet.allWait(holder);
     await scene.sleep(100);
     const first = fleet.other(random, holder);
-    await killed(scene, this.name, first, fleet.other(random, holder, first));
+    const victims = [first, fleet.other(random, holder, first)];
+    scene.injected(this.name);
+    await Promise.all(victims.map((victim) => victim.kill()));
+    scene.healed(this.name);
+    await scene.settle(holder);
+    await Promise.all(victims.map(() => fleet.join()));
   },
 };
 
-export const queueHeadKilled: Fault = {
+const queueHeadKilled: Fault = {
   name: 'queue head killed',
   what: 'kill -9 of the holder and of the head of the queue: no process is left to hand the lock off',
   ablation: 'retry while queued',
@@ -126,6 +131,8 @@ const freshGranteeKilled: Fault = {
 };
 
 const FROZEN = 8;
+/** Longer than a process may pass a lease on among its callers. */
+const PASSED_MS = 200;
 
 /** Not among {@link processFaults}, which the mixed faults include: it needs more processes. */
 export const waitersStopped: Fault = {
@@ -134,7 +141,7 @@ export const waitersStopped: Fault = {
   ablation: 'short lease of handoffs',
   breaks: 'wait',
   terms: leases(12_000, { waitMs: 30_000 }),
-  // The hold of 500 ms, 4 s for all stopped processes together, and room.
+  // 1.2 s for the first stopped process, at most 540 ms for each other one, and room.
   promises: { waitMs: 7_000, afterMs: 5_500, losesHolds: true },
   stores: { token: {} },
   once: true,
@@ -151,6 +158,8 @@ export const waitersStopped: Fault = {
     await eventually('all are in the queue', async () => (await victim.admin.zcard(queueOf())) === FROZEN);
     scene.injected(this.name);
     for (const member of frozen) member.stop();
+    // Its own callers would get the lease without a request otherwise.
+    await scene.sleep(PASSED_MS);
     scene.healed(this.name);
     holder.send({ kind: 'end' });
     // Its callers come after those that are stopped.

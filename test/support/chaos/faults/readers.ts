@@ -1,12 +1,11 @@
 import { eventually } from '../../redis-locks.js';
 import type { Scene } from '../scene.js';
+import { ClusterTopology } from '../topology/index.js';
 import { holdersOf, keyOf, queueOf } from '../workload/key.js';
-import { replicasAsked } from './failovers.js';
 import { among, type Fault, leases } from './fault.js';
-import { repliesDropped, subscribersCut } from './network.js';
-import { killed, queueHeadKilled } from './processes.js';
-import { flushed, keyDeleted } from './servers.js';
-import { rush, sharersKilled, slotMoved } from './sharing.js';
+import { killed } from './processes.js';
+import { keyDeleted } from './servers.js';
+import { rush } from './sharing.js';
 
 /** Faults of a lock that readers share and writers hold exclusively. */
 
@@ -37,32 +36,54 @@ const readerStopped: Fault = {
   },
 };
 
-const readersKilled = sharersKilled(
-  { name: 'readers killed', what: 'kill -9 of two readers, while all others wait for them', workload: 'readers' },
-  2,
-  READER,
-);
-
-const READ_MS = 700;
-
-const readersWithoutEnd: Fault = {
-  name: 'readers without end',
-  what: 'each reader reads for long, and the next reader comes before it is done, while writers wait',
-  ablation: 'one queue for all',
+const readersKilled: Fault = {
+  name: 'readers killed',
+  what: 'kill -9 of two readers, while all others wait for them',
+  ablation: 'leases of sharers',
   breaks: 'wait',
   terms: leases(1_000),
-  promises: { waitMs: 4_000, keepsUpdates: true },
+  promises: { waitMs: 5_000 },
   ...AMONG_READERS,
   async inject(scene) {
     const { fleet, random } = scene;
+    const victims = fleet.some(2, random);
+    await fleet.longHolds(victims, 20_000, READER);
+    await fleet.allWait(...victims);
+    await killed(scene, this.name, ...victims);
+  },
+};
+
+const READ_MS = 700;
+const READING_MS = 4_000;
+
+const readersWithoutEnd: Fault = {
+  name: 'readers without end',
+  what: 'a writer waits, and in other processes the next reader always comes before the last one is done',
+  ablation: 'one queue for all',
+  breaks: 'wait',
+  terms: leases(1_000),
+  promises: { waitMs: 2_500, keepsUpdates: true },
+  ...AMONG_READERS,
+  async inject(scene) {
+    const { fleet, random } = scene;
+    await fleet.rest();
+    // Behind a writer of its own process, a reader waits in any case.
+    const writer = fleet.other(random);
     scene.injected(this.name);
-    let last = fleet.other(random);
-    for (const until = scene.now() + 5_000; scene.now() < until;) {
-      await fleet.longHold(last, READ_MS, READER);
-      await scene.sleep(READ_MS / 3);
-      last = fleet.other(random, ...fleet.members.filter(({ busy }) => busy));
+    fleet.go(
+      fleet.members.filter((member) => member !== writer),
+      true,
+    );
+    const until = scene.now() + READING_MS;
+    await fleet.longHold(fleet.other(random, writer), READ_MS, READER);
+    fleet.go([writer]);
+    while (scene.now() < until) {
+      await scene.sleep(READ_MS / 2);
+      const busy = fleet.members.filter((member) => member.busy);
+      await fleet.longHold(fleet.other(random, writer, ...busy), READ_MS, READER);
     }
     scene.healed(this.name);
+    fleet.go();
     await scene.settle();
   },
 };
@@ -94,23 +115,40 @@ const freshReadersKilled: Fault = {
   },
 };
 
+const slotMoved: Fault = {
+  name: 'cluster slot moved, readers and writers',
+  what: "the lock's keys, and then its slot, move to another node while two readers hold the lock and others wait",
+  ablation: 'following slots',
+  breaks: 'hold lost',
+  terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 20_000 }),
+  promises: { waitMs: 10_000, refuses: true, keepsUpdates: true },
+  ...AMONG_READERS,
+  on: 'cluster',
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const members = fleet.some(2, random);
+    // The leases outlast the fault only by renewals on the next node.
+    await fleet.longHolds(members, 5_000, READER);
+    await fleet.allWait(...members);
+    scene.injected(this.name);
+    await scene.on(ClusterTopology).moveSlot(() => scene.sleep(1_000));
+    scene.healed(this.name);
+    await scene.settle();
+  },
+};
+
 export const readerFaults = [
   rush('readers', 'readers keep writers out'),
   readerStopped,
   readersKilled,
   readersWithoutEnd,
   freshReadersKilled,
-  among('readers', queueHeadKilled),
-  among('readers', flushed),
   among('readers', keyDeleted(2, READER, [keyOf(), holdersOf(), queueOf()]), {
     what: 'DEL of all keys of a lock that two readers share, and of its queue; then a writer holds the lock for long',
     // A waiter that has lost its place in the queue notices it at its next regular retry.
     promises: { waitMs: 8_000, losesHolds: true, overlapMs: 700 },
   }),
-  among('readers', repliesDropped),
-  among('readers', subscribersCut),
-  among('readers', replicasAsked(READER), { breaks: 'torn read' }),
-  slotMoved('readers', 2, READER),
+  slotMoved,
 ] as const;
 
 /** Returns how many shares of the lock these processes have on the server. */

@@ -75,7 +75,7 @@ const restartedEmpty: Fault = {
   },
 };
 
-export const flushed: Fault = {
+const flushed: Fault = {
   name: 'FLUSHALL',
   what: 'all data is flushed while the lock is held, after the last check of it',
   ablation: 'fence',

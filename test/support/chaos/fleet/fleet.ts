@@ -124,7 +124,8 @@ export class Fleet {
 
   /** Waits until a member's long hold has checked its lock for the last time. */
   async looked(member: Member): Promise<void> {
-    await eventually('it has checked its lock', () => member.looked, STEP_MS);
+    await eventually('it has checked its lock', () => member.looked || !member.busy, STEP_MS);
+    if (!member.looked) throw new Error('its long hold ended before its last check');
   }
 
   /** Waits until the signal of a member's long hold has aborted. */

@@ -1,3 +1,4 @@
+import type { LockMode } from '../../../../lib/contract/lock-mode.js';
 import type { Event } from './events.js';
 import { compatible, type Hold } from './holds.js';
 
@@ -23,8 +24,11 @@ export function fallenTokensOf(holds: readonly Hold[], events: readonly Event[],
   const trusted = holds.filter(
     (hold): hold is Tokened => hold.token !== undefined && hold.trustedUntil > hold.enteredAt,
   );
-  return trusted.flatMap((later, i) => {
-    const earlier = highest(trusted.slice(0, i).filter((one) => comesAfter(later, one)));
+  // The highest earlier grant of each mode.
+  const highest = new Map<LockMode, Tokened>();
+  return trusted.flatMap((later) => {
+    const earlier = highestOf([...highest.values()].filter((one) => comesAfter(later, one)));
+    if (later.token > (highest.get(later.mode)?.token ?? -Infinity)) highest.set(later.mode, later);
     if (earlier === undefined || later.token > earlier.token) return [];
     const excused =
       excuses(events, earlier.enteredAt, later, tokens) ||
@@ -49,7 +53,7 @@ function comesAfter(later: Hold, earlier: Hold): boolean {
   return !compatible(earlier.mode, later.mode);
 }
 
-function highest(holds: readonly Tokened[]): Tokened | undefined {
+function highestOf(holds: readonly Tokened[]): Tokened | undefined {
   let found: Tokened | undefined;
   for (const hold of holds) if (found === undefined || hold.token > found.token) found = hold;
   return found;

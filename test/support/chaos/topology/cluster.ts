@@ -3,12 +3,12 @@ import { eventually } from '../../redis-locks.js';
 import { keyOf } from '../workload/key.js';
 import { caughtUp } from '../../caught-up.js';
 import { leftoversAt } from './leftovers.js';
-import type { Access, LockServer, Succession, Topology } from './topology.js';
+import type { Access, LockServer, Topology } from './topology.js';
 
 const TAKEN_OVER_MS = 30_000;
 
 /** Three masters with a replica each. One of them keeps the lock. */
-export class ClusterTopology implements Topology, Succession {
+export class ClusterTopology implements Topology {
   private constructor(
     private readonly cluster: RedisCluster,
     private master: ClusterMember,
@@ -35,31 +35,11 @@ export class ClusterTopology implements Topology, Succession {
     return Promise.resolve({ places: [{ nodes: this.cluster.nodes }], ways: [] });
   }
 
-  /** The master hands its role and all data to its replica, and becomes a replica itself. */
-  async resign(): Promise<void> {
-    const next = this.cluster.replicaOf(this.master);
-    await next.admin.cluster('FAILOVER');
-    await this.takenOver(next);
-  }
-
   /** Kills the master after its replica has all data. */
   async failOver(): Promise<void> {
     await caughtUp(this.master.admin, 1, keyOf());
     await this.master.server.kill();
     await this.takenOver(this.cluster.replicaOf(this.master));
-  }
-
-  async failOverWithout(lastWrites: () => Promise<unknown>): Promise<void> {
-    const { admin, server } = this.master;
-    const next = this.cluster.replicaOf(this.master);
-    await caughtUp(admin, 1, keyOf());
-    next.server.pause();
-    // Otherwise the write would stay in the replica's socket, and be read when it resumes.
-    await admin.call('CLIENT', 'KILL', 'TYPE', 'replica');
-    await lastWrites();
-    await server.kill();
-    next.server.resume();
-    await this.takenOver(next);
   }
 
   /** Moves the lock's slot to another master. During `halfway` its keys have moved, but the slot has not. */

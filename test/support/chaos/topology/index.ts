@@ -29,4 +29,4 @@ export function startTopology(
 export { ClusterTopology } from './cluster.js';
 export { PartitionTopology } from './partition.js';
 export { SentinelTopology } from './sentinel.js';
-export type { LockServer, Succession, Topology, TopologyOptions } from './topology.js';
+export type { LockServer, Topology, TopologyOptions } from './topology.js';

@@ -1,9 +1,9 @@
 import { ReplicaSet } from '../../redis/replica-set.js';
 import { ReplicatedTopology } from './replicated.js';
-import type { Access, Succession, Topology } from './topology.js';
+import type { Access, Topology } from './topology.js';
 
 /** A master, two replicas, and one Sentinel, which decides alone. */
-export class SentinelTopology extends ReplicatedTopology implements Topology, Succession {
+export class SentinelTopology extends ReplicatedTopology implements Topology {
   static async start(): Promise<SentinelTopology> {
     const set = await ReplicaSet.start({ replicas: 2, sentinels: 1 });
     return new SentinelTopology(set, set.servers[0]);
@@ -13,6 +13,9 @@ export class SentinelTopology extends ReplicatedTopology implements Topology, Su
     return Promise.resolve({ places: [this.set.address], ways: [] });
   }
 
+  /**
+   * Kills the master. Replicas have all writes but those of `lastWrites`. Resolves when one has taken its place.
+   */
   async failOverWithout(lastWrites: () => Promise<unknown>): Promise<void> {
     await this.replicated();
     this.master = await this.set.failOverWithout(lastWrites);

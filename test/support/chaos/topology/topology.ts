@@ -29,14 +29,6 @@ export interface Access {
   readonly ways: readonly RedisProxy[];
 }
 
-/** A topology in which a replica takes the place of a dead master. */
-export interface Succession {
-  /**
-   * Kills the master. Replicas have all writes but those of `lastWrites`. Resolves when a replica has taken its place.
-   */
-  failOverWithout(lastWrites: () => Promise<unknown>): Promise<void>;
-}
-
 /** The servers that keep the lock, and how processes reach them. */
 export interface Topology {
   /** The Redis version, for the results. */

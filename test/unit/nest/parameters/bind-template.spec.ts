@@ -2,7 +2,7 @@ import { Body, createParamDecorator, Param, ParseIntPipe, Query, Req } from '@ne
 import { MessageBody } from '@nestjs/websockets';
 import { Payload } from '@nestjs/microservices';
 import { describe, expect, it, jest } from '@jest/globals';
-import { LockConfigError, LockKeyError } from '../../../../lib/core/errors.js';
+import { LockConfigError, LockKeyError } from '../../../../lib/common/errors.js';
 import { CurrentLock, currentLockIndexes } from '../../../../lib/nest/parameters/current-lock.js';
 import { LockParam, lockParams } from '../../../../lib/nest/parameters/lock-param.js';
 import { bindTemplate } from '../../../../lib/nest/parameters/bind-template.js';
