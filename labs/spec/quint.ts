@@ -1,25 +1,20 @@
-// Runs Quint, which is installed in this folder alone.
-import { execFile, execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+// Runs Quint, which `package.json` of this folder names.
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { installPackages } from '../../test/support/install-packages.js';
 import type { Trace } from './traces.js';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
-const CLI = join(HERE, 'node_modules/@informalsystems/quint/dist/src/cli.js');
+const FOLDER = join(HERE, '../../.cache/spec');
+const CLI = join(FOLDER, 'node_modules/@informalsystems/quint/dist/src/cli.js');
 const FILES = ['lock.qnt', 'accept.qnt'];
 
-/** Whether Quint is installed here. */
-export function isInstalled(): boolean {
-  return existsSync(CLI);
-}
-
-/** Installs Quint, if it is not installed. */
-export function install(): void {
-  if (isInstalled()) return;
-  const options = ['--ignore-scripts', '--no-audit', '--no-fund'];
-  execFileSync('npm', ['ci', '--prefix', HERE, ...options], { stdio: ['ignore', 'inherit', 'inherit'] });
+/** Installs Quint if its version has changed. */
+export function install(): Promise<void> {
+  return installPackages(HERE, FOLDER);
 }
 
 /** Runs a command of Quint. Returns what it has printed. Does not reject if Quint fails. */

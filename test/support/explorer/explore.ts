@@ -1,6 +1,5 @@
 import { Logger } from '@nestjs/common';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { instanceOf } from '../../../lib/contract/instance-id.js';
 import type { LockTable } from '../../../lib/stores/memory/lock-table.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
 import { randomFrom } from '../random.js';
@@ -9,6 +8,7 @@ import { type Conditions, conditionsOf, NO_FAULTS } from './conditions.js';
 import { Instance } from './instance.js';
 import { type Measured, Measures } from './measures.js';
 import { Referee } from './referee.js';
+import { lookForRest } from './rest.js';
 
 // The tests lose locks on purpose, and each loss is logged.
 Logger.overrideLogger(false);
@@ -101,15 +101,8 @@ export async function explore(seed: number, given?: Partial<Conditions>, recorde
   for (let i = 0; i < 4_000 && callers.running > 0; i += 1) await pass(10);
   if (callers.running > 0) referee.report(`${callers.running} calls wait forever`);
   for (let i = 0; i < 15; i += 1) await pass(QUIET_MS / 15);
-  for (const { engine, isDead, isClosing } of instances) {
-    if (isDead) continue;
-    if (engine['queues'].size > 0) referee.report(`queues are left: ${[...engine['queues'].keys()].join()}`);
-    if (engine.holds().length > 0) referee.report('holds are left');
-    // A shutdown does not wait for a release that gets no reply.
-    if (!isClosing && engine['parts'].releaser['unanswered'].size > 0) referee.report('releases are left');
-  }
   // A replica that has taken over may have brought anything back.
-  if (failoverAt === -1) lookIntoStore();
+  lookForRest(instances, referee, failoverAt === -1 ? table : undefined);
   const closing = Promise.all(instances.filter(({ isDead }) => !isDead).map((instance) => instance.shutDown()));
   await clock.advance(2_000);
   await closing;
@@ -140,16 +133,5 @@ export async function explore(seed: number, given?: Partial<Conditions>, recorde
       for (const key of keys) referee.excuse(key, callers.excuseMs + 20);
       for (const { wire } of instances) wire.disconnect();
     });
-  }
-
-  /** When all is quiet, the store keeps nothing for an owner that is over. */
-  function lookIntoStore(): void {
-    const gone = new Set(
-      instances.filter(({ isDead, isClosing }) => isDead || isClosing).map(({ engine }) => engine.instanceId),
-    );
-    for (const key of Array.from(table.rows.keys())) {
-      const owners = [...table.holders(key), ...table.waiting(key)].map(({ owner }) => owner);
-      if (owners.some((owner) => !gone.has(instanceOf(owner)))) referee.report(`the store keeps ${key} for an owner`);
-    }
   }
 }

@@ -37,6 +37,9 @@ export type WireEvent =
 /** A request about one lock of an owner. */
 export type Sent = AcquireRequest | ReleaseRequest | ExtendRequest;
 
+/** Where something travels: on the connection in one of its directions, on one that has ended, or by itself. */
+export type Lane = 'request' | 'reply' | 'late' | 'message' | 'connect' | 'subscribe';
+
 /** A request on its way. */
 interface OnTheWay {
   /** Runs it on the server, and sends the reply over a connection. */
@@ -56,6 +59,11 @@ export class Wire implements LockStore {
   onForce: (key: string) => void = () => undefined;
   /** Called with everything that happens. */
   onEvent: (event: WireEvent) => void = () => undefined;
+  /** Calls a task later. Tasks of one lane never overtake each other. */
+  later: (delayMs: number, task: () => void, lane: Lane) => void = (delayMs, task) => {
+    if (delayMs <= 0) queueMicrotask(task);
+    else this.clock.schedule(delayMs, task);
+  };
   /** Whether the first caller of the instance that waits for a key wants this mode, and waits for others. */
   isAwaited: (key: string, mode: LockMode) => boolean = () => false;
   private listener: StoreListener | undefined;
@@ -147,15 +155,16 @@ export class Wire implements LockStore {
     this.onEvent({ what: 'listens', isOn: false });
     for (const request of cut) {
       // Bytes of a dead connection arrive in order.
-      if (isLate) this.later(lateMs, () => request.run(ended));
+      if (isLate) this.later(lateMs, () => request.run(ended), 'late');
       if (!resends) this.process.read(() => request.fail(new UnansweredError('the connection ended before the reply')));
     }
     if (this.listener !== undefined) this.inner.forget(this.listener.instanceId);
-    this.later(this.clock.random() * 20, () => {
+    const reconnect = (): void => {
       if (resends) for (const request of cut) this.resend(request);
       this.process.read(() => this.listener?.onReconnected());
-    });
-    this.later(this.clock.random() * deafMs, () => this.subscribe());
+    };
+    this.later(this.clock.random() * 20, reconnect, 'connect');
+    this.later(this.clock.random() * deafMs, () => this.subscribe(), 'subscribe');
   }
 
   private resend(request: OnTheWay): void {
@@ -174,8 +183,8 @@ export class Wire implements LockStore {
   private onMessage(...wake: Wake): void {
     const { messageLost, messageTwice } = this.faults;
     if (this.hits(messageLost)) return;
-    this.later(this.delay(), () => this.wake(...wake));
-    if (this.hits(messageTwice)) this.later(this.clock.random() * 300, () => this.wake(...wake));
+    this.later(this.delay(), () => this.wake(...wake), 'message');
+    if (this.hits(messageTwice)) this.later(this.clock.random() * 300, () => this.wake(...wake), 'message');
   }
 
   private forge(): void {
@@ -183,7 +192,7 @@ export class Wire implements LockStore {
     if (known === undefined) return;
     const isIssued = this.clock.random() < 0.9;
     const owner = isIssued ? known.owner : `${this.listener?.instanceId}:1000000`;
-    this.later(this.delay(), () => this.wake(owner, known.key, known.mode));
+    this.later(this.delay(), () => this.wake(owner, known.key, known.mode), 'message');
   }
 
   private wake(...wake: Wake): void {
@@ -220,13 +229,14 @@ export class Wire implements LockStore {
           const onReply = (reply: T): void => {
             if (connection !== this.connection || !this.onTheWay.has(request)) return;
             this.repliesUntil = Math.max(this.repliesUntil, this.clock.now() + this.delay());
-            this.later(this.repliesUntil - this.clock.now(), () => {
-              if (connection === this.connection && this.onTheWay.delete(request))
-                this.process.read(() => {
-                  this.onEvent({ what: 'reads', flight: request });
-                  resolve(reply);
-                });
-            });
+            const read = (): void => {
+              this.onEvent({ what: 'reads', flight: request });
+              resolve(reply);
+            };
+            const arrive = (): void => {
+              if (connection === this.connection && this.onTheWay.delete(request)) this.process.read(read);
+            };
+            this.later(this.repliesUntil - this.clock.now(), arrive, 'reply');
           };
           this.onEvent({ what: 'runs', flight: request, connection });
           void run().then(onReply);
@@ -245,28 +255,23 @@ export class Wire implements LockStore {
     const flight = {};
     this.onEvent({ what: 'sends', flight, verb, requests });
     this.onEvent({ what: 'refuses', flight });
-    return new Promise((_, reject) =>
-      this.later(this.delay(), () => {
-        this.process.read(() => {
-          this.onEvent({ what: 'reads', flight });
-          reject(new LockUnavailableError('refused', { refusal: 'OOM' }));
-        });
-      }),
-    );
+    return new Promise((_, reject) => {
+      const read = (): void => {
+        this.onEvent({ what: 'reads', flight });
+        reject(new LockUnavailableError('refused', { refusal: 'OOM' }));
+      };
+      this.later(this.delay(), () => this.process.read(read), 'message');
+    });
   }
 
   private transmit(request: OnTheWay): void {
     const { connection } = this;
     this.onTheWay.add(request);
     this.requestsUntil = Math.max(this.requestsUntil, this.clock.now() + this.delay());
-    this.later(this.requestsUntil - this.clock.now(), () => {
+    const arrive = (): void => {
       if (connection === this.connection) request.run(connection);
-    });
-  }
-
-  private later(delayMs: number, task: () => void): void {
-    if (delayMs <= 0) queueMicrotask(task);
-    else this.clock.schedule(delayMs, task);
+    };
+    this.later(this.requestsUntil - this.clock.now(), arrive, 'request');
   }
 
   private delay(): number {
