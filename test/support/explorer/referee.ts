@@ -15,7 +15,7 @@ interface OwnerRecord {
   isReleased: boolean;
 }
 
-/** Checks the invariants of ENGINE.md while the callers run. */
+/** Checks the invariants of `lib/engine/README.md` while the callers run. */
 export class Referee {
   readonly violations = new Set<string>();
   grants = 0;
