@@ -1,5 +1,4 @@
 import { isNativeError } from 'node:util/types';
-import { Logger } from '@nestjs/common';
 import { type Clock, SystemClock } from './clock/clock.js';
 import { LockConfigError, LockUnavailableError } from './common/errors.js';
 import { offerState } from './events/instance-states.js';
@@ -17,6 +16,7 @@ import { Preflight } from './redis/preflight.js';
 import { placeOf } from './redis/server-address.js';
 import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 import { checkAt, REQUEST_TIMEOUT_MS } from './options/option-table.js';
+import type { LockLogger } from './options/lock-logger.js';
 import { lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
 import { token } from './stores/token/token.js';
 
@@ -33,8 +33,10 @@ interface RuntimeParts {
   readonly info: Warn;
 }
 
-/** What tests replace in a module instance. */
+/** What a module instance uses besides its options. Tests replace all of it. */
 export interface RuntimeInternals {
+  /** What gets the log lines. Default: the console. */
+  readonly logger?: LockLogger | undefined;
   /** Default: the system's clock. */
   readonly clock?: Clock | undefined;
   /** Where events are published. Default: `lockChannels`. */
@@ -54,20 +56,21 @@ export class LockRuntime {
   /**
    * Creates the store and the engine, without connecting.
    *
-   * @param internals what tests replace.
+   * @param internals the logger, and what tests replace.
    * @throws LockConfigError if an option is not allowed, either by itself or with the store.
    */
   static start(
     given: RedisLockModuleOptions,
     instance: string = DEFAULT_INSTANCE,
-    { clock = new SystemClock(), channels, passing, requestTimeoutMs = REQUEST_TIMEOUT_MS }: RuntimeInternals = {},
+    internals: RuntimeInternals = {},
   ) {
+    const { logger = console, clock = new SystemClock(), channels, passing } = internals;
+    const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = internals;
     const options = resolveOptions(given);
     const defaults = lockDefaultsOf(options);
     const opened = openStore(options, clock, requestTimeoutMs);
     const { store } = opened;
     checkStore(store, options);
-    const logger = new Logger(instance === DEFAULT_INSTANCE ? 'RedisLockModule' : `RedisLockModule:${instance}`);
     const warn = safely((line) => logger.warn(line));
     const info = safely((line) => logger.log(line));
     const engine = new LockEngine({
@@ -83,7 +86,7 @@ export class LockRuntime {
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
       warn,
       info,
-      onCallbackError: (message, error) => logger.error(message, isNativeError(error) ? error.stack : undefined),
+      onCallbackError: (message, error) => logger.error(message, ...stackOf(error)),
     });
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys);
@@ -206,6 +209,11 @@ export class LockRuntime {
   }
 }
 
+/** Returns the stack of an error, if it has one. */
+function stackOf(error: unknown): [stack?: string] {
+  return isNativeError(error) && error.stack !== undefined ? [error.stack] : [];
+}
+
 /** How long nobody must have used a module instance after a shutdown before it is closed, in milliseconds. */
 const IDLE_MS = 1_000;
 
@@ -259,7 +267,7 @@ function preflightOf(
   { endpoints }: OpenedStore,
   { checks }: ResolvedOptions,
   times: { readonly clock: Clock; readonly requestTimeoutMs: number },
-  logger: Logger,
+  logger: LockLogger,
 ): Preflight | undefined {
   if (checks === 'off' || endpoints.length === 0) return undefined;
   const fails = checks === 'error';

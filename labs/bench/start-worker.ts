@@ -1,7 +1,7 @@
 // The main of a forked process: module instances that start, each with connections of its own, and want a lock at once.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
 import { LockRuntime } from '../../lib/lock-runtime.js';
+import { silent } from '../../test/support/silent-logger.js';
 
 /** What the process is to start. */
 export interface StartOptions {
@@ -30,7 +30,6 @@ export interface StartOutcome {
 /** What the parent receives. */
 export type StartReport = 'ready' | readonly StartOutcome[];
 
-Logger.overrideLogger(false);
 const { redis, prefix, instances, spreadMs, workMs, waitMs, apart } = JSON.parse(process.argv[2]) as StartOptions;
 const runtimes: LockRuntime[] = [];
 const report = (outcome: StartReport): void => void process.send?.(outcome);
@@ -44,7 +43,7 @@ async function start(nth: number): Promise<StartOutcome> {
     grantedAt: now(),
     ...(error && { error }),
   });
-  const runtime = LockRuntime.start({ redis, prefix, shutdownGraceMs: 0, waitMs });
+  const runtime = LockRuntime.start({ redis, prefix, shutdownGraceMs: 0, waitMs }, undefined, { logger: silent });
   runtimes.push(runtime);
   runtime.connect();
   try {

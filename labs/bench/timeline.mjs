@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { sleep } from './clock.mjs';
 import { faultsOfTimeline } from './faults.cjs';
 import { pretty } from './format.mjs';
-import { connect, LockRuntime } from './library.mjs';
+import { connect, LockRuntime, logger } from './library.mjs';
 import { Worker } from './processes.mjs';
 import { startRedis } from './redis.mjs';
 import { TTL_MS } from './settings.mjs';
@@ -42,7 +42,7 @@ export const ops = {
       return subscriber;
     };
     const options = { redis: client, ttlMs: TTL_MS, waitMs: Infinity, shutdownGraceMs: 0, fairness: 'strict' };
-    runtime = LockRuntime.start(options);
+    runtime = LockRuntime.start(options, undefined, { logger });
     runtime.connect();
     listener = await connect(url);
     listener.on('message', (_channel, sentAt) => floor.push(nowUs() - Number(sentAt)));

@@ -1,7 +1,7 @@
 // What subscribers of events, traces and metrics cost. Locks in memory, so that the time is that of this library alone.
 // Each kind of subscriber has a process of its own, because a channel that had a subscriber is slower forever.
 import { ownCpuMs } from '../cpu.mjs';
-import { load, LockRuntime } from '../library.mjs';
+import { load, LockRuntime, logger } from '../library.mjs';
 import { interleaved, median, medianOf, rowsOf } from '../measure.mjs';
 import { Worker } from '../processes.mjs';
 import { roundsOf, TTL_MS } from '../settings.mjs';
@@ -61,7 +61,8 @@ export const ops = {
   async open(kind) {
     const { memory } = await load('index.js');
     await SUBSCRIBERS[kind]();
-    const runtime = LockRuntime.start({ store: memory(), ttlMs: TTL_MS, waitMs: Infinity, shutdownGraceMs: 0 });
+    const options = { store: memory(), ttlMs: TTL_MS, waitMs: Infinity, shutdownGraceMs: 0 };
+    const runtime = LockRuntime.start(options, undefined, { logger });
     runtime.connect();
     service = runtime.service;
     await use(WARM_UP);

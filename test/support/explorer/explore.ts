@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { instanceOf } from '../../../lib/contract/instance-id.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
@@ -8,9 +7,6 @@ import { type Conditions, conditionsOf, NO_FAULTS } from './conditions.js';
 import { Instance } from './instance.js';
 import { type Measured, Measures } from './measures.js';
 import { Referee } from './referee.js';
-
-// The tests lose locks on purpose, and each loss is logged.
-Logger.overrideLogger(false);
 
 /** What one run has shown. */
 export interface Result extends Measured {
