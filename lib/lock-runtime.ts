@@ -1,6 +1,6 @@
 import { isNativeError } from 'node:util/types';
 import { type Clock, SystemClock } from './clock/clock.js';
-import { LockConfigError, LockUnavailableError } from './common/errors.js';
+import { LockConfigError, LockUnavailableError, messageOf } from './common/errors.js';
 import { offerState } from './events/instance-states.js';
 import type { lockChannels } from './events/diagnostics.js';
 import { safely, type Warn } from './events/warnings.js';
@@ -31,6 +31,8 @@ interface RuntimeParts {
   readonly warn: Warn;
   /** Logs a line at the level `log`. Never throws. */
   readonly info: Warn;
+  /** Logs an error. Never throws. */
+  readonly error: Warn;
 }
 
 /** What a module instance uses besides its options. Tests replace all of it. */
@@ -50,6 +52,7 @@ export interface RuntimeInternals {
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
 export class LockRuntime {
   private stopOffering: (() => void) | undefined;
+  private isClosing = false;
 
   private constructor(private readonly parts: RuntimeParts) {}
 
@@ -59,11 +62,7 @@ export class LockRuntime {
    * @param internals the logger, and what tests replace.
    * @throws LockConfigError if an option is not allowed, either by itself or with the store.
    */
-  static start(
-    given: RedisLockModuleOptions,
-    instance: string = DEFAULT_INSTANCE,
-    internals: RuntimeInternals = {},
-  ) {
+  static start(given: RedisLockModuleOptions, instance: string = DEFAULT_INSTANCE, internals: RuntimeInternals = {}) {
     const { logger = console, clock = new SystemClock(), channels, passing } = internals;
     const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = internals;
     const options = resolveOptions(given);
@@ -73,6 +72,7 @@ export class LockRuntime {
     checkStore(store, options);
     const warn = safely((line) => logger.warn(line));
     const info = safely((line) => logger.log(line));
+    const error = safely((line) => logger.error(line));
     const engine = new LockEngine({
       store,
       clock,
@@ -86,12 +86,12 @@ export class LockRuntime {
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
       warn,
       info,
-      onCallbackError: (message, error) => logger.error(message, ...stackOf(error)),
+      onCallbackError: (message, cause) => logger.error(message, ...stackOf(cause)),
     });
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys);
-    const checks = preflightOf(opened, options, { clock, requestTimeoutMs }, logger);
-    return new LockRuntime({ instance, options, service, engine, opened, checks, warn, info });
+    const checks = preflightOf(opened, options, { clock, requestTimeoutMs }, options.checks === 'error' ? error : warn);
+    return new LockRuntime({ instance, options, service, engine, opened, checks, warn, info, error });
   }
 
   get service(): LockService {
@@ -128,15 +128,28 @@ export class LockRuntime {
    * @throws LockConfigError with the findings. LockUnavailableError if Redis cannot be reached.
    */
   async preflight(): Promise<void> {
-    const { checks } = this.parts;
-    if (checks === undefined || this.checkLevel !== 'error') return;
     try {
-      await checks.atStart();
-      await this.demandRedis();
+      await this.check();
     } catch (error) {
       await this.close();
       throw error;
     }
+  }
+
+  /** Logs what {@link preflight} would throw, and closes nothing. */
+  reportChecks(): void {
+    const { error } = this.parts;
+    this.check().catch((finding: unknown) => {
+      // Closed connections cannot be reached.
+      if (!this.isClosing) error(messageOf(finding));
+    });
+  }
+
+  private async check(): Promise<void> {
+    const { checks } = this.parts;
+    if (checks === undefined || this.checkLevel !== 'error') return;
+    await checks.atStart();
+    await this.demandRedis();
   }
 
   /** @throws LockUnavailableError if locks cannot be acquired now. */
@@ -193,11 +206,21 @@ export class LockRuntime {
   }
 
   /**
+   * Waits as {@link settle} does, and closes everything then. Nothing but its callers uses the instance, so it does not
+   * wait until it is idle.
+   */
+  async end(): Promise<void> {
+    await this.settle();
+    await this.close();
+  }
+
+  /**
    * Refuses new calls, waits for running holds until `shutdownGraceMs` has elapsed, releases the rest, and closes what
    * `start` opened.
    */
   async close(): Promise<void> {
     const { engine, options, opened, checks } = this.parts;
+    this.isClosing = true;
     checks?.stop();
     try {
       await engine.close(options.shutdownGraceMs);
@@ -267,12 +290,11 @@ function preflightOf(
   { endpoints }: OpenedStore,
   { checks }: ResolvedOptions,
   times: { readonly clock: Clock; readonly requestTimeoutMs: number },
-  logger: LockLogger,
+  report: Warn,
 ): Preflight | undefined {
   if (checks === 'off' || endpoints.length === 0) return undefined;
-  const fails = checks === 'error';
-  const report = safely((line) => (fails ? logger.error(line) : logger.warn(line)));
-  return new Preflight({ clients: endpoints.map(({ client }) => client), ...times, fails, report });
+  const clients = endpoints.map(({ client }) => client);
+  return new Preflight({ clients, ...times, fails: checks === 'error', report });
 }
 
 /** @throws LockConfigError if the store cannot do what the options say. */

@@ -1,5 +1,12 @@
 import { LockKeyError } from '../common/errors.js';
-import { compileTemplate, type KeyTemplate, parseTemplate, type Placeholder, type RenderResource } from './key-template.js';
+import {
+  compileTemplate,
+  type KeyTemplate,
+  parseTemplate,
+  type Placeholder,
+  type RenderResource,
+} from './key-template.js';
+import { isList, readList } from './read-list.js';
 import { functionParameters, type ParameterList } from './source-parameters.js';
 
 /** The index of the parameter of each name, or the end of an error for a name that stands for none. */
@@ -46,13 +53,41 @@ export function bindTemplate(
   for (const placeholder of parsed.placeholders) {
     const { parameter, text } = placeholder;
     const shown = `${where}: ${text} in '${parsed.shown}'`;
-    const index = typeof parameter === 'number' ? parameter : bind(parameter, placeholder, names, shown, user);
+    const index = typeof parameter === 'number' ? parameter : indexOf(parameter, placeholder, names, shown, user);
     if (typeof parameter === 'string') bindings.set(parameter, index);
     used.add(index);
     refuseDefault(index, placeholder, names, shown, user);
   }
   refuseLookAlike(parsed, used, names, where);
   return compileTemplate(parsed, bindings, where);
+}
+
+/** What calls lock: a template, a list of templates, or a function that returns the resource for the arguments. */
+export type ResourceOption = string | readonly string[] | ((this: unknown, ...args: never[]) => unknown);
+
+/**
+ * Returns a function that makes the resource of one call from its `this` and its arguments.
+ *
+ * @param where the function for errors, `GoodsController.buy`.
+ * @param bind binds one template.
+ * @throws {LockKeyError} if a list of templates is empty or cannot be read.
+ */
+export function resourceOfCall(
+  resource: ResourceOption,
+  where: string,
+  { name }: TemplateUser,
+  bind: (template: string) => RenderResource,
+): (self: unknown, args: readonly unknown[]) => string | readonly string[] {
+  if (typeof resource === 'function') {
+    return (self, args) => Reflect.apply(resource, self, args) as string | readonly string[];
+  }
+  if (!isList(resource)) {
+    const render = bind(resource);
+    return (_self, args) => render(args);
+  }
+  const templates = readList(resource, () => `${where}: the list of ${name}`);
+  const renders = templates.map((template) => bind(template as string));
+  return (_self, args) => renders.flatMap((render) => render(args));
 }
 
 /** Returns what is known of a function's parameters from its own source. */
@@ -100,7 +135,7 @@ function refuseLookAlike(
   }
 }
 
-function bind(
+function indexOf(
   name: string,
   { path }: Placeholder,
   names: ParameterNames,

@@ -13,9 +13,11 @@ export const SILENCE_MS = 2_000;
 const LONGEST_SILENCE_MS = 10_000;
 
 /**
- * Returns a subclass of ioredis' Sentinel connector with three changes. It survives a failover that happens while it looks for the
+ * Returns ioredis' Sentinel connector with three changes. It survives a failover that happens while it looks for the
  * master, which ends the client permanently in ioredis 6.0. It gives up a server that accepts the connection and sends
  * nothing. A closed client keeps no process alive.
+ *
+ * @param Base the connector of ioredis.
  */
 export function sentinelConnector(Base: typeof SentinelConnector, clock: Clock): RedisOptions['Connector'] {
   class ResilientSentinelConnector extends Base {

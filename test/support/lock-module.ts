@@ -13,7 +13,8 @@ export function lockModule(
   const { clock, passing, requestTimeoutMs, ...options } = given;
   const definition = RedisLockModule.forRoot(options);
   const { name, isGlobal: _isGlobal, ...own } = options;
-  const start = (): LockRuntime => LockRuntime.start(own, name, { clock, passing, requestTimeoutMs, logger: loggerOf(name) });
+  const start = (): LockRuntime =>
+    LockRuntime.start(own, name, { clock, passing, requestTimeoutMs, logger: loggerOf(name) });
   return {
     ...definition,
     providers: [...(definition.providers ?? []), { provide: LOCK_RUNTIME, useFactory: start }],

@@ -15,7 +15,7 @@ import { lockParams } from './lock-param.js';
 
 type AnyMethod = (...args: never[]) => unknown;
 
-const LOCKED: TemplateUser = {
+export const LOCKED: TemplateUser = {
   name: '@Locked',
   naming: (name) => `Put @LockParam('${name}') or @Param('${name}') on the parameter`,
 };

@@ -185,7 +185,11 @@ describe('a connection by Sentinel', () => {
     const clock = new ManualClock();
     const natMap = { [`127.0.0.1:${master.port}`]: { host: '127.0.0.1', port: mute.port } };
     const sentinelRetryStrategy = () => 10;
-    const connector = new (sentinelConnector(SentinelConnector, clock)!)({ ...servers.address, natMap, sentinelRetryStrategy });
+    const connector = new (sentinelConnector(SentinelConnector, clock)!)({
+      ...servers.address,
+      natMap,
+      sentinelRetryStrategy,
+    });
     const cutAfter = async (ms: number): Promise<void> => {
       const stream = await connector.connect(() => undefined);
       const closed = new Promise((resolve) => stream.once('close', resolve));
