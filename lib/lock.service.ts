@@ -13,6 +13,7 @@ import type { LockEngine } from './engine/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
 import { runUnder } from './engine/run-under.js';
 import type { KeyCalls } from './engine/own-calls.js';
+import type { ResourceOption } from './keys/bind-template.js';
 import { isList, readList } from './keys/read-list.js';
 import type { KeySelectorFactory } from './keys/key-selector.js';
 import type { KeyFactory } from './keys/resource-key.js';
@@ -24,12 +25,15 @@ import type { CommonLockOptions, HowToShare, LockOptions } from './options/lock.
 import { checkAt, OPTIONS } from './options/option-table.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
 import type { AssertHeldOptions, ForceReleaseOptions, ListOptions } from './options/service.options.js';
+import type { InsteadOf, OneMode, WrapOptions } from './options/wrap.options.js';
+import { type AnyFunction, wrapFunction } from './wrapped-function.js';
 
 export type { AssertHeldOptions, ForceReleaseOptions, ListOptions };
 
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
 type WithoutWait = Omit<CommonLockOptions, 'waitMs'> & HowToShare;
+type ResourceOf<A extends readonly unknown[]> = Resources | ((...args: A) => Resources);
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
 
 /** How often a list reads again what this instance holds and waits for, in milliseconds. */
@@ -133,6 +137,41 @@ export class LockService {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /**
+   * Returns a function that runs `fn` under a lock, as `@Locked` does with a method. Each call passes its `this` and
+   * its arguments on.
+   *
+   * ```ts
+   * const buy = locks.wrap('goods:<id>', async (id: number) => `goods ${id} are sold`);
+   * const sell = locks.wrap((id) => resource`goods:${id}`, async (id: number) => `goods ${id} are sold`);
+   * ```
+   *
+   * A placeholder takes the value of a parameter. `<id>` is the parameter with this name in the source of `fn`,
+   * `<dto.id>` a property of the parameter `dto`, and `<0>` the first parameter. A minifier renames parameters, and a
+   * default value is not seen, so use an index or a function of the arguments there. A list of templates, or a spread
+   * placeholder such as `<...ids>`, locks several resources together. Inside `fn`, {@link current} returns the lock.
+   *
+   * @param resource a template, a list of templates, or a function that returns the resource for the arguments.
+   * @param fn a function. Its result may be a promise. It must not be a generator.
+   * @throws {LockKeyError} if a template is invalid, has a name that cannot be bound, or names a parameter with a
+   * default value. At the call, if an argument cannot form a key: undefined, an object, an empty array.
+   * @throws {LockConfigError} if an option is not allowed, or `fn` is not a function, or is a generator.
+   * @throws what {@link using} throws, at the call.
+   */
+  wrap<This, A extends readonly unknown[], T>(
+    resource: ResourceOf<A>,
+    fn: (this: This, ...args: A) => T,
+  ): (this: This, ...args: A) => Promise<Awaited<T>>;
+  wrap<This, A extends readonly unknown[], T, O extends WrapOptions<A> = object>(
+    resource: ResourceOf<A>,
+    options: WrapOptions<A> & O & OneMode<O>,
+    fn: (this: This, ...args: A) => T,
+  ): (this: This, ...args: A) => Promise<Awaited<T> | InsteadOf<O>>;
+  wrap(resource: ResourceOption, ...rest: [AnyFunction] | [WrapOptions, AnyFunction]): AnyFunction {
+    const [options, fn] = rest.length === 1 ? [{}, rest[0]] : rest;
+    return wrapFunction((resources, all) => this.acquireResolved(resources, all), this.defaults, resource, options, fn);
   }
 
   /**

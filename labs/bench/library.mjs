@@ -28,7 +28,8 @@ const warn = (message) => {
   warnings += 1;
   if (warnings <= 3) process.stderr.write(`   warning: ${message}${warnings === 3 ? ' (no more are shown)' : ''}\n`);
 };
-nest.Logger.overrideLogger({ log: () => undefined, warn, error: warn });
+export const logger = { log: () => undefined, warn, error: warn };
+nest.Logger.overrideLogger(logger);
 
 const PEERS = [
   'redlock',

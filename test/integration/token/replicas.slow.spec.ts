@@ -10,6 +10,7 @@ import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import { eventually, type InstanceOptions, RedisLocks, renewed } from '../../support/redis-locks.js';
 import type { RedisClient } from '../../../lib/redis/redis-client.js';
+import { silent } from '../../support/silent-logger.js';
 
 let servers: ReplicaSet;
 let master: RedisServer;
@@ -331,7 +332,7 @@ describe('replicas and a faulty network', () => {
     const client = createClient({ url: master.url }).on('error', () => undefined);
     const clock = new ManualClock();
     const options = { redis: fromNodeRedis(client), replicas: REPLICAS, prefix: running.prefix };
-    const runtime = LockRuntime.start(options, 'default', { clock });
+    const runtime = LockRuntime.start(options, 'default', { clock, logger: silent });
     await client.connect();
     const close = async (): Promise<void> => {
       await runtime.close();
