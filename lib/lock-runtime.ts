@@ -81,6 +81,7 @@ export class LockRuntime {
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
+      checkDetach: (given) => checkAt('detach()', given),
       warn,
       info,
       onCallbackError: (message, error) => logger.error(message, isNativeError(error) ? error.stack : undefined),
