@@ -84,6 +84,7 @@ export class LockRuntime {
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
+      checkDetach: (given) => checkAt('detach()', given),
       warn,
       info,
       onCallbackError: (message, cause) => logger.error(message, ...stackOf(cause)),

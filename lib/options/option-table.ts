@@ -29,6 +29,8 @@ export type Place =
   | '@Locked'
   | '@WhileLeader'
   | 'extend()'
+  | 'detach()'
+  | 'resume()'
   | 'lead()'
   | 'list()'
   | 'forceRelease()'
@@ -125,13 +127,17 @@ const GLOB = 'a glob over resources such as goods:*, of 1 to 1024 characters';
  * messages come from it. Tests compare the interfaces and the page on configuration with it.
  */
 export const OPTIONS = {
-  ttlMs: option([...EACH, '@WhileLeader', 'lead()', 'extend()'], milliseconds(50, MAX_TTL_MS), 30_000),
+  ttlMs: option(
+    [...EACH, '@WhileLeader', 'lead()', 'extend()', 'detach()', 'resume()'],
+    milliseconds(50, MAX_TTL_MS),
+    30_000,
+  ),
   waitMs: option(EACH, millisecondsFrom(0), 5_000),
   maxWaiting: option(EACH, wholeNumberFrom(1), 1_000),
   maxHoldMs: option(EACH, millisecondsFrom(1), Infinity),
   minHoldMs: option(EACH, milliseconds(0, MAX_TTL_MS), 0),
   warnHeldMs: option(
-    EACH,
+    [...EACH, 'resume()'],
     allow(WARN_HELD, (value) => value === false || millisecondsFrom(1).fits(value)),
     30_000,
   ),
@@ -141,7 +147,7 @@ export const OPTIONS = {
   mode: option([...ONE, 'assertHeld()'], oneOf('exclusive', 'shared'), 'exclusive'),
   permits: option(ONE, wholeNumber(1, 1_000_000)),
   // Any string, because it may come from a client. Events show a part of it.
-  label: option(ONE, allow('a string', isString)),
+  label: option([...ONE, 'resume()'], allow('a string', isString)),
 
   redis: option(MODULE, allow(REDIS, isRedis), 'redis://127.0.0.1:6379'),
   store: option(MODULE, allow(STORE, isFunction)),

@@ -460,3 +460,25 @@ describe('replicas and a faulty network', () => {
     client.disconnect();
   });
 });
+
+describe('a detached lock', () => {
+  it('is detached once a replica knows of it, and resumed likewise', async () => {
+    const [one, other] = [instance(), instance()];
+    const ticket = await (await one.acquire('goods:300')).detach();
+    expect(await onReplica()).toMatch(/^v2-detached:/);
+    await (await other.resume('goods:300', ticket)).release();
+    const lock = await one.acquire('goods:300');
+    replica.pause();
+    let isDetached = false;
+    const detached = lock.detach().then((next) => {
+      isDetached = true;
+      return next;
+    });
+    await eventually('the master has it', async () => (await admin.get(key))?.startsWith('v2-detached:') === true);
+    await expect(other.extend('goods:300', `t1-${'A'.repeat(30)}`)).rejects.toBeInstanceOf(LockLostError);
+    expect(isDetached).toBe(false);
+    replica.resume();
+    await other.release('goods:300', await detached);
+    await nothingLeft();
+  });
+});
