@@ -37,12 +37,13 @@ import { MultiLock } from './multi-lock.js';
 import { type AcquireOptions, leaseOf, type PassingLimits } from './options.js';
 import { callsByKey, type KeyCalls } from './own-calls.js';
 import type { Parts } from './parts.js';
-import { describeUnsupportedForce, tooShortLease, unsupportedMode, withPlace } from './error-texts.js';
+import { describeUnsupportedForce, tooShortLease, unsupportedMode, unsupportedOnce, withPlace } from './error-texts.js';
 import { Releaser } from './releaser.js';
 import { Renewer } from './renewer.js';
 import { StoreHealth } from './store-health.js';
 import { Turns } from './turns.js';
 import { Waiter } from './waiter.js';
+import { WorkDone } from './work-done.js';
 
 /** How many callers are refused in one turn of the event loop before others wait for the next one. */
 const MOST_REFUSALS_IN_TURN = 1_000;
@@ -451,7 +452,10 @@ export class LockEngine {
       },
       (reason: unknown) => {
         nameCaller(reason, options.signal);
-        events.refused(target, options, this.now() - startedAt, reason);
+        // The caller gets no error.
+        const isDone = reason instanceof WorkDone;
+        const [shown, outcome] = isDone ? ([undefined, 'done'] as const) : ([reason] as const);
+        events.refused(target, options, this.now() - startedAt, shown, outcome);
         this.lifecycle.onEnded();
         return this.rejectInTurn(reason);
       },
@@ -515,10 +519,11 @@ export class LockEngine {
     events.refused(target, options, this.now() - startedAt, reason, 'nested');
   }
 
-  /** @throws LockConfigError if the store does not support the mode or the lease. */
+  /** @throws LockConfigError if the store does not support the mode, the lease or `onceMs`. */
   private checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
-    const { mode } = options;
+    const { mode, onceMs } = options;
+    if (onceMs !== undefined && capabilities.once !== true) throw unsupportedOnce(resource, capabilities);
     if (mode !== 'exclusive' && !capabilities.modes.includes(kindOf(mode)))
       throw unsupportedMode(resource, mode, capabilities);
     const tooShort = tooShortLease(leaseOf(options), capabilities, resource);

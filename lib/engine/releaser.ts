@@ -16,6 +16,8 @@ export interface Release {
   readonly leaseMs: number;
   /** The local moment until which the key stays closed. A moment in the past: it is free now. */
   readonly closedUntil: number;
+  /** Whether the key stays closed because the work is done. Default: false. */
+  readonly isDone?: boolean;
 }
 
 const FIRST_REPEAT_MS = 100;
@@ -95,9 +97,9 @@ export class Releaser {
 
   /** @internal */
   send(pending: PendingRelease, now: number): void {
-    const { key, owner, mode, leaseMs, closedUntil } = pending.release;
+    const { key, owner, mode, leaseMs, closedUntil, isDone } = pending.release;
     const closedForMs = Math.max(0, Math.ceil(closedUntil - now));
-    this.link.release({ key, owner, mode, closedForMs, handoffMs: handoffLease(leaseMs) }, pending);
+    this.link.release({ key, owner, mode, closedForMs, isDone, handoffMs: handoffLease(leaseMs) }, pending);
   }
 
   /** Returns whether a release that fails may be repeated at `at`. @internal */

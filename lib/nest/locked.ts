@@ -6,7 +6,7 @@ import { modeOf } from '../contract/lock-mode.js';
 import type { LockOptions } from '../options/lock.options.js';
 import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { checkHoldTimes, checkMode } from '../options/resolve-options.js';
+import { checkHoldTimes, checkMode, checkOnce } from '../options/resolve-options.js';
 import { injectServiceInto } from './bind.js';
 import {
   decoratedMethodOf,
@@ -32,7 +32,16 @@ type ResourceOption = string | readonly string[] | Method;
  *
  * @publicApi
  */
-export interface LockedOptions<A extends readonly unknown[] = never[]> extends Omit<LockOptions, 'label'> {
+export interface LockedOptions<A extends readonly unknown[] = never[]> extends Omit<LockOptions, 'label' | 'onceMs'> {
+  /**
+   * Runs the method once in this many milliseconds, over all instances. Less than this after the grant of a run that
+   * has ended without an error, the method is not called, and the call returns undefined, or an Observable of
+   * undefined. See {@link OnceOptions.onceMs}.
+   *
+   * @minimum 1
+   * @maximum 31536000000
+   */
+  readonly onceMs?: number | undefined;
   /**
    * The `name` of the module instance that acquires the lock, if an application has several.
    *
@@ -110,7 +119,9 @@ export function Locked(...args: unknown[]): unknown {
     // A wrapper between the two decorators may have no metadata, but the class has the registration.
     if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
-    const known = checkMode(checkAt('@Locked', options, place), place);
+    const known = checkOnce(checkMode(checkAt('@Locked', options, place), place), place);
+    if (known.onceMs !== undefined && isSeveral(resource))
+      throw new LockConfigError(`${place}: onceMs is set for several resources; expected one.`);
     checkHoldTimes(known, place);
     const { name = DEFAULT_INSTANCE, onBusy = 'throw', onUnavailable = 'throw', label, mode, permits, ...rest } = known;
     const method: LockedMethod = {
@@ -135,6 +146,11 @@ export function Locked(...args: unknown[]): unknown {
     lockedMethods.add(target, propertyKey, method);
     (descriptor as PropertyDescriptor).value = wrapped;
   };
+}
+
+/** Whether templates name several resources. What a function returns is known at the call. */
+function isSeveral(resource: ResourceOption): boolean {
+  return isList(resource) || (typeof resource === 'string' && resource.includes('<...'));
 }
 
 function resourceFunction(

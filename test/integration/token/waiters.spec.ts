@@ -47,7 +47,7 @@ const keysOf = (key: string): string[] => [here.keyOf('fence'), key, `${key}|que
 
 /** Releases a lock as an instance does that ends before it reads the reply. */
 const release = (channels: string, entry: string): Promise<unknown> =>
-  here.admin.eval(scripts.release.lua, 4, ...keysOf(here.key), '1200', channels, '0', entry, '0');
+  here.admin.eval(scripts.release.lua, 4, ...keysOf(here.key), '1200', channels, '0', entry, '0', '0');
 
 describe.each([
   ['waiters', ''],

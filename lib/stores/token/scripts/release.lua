@@ -9,7 +9,8 @@
   args.sharded      1: the channels are sharded, as in a cluster, 0: they are not
   args.entry        `v2-<owner>`, followed by ` *` or ` <n>` if it shares the lock
   args.closedForMs  how long the lock stays closed, 0: release it now
-  Several locks: fence, all locks, all queues, all holders. The last two arguments are repeated for each.
+  args.done         1: the lock is closed because its work is done, 0: it is not. Only for an exclusive lock
+  Several locks: fence, all locks, all queues, all holders. The last three arguments are repeated for each.
   returns 1: the owner held the lock | 0: it did not. Several: a list of these, or 1 for all
 ]]
 --- @include ./includes/is-of.lua
@@ -29,7 +30,7 @@ return releaseOne()
 --- @many
 local values = redis.pcall('MGET', unpack(keys, 2, lockCount + 1))
 local areOurs = true
-for nth in eachLock(1, 3, 3, 2) do
+for nth in eachLock(1, 3, 3, 3) do
   areOurs = areOurs and args.closedForMs == '0' and values[nth] and isOf(values[nth], args.entry)
 end
 -- A queue would be counted, too. A lock that is named twice cannot belong to two owners.
@@ -37,5 +38,5 @@ if areOurs and redis.call('EXISTS', unpack(keys, 2)) == lockCount then
   redis.call('DEL', unpack(keys, 2, lockCount + 1))
   return 1
 end
-return repliesOfEach(eachLock(1, 3, 3, 2), releaseOne)
+return repliesOfEach(eachLock(1, 3, 3, 3), releaseOne)
 --- @end
