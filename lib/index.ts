@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 
 export { RedisLockModule, type RedisLockModuleAsyncOptions, type RedisLockOptionsFactory } from './nest/module.js';
-export type { CommonLockOptions, LockOptions } from './options/lock.options.js';
+export type { CommonLockOptions, LockOptions, OnceOptions } from './options/lock.options.js';
 export type { WrapOptions } from './options/wrap.options.js';
 export type { HttpOptions, RedisLockModuleOptions } from './options/redis-lock.options.js';
 export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockWaiter } from './lock-info.js';

@@ -2,7 +2,7 @@ import type { AcquireOptions } from './engine/options.js';
 import { nextCall, type Target } from './events/call.js';
 import { aFunction, checkValue } from './common/check-options.js';
 import { branded } from './common/brand.js';
-import { LockKeyError, LockTimeoutError } from './common/errors.js';
+import { LockConfigError, LockKeyError, LockTimeoutError } from './common/errors.js';
 import { dropPromise, kindOf } from './common/format-value.js';
 import { runOutsideHolds } from './engine/call-context.js';
 import type { Hold } from './engine/hold.js';
@@ -11,8 +11,9 @@ import type { MultiLock } from './engine/multi-lock.js';
 import type { Leadership } from './engine/leadership.js';
 import type { LockEngine } from './engine/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
-import { runUnder } from './engine/run-under.js';
+import { runOnce, runUnder } from './engine/run-under.js';
 import { readTicket } from './engine/ticket.js';
+import { WorkDone } from './engine/work-done.js';
 import type { KeyCalls } from './engine/own-calls.js';
 import type { ResourceOption } from './keys/bind-template.js';
 import { isList, readList } from './keys/read-list.js';
@@ -22,7 +23,7 @@ import type { LockState } from './contract/lock-state.js';
 import type { StorePing } from './contract/store-ping.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
-import type { CommonLockOptions, HowToShare, LockOptions } from './options/lock.options.js';
+import type { CommonLockOptions, HowToShare, LockOptions, OnceOptions } from './options/lock.options.js';
 import { checkAt, OPTIONS } from './options/option-table.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
 import type {
@@ -97,7 +98,7 @@ export class LockService {
   acquire(resource: string, options?: LockOptions): Promise<Lock>;
   acquire(resources: Resources, options?: LockOptions): Promise<Hold> {
     try {
-      return this.acquireResolved(resources, resolveLockOptions(options, this.defaults));
+      return this.acquireResolved(resources, refuseOnce('acquire()', resolveLockOptions(options, this.defaults)));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -113,7 +114,7 @@ export class LockService {
   tryAcquire(resource: string, options?: WithoutWait): Promise<Lock | null>;
   async tryAcquire(resources: Resources, options?: WithoutWait): Promise<Hold | null> {
     try {
-      const resolved = resolveLockOptions(options, this.defaults);
+      const resolved = refuseOnce('tryAcquire()', resolveLockOptions(options, this.defaults));
       return await this.acquireResolved(resources, { ...resolved, waitMs: 0 });
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
@@ -125,7 +126,8 @@ export class LockService {
    * Runs `fn` under one or several locks, and releases them when `fn` has settled. Inside `fn`, even in other services,
    * acquiring the same resource returns a nested hold immediately.
    *
-   * @returns the result of `fn`. An error of `fn` is thrown unchanged.
+   * @returns the result of `fn`. With `onceMs`, undefined if the work is done, and `fn` is not called. An error of `fn`
+   * is thrown unchanged.
    * @throws {LockLostError} if the lock was lost while `fn` ran, unless `onLost` is `ignore`. Its `cause` is the error
    * of `fn`, if there is one.
    * @throws {LockConfigError} if `fn` is not a function.
@@ -134,12 +136,18 @@ export class LockService {
   using<T>(resources: readonly string[], fn: Work<MultiLock, T>): Promise<T>;
   using<T>(resources: readonly string[], options: LockOptions, fn: Work<MultiLock, T>): Promise<T>;
   using<T>(resource: string, fn: Work<Lock, T>): Promise<T>;
+  using<T>(resource: string, options: OnceOptions, fn: Work<Lock, T>): Promise<T | undefined>;
   using<T>(resource: string, options: LockOptions, fn: Work<Lock, T>): Promise<T>;
-  using<T>(resources: Resources, ...rest: [Work<never, T>] | [LockOptions, Work<never, T>]): Promise<T> {
+  using<T>(
+    resources: Resources,
+    ...rest: [Work<never, T>] | [LockOptions | OnceOptions, Work<never, T>]
+  ): Promise<T | undefined> {
     try {
       const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
       checkValue('using()', 'the work', fn, aFunction);
       const resolved = resolveLockOptions(options, this.defaults);
+      if (resolved.onceMs !== undefined)
+        return this.usingOnce(resources, resolved, resolved.onceMs, fn as Work<Lock, T>);
       return runUnder(this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
     } catch (error) {
       return Promise.reject(error);
@@ -400,11 +408,29 @@ export class LockService {
   ): Promise<Lock | MultiLock> {
     if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
     if (!isList(resources)) throw noResource(resources);
+    if (options.onceMs !== undefined) throw new LockConfigError('onceMs: expected one resource, not a list.');
     const list = readList(resources, () => 'The list of resources');
     return this.engine.acquireAll(
       list.map((resource) => this.targetOf(resource)),
       options,
     );
+  }
+
+  private async usingOnce<T>(
+    resource: Resources,
+    options: ResolvedLockOptions,
+    onceMs: number,
+    fn: Work<Lock, T>,
+  ): Promise<T | undefined> {
+    let lock: Lock;
+    try {
+      // A list is refused.
+      lock = (await this.acquireResolved(resource, options)) as Lock;
+    } catch (error) {
+      if (error instanceof WorkDone) return undefined;
+      throw error;
+    }
+    return runUnder(lock, options.onLost, () => runOnce(lock, onceMs, () => fn(lock)));
   }
 
   private describe(target: Target, state: LockState, calls: KeyCalls | undefined): LockInfo {
@@ -417,6 +443,12 @@ export class LockService {
     if (typeof resource === 'string') return { resource, key: this.keyOf(resource), call: nextCall() };
     throw noResource(resource);
   }
+}
+
+/** Returns options of a call that does not know how its work ends. */
+function refuseOnce(call: string, options: ResolvedLockOptions): ResolvedLockOptions {
+  if (options.onceMs === undefined) return options;
+  throw new LockConfigError(`onceMs: ${call} does not know whether work succeeded; use using() or @Locked.`);
 }
 
 function noResource(given: unknown): LockKeyError {

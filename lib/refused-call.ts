@@ -1,6 +1,7 @@
 import { checkValue } from './common/check-options.js';
 import { LockTimeoutError, LockUnavailableError } from './common/errors.js';
 import { dropPromise } from './common/format-value.js';
+import { WorkDone } from './engine/work-done.js';
 import { OPTIONS } from './options/option-table.js';
 
 /** What happens to a call if others hold the lock until `waitMs` has elapsed. */
@@ -25,6 +26,7 @@ export function resultInstead(
   self: unknown,
   args: readonly unknown[],
 ): unknown {
+  if (error instanceof WorkDone) return undefined;
   const isBusy = error instanceof LockTimeoutError;
   const instead = isBusy ? onBusy : error instanceof LockUnavailableError ? onUnavailable : 'throw';
   if (instead === 'throw') throw error;

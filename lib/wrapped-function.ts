@@ -3,12 +3,13 @@ import { LockConfigError } from './common/errors.js';
 import { formatName } from './common/format-value.js';
 import { modeOf } from './contract/lock-mode.js';
 import type { Hold } from './engine/hold.js';
+import type { Lock } from './engine/lock.js';
 import type { AcquireOptions } from './engine/options.js';
-import { runUnder } from './engine/run-under.js';
+import { runOnce, runUnder } from './engine/run-under.js';
 import { familyOfTemplate } from './events/call.js';
-import { bindTemplate, parametersOf, type ResourceOption, resourceOfCall } from './keys/bind-template.js';
+import { bindTemplate, namesSeveral, parametersOf, type ResourceOption, resourceOfCall } from './keys/bind-template.js';
 import { checkAt } from './options/option-table.js';
-import { checkHoldTimes, checkMode, type ResolvedLockOptions } from './options/resolve-options.js';
+import { checkHoldTimes, checkMode, checkOnce, type ResolvedLockOptions } from './options/resolve-options.js';
 import type { WrapOptions } from './options/wrap.options.js';
 import { labelOf, resultInstead } from './refused-call.js';
 
@@ -41,7 +42,9 @@ export function wrapFunction(
   const name = fn.name === '' ? undefined : formatName(fn.name);
   const where = name === undefined ? 'wrap()' : `wrap() of ${name}`;
   if (/Generator/.test(fn.constructor.name)) throw new LockConfigError(`${where} cannot hold a lock for a generator.`);
-  const known = checkMode(checkAt('wrap()', given, where), where);
+  const known = checkOnce(checkMode(checkAt('wrap()', given, where), where), where);
+  if (known.onceMs !== undefined && namesSeveral(resource))
+    throw new LockConfigError(`${where}: onceMs is set for several resources; expected one.`);
   const { onBusy = 'throw', onUnavailable = 'throw', label, mode, permits, ...rest } = known;
   const options = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };
   checkHoldTimes(options, where);
@@ -58,7 +61,9 @@ export function wrapFunction(
     } catch (error) {
       return resultInstead(error, { onBusy, onUnavailable }, this, args);
     }
-    return runUnder(lock, options.onLost, () => Reflect.apply(fn, this, args));
+    const work = (): unknown => Reflect.apply(fn, this, args);
+    const { onceMs } = options;
+    return runUnder(lock, options.onLost, onceMs === undefined ? work : () => runOnce(lock as Lock, onceMs, work));
   };
   // Frameworks read them: a handler of Express with four parameters gets errors.
   const { name: ownName, length } = fn;

@@ -42,6 +42,8 @@ export interface StoreCapabilities {
   readonly fencing: boolean;
   /** Whether a repeated acquire request with the same owner gets the first reply again, instead of `held`. */
   readonly idempotentAcquire: boolean;
+  /** Whether the store keeps a closed lock apart whose work is done, for the option `onceMs`. Default: false. */
+  readonly once?: boolean;
   /** Whether the store knows the module's option `replicas`. Default: false. */
   readonly replicas?: boolean;
   /** The supported modes. `exclusive` is one of them. */
@@ -113,6 +115,8 @@ export interface Held {
   readonly isFree?: boolean | undefined;
   /** Whether another system's client holds the lock, which wakes nobody. */
   readonly isForeign?: boolean | undefined;
+  /** Whether nobody holds the lock, which stays closed because its work is done. */
+  readonly isDone?: boolean | undefined;
 }
 
 /** The lock is held with another number of permits. A repetition cannot succeed before it is released. */
@@ -129,6 +133,8 @@ export type AcquireReply = Granted | Held | PermitsMismatch;
 export interface ReleaseRequest extends Owned {
   /** Keeps the lock closed for this long. 0 hands it off, or frees it. */
   readonly closedForMs: number;
+  /** Whether the lock is closed because its work is done. Only for exclusive locks. Default: false. */
+  readonly isDone?: boolean | undefined;
   /** The lease of the next owner. */
   readonly handoffMs: number;
 }

@@ -33,6 +33,8 @@ export type LastReply =
       readonly holder?: CurrentHolder | undefined;
       /** How many entries of the store's queue are ahead of this instance. Undefined if it is not known. */
       readonly ahead?: number | undefined;
+      /** Whether nobody holds it, and it stays closed because its work is done. */
+      readonly isDone?: boolean | undefined;
     }
   /** Others hold the lock with a different number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
@@ -49,8 +51,13 @@ type HeldReply = Extract<LastReply, { readonly kind: 'held' }>;
 
 export const NO_REPLY: LastReply = { kind: 'none' };
 
-export function heldUntil(until: number | undefined, holder?: CurrentHolder, ahead?: number): LastReply {
-  return { kind: 'held', until, holder, ahead };
+export function heldUntil(
+  until: number | undefined,
+  holder?: CurrentHolder,
+  ahead?: number,
+  isDone?: boolean,
+): LastReply {
+  return { kind: 'held', until, holder, ahead, isDone };
 }
 
 /**
@@ -212,6 +219,16 @@ export function describeUnsupportedMode(capabilities: StoreCapabilities, mode: L
   const { name } = capabilities;
   const [option, wanted] = typeof mode === 'number' ? ['permits', 'permits'] : ['mode', mode];
   return `${option}: ${name} does not support ${wanted}; use ${capabilities.modes.join(' or ')}`;
+}
+
+/** Returns the error for `onceMs` with a store that does not keep work that is done apart from a lock that is held. */
+export function unsupportedOnce(resource: string, capabilities: StoreCapabilities): LockConfigError {
+  return new LockConfigError(`${describeUnsupportedOnce(capabilities)}.`, { resource });
+}
+
+/** Returns what a store cannot do with `onceMs`, and which stores can. */
+export function describeUnsupportedOnce({ name }: StoreCapabilities): string {
+  return `onceMs: ${name} cannot keep work that is done apart from a lock that is held; use token() or memory()`;
 }
 
 /** Returns the error for a lease that is shorter than the store allows. Undefined for any other lease. */

@@ -29,6 +29,7 @@ import {
 } from './error-texts.js';
 import type { Heir } from './releaser.js';
 import type { Turns } from './turns.js';
+import { WorkDone } from './work-done.js';
 import { type Waiter, WaiterList } from './waiter.js';
 
 const HELD = heldUntil(undefined);
@@ -293,7 +294,7 @@ export class KeyQueue {
   }
 
   private onHeld(attempt: Attempt, held: Held, now: number): void {
-    const { remainingMs, holder, ahead, isForeign } = held;
+    const { remainingMs, holder, ahead, isForeign, isDone } = held;
     const { parts, turns } = this;
     if (isForeign === true) parts.turns.onForeigner(this.key);
     else if (attempt.isUnqueued(held)) turns?.onOthers(this.key);
@@ -302,7 +303,7 @@ export class KeyQueue {
     attempt.undecidedSince = undecided === undefined ? undefined : (attempt.undecidedSince ?? now);
     if (undecided === undefined) {
       const until = remainingMs === undefined ? undefined : now + remainingMs;
-      this.lastReply = heldUntil(until, holder && { ...holder, isOwn }, ahead);
+      this.lastReply = heldUntil(until, holder && { ...holder, isOwn }, ahead, isDone);
       this.countReply(now);
     } else if (!this.isReplyDue(now)) {
       const error = withoutStack(() => unavailable(this.resource, undecided));
@@ -315,7 +316,8 @@ export class KeyQueue {
   }
 
   /** Returns why nobody else seems to have the key, although it is not free. Undefined if somebody has it. */
-  private whyUndecided({ isFree }: Held, isOwn: boolean): string | undefined {
+  private whyUndecided({ isFree, isDone }: Held, isOwn: boolean): string | undefined {
+    if (isDone === true) return undefined;
     if (isFree === true) return 'waiters that are gone are being removed from its queue';
     if (!isOwn || this.leases.length > 0 || !this.parts.releaser.isReleasing(this.key)) return undefined;
     return 'the release of an earlier request of this instance has not arrived yet';
@@ -459,7 +461,7 @@ export class KeyQueue {
     lock.onEnded();
     if (!lock.isUnseen) events.released(lock, clock, heir !== undefined);
     const now = clock.now();
-    lease.remove(lock, lock.minHoldUntil);
+    lock.leave(lease);
     this.parts.onEnded();
     if (lease.locks.length > 0) return Promise.resolve(true);
     if (heir === undefined && this.passOn(lease, now)) return Promise.resolve(true);
@@ -615,12 +617,12 @@ export class KeyQueue {
   /** Releases a lease that no caller uses. The release is sent before the next request for the key. */
   private releaseLease(lease: Lease, resource: string, now: number, heir?: Heir): Promise<boolean> {
     const { key, parts, turns } = this;
-    const { owner, mode, longestMs: leaseMs, closedUntil, askedAt, hasFailed } = lease;
+    const { owner, mode, longestMs: leaseMs, closedUntil, isDone, askedAt, hasFailed } = lease;
     this.leases.splice(this.leases.indexOf(lease), 1);
     parts.renewer.forget(lease);
     // The store had it from about then on. Short work takes less time than its request.
     turns?.onReleased(key, now - askedAt, this.waiters.head !== undefined);
-    const release = { resource, key, owner, mode, leaseMs, closedUntil, heir };
+    const release = { resource, key, owner, mode, leaseMs, closedUntil, isDone, heir };
     const released = parts.releaser.release(release, now, hasFailed && heir === undefined);
     this.askForHead(now);
     this.forgetIfIdle();
@@ -645,7 +647,8 @@ export class KeyQueue {
     if (this.waiters.head === undefined) return;
     const { kind } = this.lastReply;
     // Waiters with a `waitMs` have their timers. The others stop no sooner than at a reply that is on its way.
-    if (this.isTimed && kind !== 'failed' && (this.waiters.areAllPatient || this.isReplyDue(now))) return;
+    const isDecided = kind === 'failed' || this.isDone(now);
+    if (this.isTimed && !isDecided && (this.waiters.areAllPatient || this.isReplyDue(now))) return;
     this.isTimed = kind !== 'none' && kind !== 'failed';
     for (const waiter of this.waiters.all()) this.review(waiter, now);
   }
@@ -654,6 +657,11 @@ export class KeyQueue {
   private review(waiter: Waiter, now: number): void {
     if (waiter.queue !== this) return;
     const { clock } = this.parts;
+    if (waiter.options.onceMs !== undefined && this.isDone(now))
+      return this.refuse(
+        waiter,
+        withoutStack(() => new WorkDone()),
+      );
     const at = this.givesUpAt(waiter, now);
     if (at <= now) this.refuse(waiter, this.errorFor(waiter, now));
     else if (at !== Infinity) waiter.wakeAt(at, now, clock, () => this.review(waiter, clock.now()));
@@ -684,6 +692,12 @@ export class KeyQueue {
     const sendUntil = lastReply.kind === 'undelivered' ? enteredAt + limitOf(options, limitMs) : 0;
     // It gets one reply, to report busy or unavailable.
     return Math.max(waitUntil, replyDueUntil, sendUntil);
+  }
+
+  /** Whether the key is closed because its work is done, by the last reply. */
+  private isDone(now: number): boolean {
+    const { lastReply } = this;
+    return lastReply.kind === 'held' && lastReply.isDone === true && now < (lastReply.until ?? 0);
   }
 
   /** Whether a reply is on its way, or the last one decides nothing and the next one comes soon. */
@@ -783,10 +797,12 @@ function limitOf({ unavailableAfterMs = Infinity }: AcquireOptions, limitMs: num
  *
  * @throws LockReentryError if the hold does not cover the requested mode.
  * @throws LockLostError if the lock was lost.
+ * @throws WorkDone if the work of a call with `onceMs` was done under the hold.
  */
 export function nestIn(outer: Lock, options: AcquireOptions): Lock {
   outer.assertHeld();
   const { mode, resource } = outer;
   if (mode !== 'exclusive' && mode !== options.mode) throw upgradeError(resource, mode, options.mode);
+  if (options.onceMs !== undefined && outer.isDone) throw withoutStack(() => new WorkDone());
   return outer.nest(options);
 }

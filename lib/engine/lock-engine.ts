@@ -46,6 +46,7 @@ import {
   ticketIsOver,
   tooShortLease,
   unsupportedMode,
+  unsupportedOnce,
   withPlace,
 } from './error-texts.js';
 import { Releaser } from './releaser.js';
@@ -54,6 +55,7 @@ import { StoreHealth } from './store-health.js';
 import type { Ticket } from './ticket.js';
 import { Turns } from './turns.js';
 import { Waiter } from './waiter.js';
+import { WorkDone } from './work-done.js';
 
 /** How many callers are refused in one turn of the event loop before others wait for the next one. */
 const MOST_REFUSALS_IN_TURN = 1_000;
@@ -556,7 +558,10 @@ export class LockEngine {
       },
       (reason: unknown) => {
         nameCaller(reason, options.signal);
-        events.refused(target, options, this.now() - startedAt, reason);
+        // The caller gets no error.
+        const isDone = reason instanceof WorkDone;
+        const [shown, outcome] = isDone ? ([undefined, 'done'] as const) : ([reason] as const);
+        events.refused(target, options, this.now() - startedAt, shown, outcome);
         this.lifecycle.onEnded();
         return this.rejectInTurn(reason);
       },
@@ -620,10 +625,11 @@ export class LockEngine {
     events.refused(target, options, this.now() - startedAt, reason, 'nested');
   }
 
-  /** @throws LockConfigError if the store does not support the mode or the lease. */
+  /** @throws LockConfigError if the store does not support the mode, the lease or `onceMs`. */
   private checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
-    const { mode } = options;
+    const { mode, onceMs } = options;
+    if (onceMs !== undefined && capabilities.once !== true) throw unsupportedOnce(resource, capabilities);
     if (mode !== 'exclusive' && !capabilities.modes.includes(kindOf(mode)))
       throw unsupportedMode(resource, mode, capabilities);
     const tooShort = tooShortLease(leaseOf(options), capabilities, resource);

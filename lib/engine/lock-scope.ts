@@ -305,6 +305,8 @@ export class ScopeHold implements Hold, LockScope {
     this.open = false;
     this.parent?.children.delete(this);
     this.children.clear();
+    // What failed around the work may have undone it, as a rollback does.
+    if (workError !== undefined) for (const lock of this.kept.values()) lock.unmarkDone();
     return settle(this, this.onLost, workError);
   }
 

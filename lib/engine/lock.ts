@@ -44,6 +44,8 @@ export class Lock implements Hold {
   readonly limit: number;
   /** The key stays closed until this moment, even if the work ends sooner. @internal */
   minHoldUntil: number;
+  /** The key stays closed until this moment, because the work is done. 0: it is not. Only the root's is used. */
+  private doneUntil = 0;
   /** The lease of renewals. `extend(ttlMs)` changes it. @internal */
   ttlMs: number;
   /** When the lock is reported as held for too long. @internal */
@@ -289,6 +291,27 @@ export class Lock implements Hold {
   /** See {@link Hold.expire}. @internal */
   expire(): Promise<void> | undefined {
     return this.held ? this.lease.queue.expireUnlessRenewed(this.root) : undefined;
+  }
+
+  /** Whether the work is done for now. The last hold then closes the key. @internal */
+  get isDone(): boolean {
+    return this.parts.clock.now() < this.root.doneUntil;
+  }
+
+  /** Records that work under the lock ended without an error, and is done for `onceMs` from the grant. @internal */
+  markDone(onceMs: number): void {
+    this.root.doneUntil = this.root.grantedAt + onceMs;
+  }
+
+  /** Forgets that the work was done, because work around it failed. @internal */
+  unmarkDone(): void {
+    this.root.doneUntil = 0;
+  }
+
+  /** Removes the lock from its lease, which may keep the key closed. @internal */
+  leave(lease: Lease): void {
+    const { minHoldUntil, doneUntil } = this;
+    lease.remove(this, Math.max(minHoldUntil, doneUntil), doneUntil > minHoldUntil);
   }
 
   /** Returns a nested hold. The lock ends with the last of its holds. @internal */

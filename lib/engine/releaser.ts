@@ -17,6 +17,8 @@ export interface Release {
   readonly leaseMs: number;
   /** The local moment until which the key stays closed. A moment in the past: it is free now. */
   readonly closedUntil: number;
+  /** Whether the key stays closed because the work is done. Default: false. */
+  readonly isDone?: boolean;
   /** Whom the lock is given to. Undefined: it is released. */
   readonly heir?: Heir | undefined;
 }
@@ -105,14 +107,14 @@ export class Releaser {
 
   /** @internal */
   send(pending: PendingRelease, now: number): void {
-    const { key, owner, mode, leaseMs, closedUntil, heir } = pending.release;
+    const { key, owner, mode, leaseMs, closedUntil, isDone, heir } = pending.release;
     if (heir !== undefined) {
       const request = { ...heir, key, from: owner, to: heir.owner };
       const onReply = ({ status }: TransferReply): void => pending.onReply(status === 'transferred');
       return this.link.transfer(request, { onReply, onFailed: (error) => pending.onFailed(error) });
     }
     const closedForMs = Math.max(0, Math.ceil(closedUntil - now));
-    this.link.release({ key, owner, mode, closedForMs, handoffMs: handoffLease(leaseMs) }, pending);
+    this.link.release({ key, owner, mode, closedForMs, isDone, handoffMs: handoffLease(leaseMs) }, pending);
   }
 
   /** Returns whether a release that fails may be repeated at `at`. @internal */

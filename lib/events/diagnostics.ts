@@ -30,7 +30,10 @@ export interface GrantedEvent extends LockEvent {
 export interface RefusedEvent extends LockEvent {
   /** The time from the call to the refusal, in milliseconds. */
   readonly waitedMs: number;
-  /** What the caller's promise rejects with: an error of this library, or the reason of the caller's signal. */
+  /**
+   * What the caller's promise rejects with: an error of this library, or the reason of the caller's signal. Undefined
+   * for `done`, because the call returns undefined.
+   */
   readonly reason: unknown;
   /** The kind of the reason: `timeout` for a `LockTimeoutError`, or `busy` if the call did not wait. */
   readonly outcome: LockOutcome;

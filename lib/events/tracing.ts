@@ -3,15 +3,16 @@ import { type CallDetails, describeCall, type LockCall, type Target } from './ca
 
 /**
  * How a call or a hold ended. A request ends as `granted`, as `nested` (another request of its lock scope got the lock,
- * and the caller also has it), as `aborted` (by the caller's signal), as `busy` (others hold the lock, and the call
- * does not wait), or as the code of its error says: `timeout` for `LOCK_TIMEOUT` after a wait. A hold ends as
- * `released` or `lost`.
+ * and the caller also has it), as `done` (with `onceMs`, an earlier run has done the work), as `aborted` (by the
+ * caller's signal), as `busy` (others hold the lock, and the call does not wait), or as the code of its error says:
+ * `timeout` for `LOCK_TIMEOUT` after a wait. A hold ends as `released` or `lost`.
  *
  * @publicApi
  */
 export type LockOutcome =
   | 'granted'
   | 'nested'
+  | 'done'
   | 'aborted'
   | 'busy'
   | 'timeout'

@@ -210,3 +210,8 @@ class ParameterNames {
     return this.kinds.find((names) => names.has(name))?.get(name);
   }
 }
+
+/** Whether templates name several resources. What a function returns is known at the call. */
+export function namesSeveral(resource: ResourceOption): boolean {
+  return isList(resource) || (typeof resource === 'string' && resource.includes('<...'));
+}

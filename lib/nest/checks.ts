@@ -1,6 +1,6 @@
 import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import type { DiscoveryService } from '@nestjs/core';
-import { describeUnsupportedMode } from '../engine/error-texts.js';
+import { describeUnsupportedMode, describeUnsupportedOnce } from '../engine/error-texts.js';
 import { LockConfigError } from '../common/errors.js';
 import { transactionsAreScopes } from '../engine/transaction-scopes.js';
 import { kindOf } from '../contract/lock-mode.js';
@@ -125,7 +125,9 @@ class Findings {
 
   private checkMethod(method: LockedMethod, owner: object, instance: unknown): void {
     const { capabilities } = this.target.service.engine.store;
-    const { mode } = method.options;
+    const { mode, onceMs } = method.options;
+    if (onceMs !== undefined && capabilities.once !== true)
+      this.add('error', `@Locked of ${method.name}: ${describeUnsupportedOnce(capabilities)}.`);
     if (!capabilities.modes.includes(kindOf(mode))) {
       this.add('error', `@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}; ${ADVICE}.`);
     }

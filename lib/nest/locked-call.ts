@@ -1,10 +1,10 @@
-import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
+import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription, tap } from 'rxjs';
 import { eitherOf } from '../common/abort-signals.js';
 import { dropPromise } from '../common/format-value.js';
 import { runInHold } from '../engine/call-context.js';
 import type { Lock } from '../engine/lock.js';
 import type { MultiLock } from '../engine/multi-lock.js';
-import { runUnder, settle } from '../engine/run-under.js';
+import { runOnce, runUnder, settle } from '../engine/run-under.js';
 import { runWork, workChannel } from '../events/tracing.js';
 import type { LockService } from '../lock.service.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
@@ -80,7 +80,10 @@ class LockedCall {
     }
     // A handler may use the lock until its response is complete, for example for a file that it returns.
     const given = this.scope?.ownHoldOf(lock) ?? lock;
-    return runUnder(lock, this.options.onLost, () => this.callAndCheck(given));
+    const { onceMs, onLost } = this.options;
+    if (onceMs === undefined) return runUnder(lock, onLost, () => this.callAndCheck(given));
+    const one = lock as Lock;
+    return runUnder(one, onLost, () => runOnce(one, onceMs, () => this.callAndCheck(given)));
   }
 
   private async callAndCheck(lock: Held): Promise<unknown> {
@@ -125,9 +128,20 @@ class LockedCall {
 
   private subscribe(lock: Held, observer: Partial<Observer<unknown>>): Subscription {
     // Even if the method returns something other than it declares.
-    const source = defer(() => toObservable(this.callMethod(lock)));
+    const source = this.once(
+      lock,
+      defer(() => toObservable(this.callMethod(lock))),
+    );
     if (!workChannel.hasSubscribers) return source.subscribe(observer);
     return runWork(lock.locks, () => source.subscribe(observer));
+  }
+
+  /** Returns an Observable whose completion marks the lock as done, if the method runs once. */
+  private once(lock: Held, source: Observable<unknown>): Observable<unknown> {
+    const { onceMs } = this.options;
+    if (onceMs === undefined) return source;
+    const one = lock as Lock;
+    return source.pipe(tap({ complete: () => one.markDone(onceMs), error: () => one.unmarkDone() }));
   }
 
   private async streamInstead(error: unknown, subscriber: Subscriber<unknown>): Promise<void> {

@@ -1,10 +1,10 @@
 import { LockConfigError } from '../common/errors.js';
 import { familyOfTemplate } from '../events/call.js';
-import { type ResourceOption, resourceOfCall } from '../keys/bind-template.js';
+import { namesSeveral, type ResourceOption, resourceOfCall } from '../keys/bind-template.js';
 import { modeOf } from '../contract/lock-mode.js';
 import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { checkHoldTimes, checkMode } from '../options/resolve-options.js';
+import { checkHoldTimes, checkMode, checkOnce } from '../options/resolve-options.js';
 import type { OneMode, WrapOptions } from '../options/wrap.options.js';
 import { injectServiceInto } from './bind.js';
 import { decoratedMethodOf, functionOf, type LockedMethod, lockedMethods, wrapMethod } from './decorated-method.js';
@@ -76,7 +76,9 @@ export function Locked(...args: unknown[]): unknown {
     // A wrapper between the two decorators may have no metadata, but the class has the registration.
     if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
-    const known = checkMode(checkAt('@Locked', options, place), place);
+    const known = checkOnce(checkMode(checkAt('@Locked', options, place), place), place);
+    if (known.onceMs !== undefined && namesSeveral(resource))
+      throw new LockConfigError(`${place}: onceMs is set for several resources; expected one.`);
     checkHoldTimes(known, place);
     const { name = DEFAULT_INSTANCE, onBusy = 'throw', onUnavailable = 'throw', label, mode, permits, ...rest } = known;
     const method: LockedMethod = {

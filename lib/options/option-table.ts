@@ -146,6 +146,7 @@ export const OPTIONS = {
   signal: option([...ONE, 'lead()'], allow(ABORT_SIGNAL_SHAPE, isAbortSignal)),
   mode: option([...ONE, 'assertHeld()'], oneOf('exclusive', 'shared'), 'exclusive'),
   permits: option(ONE, wholeNumber(1, 1_000_000)),
+  onceMs: option(ONE, milliseconds(1, MAX_TTL_MS)),
   // Any string, because it may come from a client. Events show a part of it.
   label: option([...ONE, 'resume()'], allow('a string', isString)),
 

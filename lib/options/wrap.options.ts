@@ -1,12 +1,21 @@
 import type { LockTimeoutError, LockUnavailableError } from '../common/errors.js';
-import type { LockOptions } from './lock.options.js';
+import type { LockOptions, OnceOptions } from './lock.options.js';
 
 /**
  * The options of `LockService.wrap()`: those of a lock, and what happens to a call that gets no lock.
  *
  * @publicApi
  */
-export interface WrapOptions<A extends readonly unknown[] = never[]> extends Omit<LockOptions, 'label'> {
+export interface WrapOptions<A extends readonly unknown[] = never[]> extends Omit<LockOptions, 'label' | 'onceMs'> {
+  /**
+   * Runs the function once in this many milliseconds, over all instances. Less than this after the grant of a run that
+   * has ended without an error, the function is not called, and the call returns undefined, or an Observable of
+   * undefined. See {@link OnceOptions.onceMs}.
+   *
+   * @minimum 1
+   * @maximum 31536000000
+   */
+  readonly onceMs?: number | undefined;
   /**
    * What happens if others hold the lock until `waitMs` has elapsed. `throw`: the call rejects with `LockTimeoutError`.
    * `skip`: the function is not called, and the call returns undefined. A function: it is called on the same `this`

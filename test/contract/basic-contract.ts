@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { otherClient, repeats } from './needs.js';
+import { once, otherClient, repeats } from './needs.js';
 import { type ContractPart, LONG_MS, onlyWith } from './store-fixture.js';
 
 /** How long a client of another library may take to get a lock whose lease has ended, in milliseconds. */
@@ -62,6 +62,28 @@ const release: ContractPart = {
       await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'granted');
     },
+
+    'tells a key that is closed because its work is done from others': onlyWith([once], async (fixture) => {
+      const isDone = async (name: string): Promise<boolean> => {
+        const reply = await fixture.acquire(name);
+        ok(reply.status === 'held');
+        return reply.isDone === true;
+      };
+      await fixture.acquire('ann');
+      strictEqual(await isDone('bob'), false);
+      await fixture.release('ann', { closedForMs: fixture.shortMs });
+      strictEqual(await isDone('cid'), false);
+      await fixture.outlast(fixture.shortMs);
+      await fixture.acquire('dan');
+      strictEqual(await fixture.release('dan', { closedForMs: fixture.shortMs, isDone: true }), true);
+      strictEqual(await isDone('eve'), true);
+      strictEqual(await fixture.release('dan', { closedForMs: LONG_MS }), false);
+      strictEqual(await isDone('fay'), true);
+      await fixture.outlast(fixture.shortMs);
+      strictEqual(await fixture.statusOf('gus'), 'granted');
+      strictEqual(await fixture.release('gus', { isDone: true }), true);
+      strictEqual(await fixture.statusOf('hal'), 'granted');
+    }),
 
     'leaves a closed key to nobody': async (fixture) => {
       await fixture.acquire('ann');

@@ -30,6 +30,7 @@ export const noQueue: Need = ({ capabilities }) => !capabilities.queue;
 export const reserving: Need = ({ capabilities }) => capabilities.name !== 'redisson()';
 export const fencing: Need = ({ capabilities }) => capabilities.fencing;
 export const repeats: Need = ({ capabilities }) => capabilities.idempotentAcquire;
+export const once: Need = ({ capabilities }) => capabilities.once === true;
 export const list: Need = ({ lists }) => lists;
 export const force: Need = ({ forces }) => forces;
 export const transfer: Need = ({ transfers }) => transfers;

@@ -84,6 +84,7 @@ interface AcquireDetails {
 interface ReleaseDetails {
   readonly key?: string;
   readonly closedForMs?: number;
+  readonly isDone?: boolean;
   readonly handoffMs?: number;
 }
 
@@ -287,9 +288,9 @@ export class StoreFixture {
 
   release(
     name: string,
-    { key = this.key, closedForMs = 0, handoffMs = HANDOFF_MS }: ReleaseDetails = {},
+    { key = this.key, closedForMs = 0, isDone, handoffMs = HANDOFF_MS }: ReleaseDetails = {},
   ): Promise<boolean> {
-    return this.under.store.release({ ...this.ownership(name, key), closedForMs, handoffMs });
+    return this.under.store.release({ ...this.ownership(name, key), closedForMs, isDone, handoffMs });
   }
 
   async extend(name: string, leaseMs: number = LONG_MS): Promise<string> {

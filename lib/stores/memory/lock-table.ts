@@ -19,6 +19,8 @@ export interface Entry {
 /** An owner that holds the lock. One of a closed lock is nobody: its owner is empty. */
 export interface Holder extends Entry {
   readonly token: number;
+  /** Whether the lock is closed because its work is done. */
+  readonly isDone?: boolean;
   /** The last millisecond of the lease. */
   endsAt: number;
   /** Until when the lock may be held, however often it is renewed. Undefined without a limit. */
@@ -43,6 +45,7 @@ export type TableReply =
       readonly remainingMs: number;
       readonly ahead: number | undefined;
       readonly isFree: boolean;
+      readonly isDone: boolean;
     }
   | { readonly status: 'permits-mismatch'; readonly permits: number };
 
@@ -95,17 +98,18 @@ export class LockTable {
     const place = row.queue.findIndex((each) => each.owner === owner);
     const isFree = row.lock === undefined && row.sharers.length === 0;
     const ahead = queued && place !== -1 ? place : undefined;
-    return { status: 'held', queued, remainingMs: this.remainingMs(row, mode), ahead, isFree };
+    const isDone = row.lock?.isDone === true;
+    return { status: 'held', queued, remainingMs: this.remainingMs(row, mode), ahead, isFree, isDone };
   }
 
-  release(key: string, entry: Entry, closedForMs: number, handoffMs: number): boolean {
+  release(key: string, entry: Entry, closedForMs: number, handoffMs: number, isDone = false): boolean {
     this.steps = MOST_STEPS;
     const row = this.rowOf(key);
     const { owner } = entry;
     const hasLeft = leave(row, owner);
     const own = row.lock?.owner === owner ? row.lock : shareOf(row, entry);
     if (own !== undefined && closedForMs > 0) {
-      this.closeFor(key, row, own, closedForMs);
+      this.closeFor(key, row, own, closedForMs, isDone);
       return true;
     }
     if (own !== undefined && own === row.lock) row.lock = undefined;
@@ -210,8 +214,8 @@ export class LockTable {
   }
 
   /** Keeps the lock closed, as nobody's. The first waiter learns how long. */
-  private closeFor(key: string, row: Row, own: Holder, closedForMs: number): void {
-    const closed = { ...own, owner: '', endsAt: this.deps.now() + closedForMs };
+  private closeFor(key: string, row: Row, own: Holder, closedForMs: number, isDone: boolean): void {
+    const closed = { ...own, owner: '', isDone, endsAt: this.deps.now() + closedForMs };
     if (own === row.lock) row.lock = closed;
     else row.sharers = row.sharers.map((each) => (each === own ? closed : each));
     this.wakeFirst(key, row);

@@ -42,6 +42,7 @@ export class MemoryStore implements LockStore {
     fencing: true,
     idempotentAcquire: true,
     modes: ['exclusive', 'shared', 'permits'],
+    once: true,
     resolutionMs: 1,
   };
 
@@ -74,8 +75,8 @@ export class MemoryStore implements LockStore {
     return this.reply(reply.status === 'held' ? { ...reply, holder: this.holderOf(key) } : reply);
   }
 
-  release({ key, owner, mode, closedForMs, handoffMs }: ReleaseRequest): Promise<boolean> {
-    return this.reply(this.table.release(key, { owner, mode }, closedForMs, handoffMs));
+  release({ key, owner, mode, closedForMs, isDone, handoffMs }: ReleaseRequest): Promise<boolean> {
+    return this.reply(this.table.release(key, { owner, mode }, closedForMs, handoffMs, isDone));
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {

@@ -84,6 +84,7 @@ export class TokenStore implements LockStore {
     idempotentAcquire: true,
     modes: ['exclusive', 'shared', 'permits'],
     replicas: true,
+    once: true,
     resolutionMs: 1,
   };
 
@@ -178,7 +179,8 @@ export class TokenStore implements LockStore {
         const decoded = decodeAcquire(reply, from);
         resolve(decoded);
         // From now on a subscription is worth its cost.
-        if (wait && decoded.status === 'held') this.channels?.onHeld(key, decoded.queued, askedAt);
+        if (wait && decoded.status === 'held' && decoded.isDone !== true)
+          this.channels?.onHeld(key, decoded.queued, askedAt);
       };
       const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0'];
       this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(onReply, reject, acquireFailed) });
@@ -186,10 +188,11 @@ export class TokenStore implements LockStore {
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    const { key, closedForMs, handoffMs } = request;
+    const { key, closedForMs, isDone, handoffMs } = request;
     return new Promise((resolve, reject) => {
       const onReply = (reply: unknown): void => resolve(decodeRelease(reply));
-      const args = [entryOf(request), wholeMs(closedForMs)];
+      const closed = wholeMs(closedForMs);
+      const args = [entryOf(request), isDone === true && closedForMs > 0 ? `-${closed}` : closed];
       this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(onReply, reject, releaseFailed) });
     });
   }

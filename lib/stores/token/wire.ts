@@ -9,10 +9,10 @@ import type { AcquireReply, ExtendReply, LockMode, TransferReply } from '../../c
 const VERSION = 'v2-';
 
 /**
- * `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock. A mode may follow, or a token and the limit of
- * a lock that was detached.
+ * `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock, or behind `!!` if its work is done. A mode may
+ * follow, or a token and the limit of a lock that was detached.
  */
-const ENTRY = /^v2-(!?)([\w-]+):([^ ]+)(?: ([^ ]*)(?: \d+)?)?$/;
+const ENTRY = /^v2-(!{0,2})([\w-]+):([^ ]+)(?: ([^ ]*)(?: \d+)?)?$/;
 
 /** `<owner> <mode> <key>`. The mode is `-` for an exclusive owner. */
 const WAKE = /^([\w-]+:\d+) ([-*]|\d{1,15}) ([^|]+)$/;
@@ -94,6 +94,7 @@ export function decodeAcquire(reply: unknown, from: ServerClock | undefined): Ac
     ahead: before < 0 ? undefined : before,
     isFree: holder === '' ? true : undefined,
     isForeign: holder !== '' && own === undefined ? true : undefined,
+    isDone: own?.isDone === true ? true : undefined,
     holder: own && (count > 0 ? { instanceId: own.instanceId, count } : { instanceId: own.instanceId, since }),
   };
 }
@@ -181,10 +182,12 @@ export function stateOf(
 
 /** Decodes an entry or a value. Undefined for the value of another client or of another version. */
 function decode(text: string) {
-  const [, , instanceId, , rest] = ENTRY.exec(text) ?? [];
+  const [, mark, instanceId, , rest] = ENTRY.exec(text) ?? [];
   if (instanceId === undefined) return undefined;
   const isToken = rest !== undefined && rest.length >= TOKEN_DIGITS;
-  return { instanceId, token: isToken ? Number(rest) : undefined, mode: isToken ? 'exclusive' : modeIn(rest) } as const;
+  const token = isToken ? Number(rest) : undefined;
+  const mode = isToken ? 'exclusive' : modeIn(rest);
+  return { instanceId, token, mode, isDone: mark === '!!' } as const;
 }
 
 function modeIn(text: string | undefined): LockMode {

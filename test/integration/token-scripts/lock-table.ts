@@ -43,6 +43,8 @@ export interface TableHolder extends TableEntry {
 export interface ExclusiveHolder extends TableHolder {
   /** Whether its owner has closed the key: nobody owns it for the rest of its life. */
   readonly isClosed: boolean;
+  /** Whether it has closed the key because its work is done. */
+  readonly isDone?: boolean | undefined;
   /** The value of another client, which has no owner. */
   readonly foreign?: string | undefined;
   /** Until when the lock may be held, however often it is renewed. Undefined without a limit. */
@@ -238,7 +240,7 @@ export class LockTable {
     return this.heldBy(row, request, queued);
   }
 
-  private releaseOne(row: LockRow, { key, owner, closedForMs, handoffMs }: ReleaseRequest): boolean {
+  private releaseOne(row: LockRow, { key, owner, closedForMs, isDone, handoffMs }: ReleaseRequest): boolean {
     const own = ownIn(row, owner);
     this.prune(row);
     const hasLeft = leave(row, owner);
@@ -247,7 +249,7 @@ export class LockTable {
         row.exclusive = undefined;
         this.handOff(row, key, handoffMs);
       } else {
-        row.exclusive = { ...own, isClosed: true, endsAt: this.deps.now() + closedForMs };
+        row.exclusive = { ...own, isClosed: true, isDone, endsAt: this.deps.now() + closedForMs };
         this.wakeFirst(row, key);
       }
       return true;
@@ -313,11 +315,12 @@ export class LockTable {
     const { exclusive, sharers } = row;
     const place = queued ? row.queue.findIndex((entry) => entry.owner === owner) : -1;
     const held = { status: 'held', queued, ahead: place === -1 ? undefined : place } as const;
-    const none = { isFree: undefined, isForeign: undefined, holder: undefined };
+    const none = { isFree: undefined, isForeign: undefined, isDone: undefined, holder: undefined };
     if (exclusive !== undefined) {
       const remainingMs = exclusive.endsAt - this.deps.now();
       if (exclusive.foreign !== undefined) return { ...held, ...none, remainingMs, isForeign: true };
-      return { ...held, ...none, remainingMs, holder: hintOf(exclusive) };
+      const isDone = exclusive.isDone === true ? true : undefined;
+      return { ...held, ...none, remainingMs, isDone, holder: hintOf(exclusive) };
     }
     if (sharers.length === 0) return { ...held, ...none, remainingMs: 0, isFree: true };
     // An exclusive caller waits for the last.

@@ -184,7 +184,8 @@ class RandomRun {
     if (this.over.length > 0 && this.random() < 0.1) owners.push(this.pick(this.over));
     const requests = [...new Set(owners)].map((owner) => {
       const closedForMs = this.random() < 0.15 ? 300 : 0;
-      return { key: keyOf(owner), owner, mode: this.modeOf(owner), closedForMs, handoffMs: HANDOFF_MS };
+      const isDone = this.random() < 0.5;
+      return { key: keyOf(owner), owner, mode: this.modeOf(owner), closedForMs, isDone, handoffMs: HANDOFF_MS };
     });
     this.trail.push(`release ${JSON.stringify(requests)}`);
     const replies = Promise.all(requests.map((request) => this.store.release(request)));
@@ -410,9 +411,10 @@ function ownerIn({ owner }: TableEntry): string {
 }
 
 /** The entry of a holder, as the scripts write it. */
-function textOf(holder: TableHolder & { readonly isClosed: boolean }): string {
+function textOf(holder: TableHolder & { readonly isClosed: boolean; readonly isDone?: boolean | undefined }): string {
   const entry = entryOf(holder);
-  return holder.isClosed ? entry.replace('v2-', 'v2-!') : entry;
+  if (!holder.isClosed) return entry;
+  return entry.replace('v2-', holder.isDone === true ? 'v2-!!' : 'v2-!');
 }
 
 function valueOf({ exclusive, markedUntil }: LockRow): string | null {

@@ -4,7 +4,8 @@
   is handed to them first. Running twice is harmless.
   keys.fence      last token
   keys.lock       `v2-<owner> <token>` of an exclusive holder, `v2-!<owner> <token>` of a lock that its owner has
-                  closed, `v2-*` while sharers have the lock, or the value of another client
+                  closed, `v2-!!<owner> <token>` if its work is done, `v2-*` while sharers have the lock, or the value
+                  of another client
   keys.queue      entries by ticket
   keys.holders    entries that share the lock, by the end of their leases in ms
   args.handoffMs  lease of a lock that is handed off
