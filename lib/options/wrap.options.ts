@@ -1,5 +1,5 @@
 import type { LockTimeoutError, LockUnavailableError } from '../common/errors.js';
-import type { LockOptions, OnceOptions } from './lock.options.js';
+import type { LockOptions } from './lock.options.js';
 
 /**
  * The options of `LockService.wrap()`: those of a lock, and what happens to a call that gets no lock.
