@@ -2,10 +2,18 @@ import 'reflect-metadata';
 
 export { RedisLockModule, type RedisLockModuleAsyncOptions, type RedisLockOptionsFactory } from './nest/module.js';
 export type { CommonLockOptions, LockOptions } from './options/lock.options.js';
+export type { WrapOptions } from './options/wrap.options.js';
 export type { HttpOptions, RedisLockModuleOptions } from './options/redis-lock.options.js';
 export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockWaiter } from './lock-info.js';
 export type { LeadOptions } from './options/lead.options.js';
-export { type AssertHeldOptions, type ForceReleaseOptions, type ListOptions, LockService } from './lock.service.js';
+export {
+  type AssertHeldOptions,
+  type ExtendOptions,
+  type ForceReleaseOptions,
+  type ListOptions,
+  LockService,
+  type ResumeOptions,
+} from './lock.service.js';
 export { bindLocks } from './nest/bind.js';
 export { getLockServiceToken, InjectLockService } from './nest/service-token.js';
 export { Locked, type LockedOptions } from './nest/locked.js';
@@ -15,7 +23,7 @@ export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export { WhileLeader, type WhileLeaderOptions } from './nest/leader.js';
 export { LockParam } from './nest/parameters/lock-param.js';
 export { CurrentLock } from './nest/parameters/current-lock.js';
-export { Lock } from './engine/lock.js';
+export { type DetachOptions, Lock } from './engine/lock.js';
 export { MultiLock } from './engine/multi-lock.js';
 export { type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
 export { Leadership } from './engine/leadership.js';

@@ -12,7 +12,9 @@ import type { Leadership } from './engine/leadership.js';
 import type { LockEngine } from './engine/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
 import { runUnder } from './engine/run-under.js';
+import { readTicket } from './engine/ticket.js';
 import type { KeyCalls } from './engine/own-calls.js';
+import type { ResourceOption } from './keys/bind-template.js';
 import { isList, readList } from './keys/read-list.js';
 import type { KeySelectorFactory } from './keys/key-selector.js';
 import type { KeyFactory } from './keys/resource-key.js';
@@ -23,13 +25,22 @@ import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js'
 import type { CommonLockOptions, HowToShare, LockOptions } from './options/lock.options.js';
 import { checkAt, OPTIONS } from './options/option-table.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
-import type { AssertHeldOptions, ForceReleaseOptions, ListOptions } from './options/service.options.js';
+import type {
+  AssertHeldOptions,
+  ExtendOptions,
+  ForceReleaseOptions,
+  ListOptions,
+  ResumeOptions,
+} from './options/service.options.js';
+import type { InsteadOf, OneMode, WrapOptions } from './options/wrap.options.js';
+import { type AnyFunction, wrapFunction } from './wrapped-function.js';
 
-export type { AssertHeldOptions, ForceReleaseOptions, ListOptions };
+export type { AssertHeldOptions, ExtendOptions, ForceReleaseOptions, ListOptions, ResumeOptions };
 
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
 type WithoutWait = Omit<CommonLockOptions, 'waitMs'> & HowToShare;
+type ResourceOf<A extends readonly unknown[]> = Resources | ((...args: A) => Resources);
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
 
 /** How often a list reads again what this instance holds and waits for, in milliseconds. */
@@ -136,6 +147,41 @@ export class LockService {
   }
 
   /**
+   * Returns a function that runs `fn` under a lock, as `@Locked` does with a method. Each call passes its `this` and
+   * its arguments on.
+   *
+   * ```ts
+   * const buy = locks.wrap('goods:<id>', async (id: number) => `goods ${id} are sold`);
+   * const sell = locks.wrap((id) => resource`goods:${id}`, async (id: number) => `goods ${id} are sold`);
+   * ```
+   *
+   * A placeholder takes the value of a parameter. `<id>` is the parameter with this name in the source of `fn`,
+   * `<dto.id>` a property of the parameter `dto`, and `<0>` the first parameter. A minifier renames parameters, and a
+   * default value is not seen, so use an index or a function of the arguments there. A list of templates, or a spread
+   * placeholder such as `<...ids>`, locks several resources together. Inside `fn`, {@link current} returns the lock.
+   *
+   * @param resource a template, a list of templates, or a function that returns the resource for the arguments.
+   * @param fn a function. Its result may be a promise. It must not be a generator.
+   * @throws {LockKeyError} if a template is invalid, has a name that cannot be bound, or names a parameter with a
+   * default value. At the call, if an argument cannot form a key: undefined, an object, an empty array.
+   * @throws {LockConfigError} if an option is not allowed, or `fn` is not a function, or is a generator.
+   * @throws what {@link using} throws, at the call.
+   */
+  wrap<This, A extends readonly unknown[], T>(
+    resource: ResourceOf<A>,
+    fn: (this: This, ...args: A) => T,
+  ): (this: This, ...args: A) => Promise<Awaited<T>>;
+  wrap<This, A extends readonly unknown[], T, O extends WrapOptions<A> = object>(
+    resource: ResourceOf<A>,
+    options: WrapOptions<A> & O & OneMode<O>,
+    fn: (this: This, ...args: A) => T,
+  ): (this: This, ...args: A) => Promise<Awaited<T> | InsteadOf<O>>;
+  wrap(resource: ResourceOption, ...rest: [AnyFunction] | [WrapOptions, AnyFunction]): AnyFunction {
+    const [options, fn] = rest.length === 1 ? [{}, rest[0]] : rest;
+    return wrapFunction((resources, all) => this.acquireResolved(resources, all), this.defaults, resource, options, fn);
+  }
+
+  /**
    * Runs `fn` in a lock scope: every lock that is acquired inside is kept and renewed until `fn` has settled, even if
    * its own hold ends earlier. The locks are then released, even if `fn` fails. See {@link runInLockScope}.
    *
@@ -165,6 +211,54 @@ export class LockService {
   outside<T>(fn: () => T): T {
     checkValue('outside()', 'the work', fn, aFunction);
     return runOutsideHolds(fn);
+  }
+
+  /**
+   * Makes a lock that `Lock.detach()` has kept a hold of this instance, with the same fencing token. The hold is renewed
+   * from now on. The ticket is over: of two calls with one ticket, one gets the lock. Detach the lock again for the next
+   * request.
+   *
+   * `maxHoldMs` counts from the first grant. Like the hold from {@link acquire}, it is not in the caller's async context.
+   *
+   * @param ticket what `Lock.detach()` returned, in any process.
+   * @throws {LockLostError} if the ticket no longer has the lock: it has expired, was released, also by force, or was
+   * resumed, or the ticket is that of another resource. HTTP responds with 409.
+   * @throws {LockKeyError} if this is not a ticket. HTTP responds with 400.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. This instance then gives the lock back
+   * to the ticket, in the background.
+   * @throws {LockConfigError} if an option is not allowed, or the store cannot keep locks for tickets.
+   */
+  async resume(resource: string, ticket: string, options: ResumeOptions = {}): Promise<Lock> {
+    const target = this.targetOf(resource);
+    const given = checkAt('resume()', options);
+    const lock = { ...this.defaults, ...given, mode: 'exclusive', maxHoldMs: Infinity, minHoldMs: 0 } as const;
+    return this.engine.resume(target, readTicket(ticket, resource), lock);
+  }
+
+  /**
+   * Gives a detached lock a new lease, counted from now: the heartbeat of its holder. Never shortens the current lease,
+   * and never exceeds `maxHoldMs` since the first grant.
+   *
+   * @throws what {@link resume} throws. Nothing is given back, because the ticket stays valid.
+   */
+  async extend(resource: string, ticket: string, options: ExtendOptions = {}): Promise<void> {
+    const target = this.targetOf(resource);
+    const read = readTicket(ticket, resource);
+    const { ttlMs = read.ttlMs } = checkAt('extend()', options);
+    await this.engine.extendDetached(target, read, ttlMs);
+  }
+
+  /**
+   * Releases a detached lock, and hands it to the next waiter in the queue. Releasing twice has no further effect.
+   *
+   * @returns false if the ticket no longer has the lock.
+   * @throws {LockKeyError} if this is not a ticket. HTTP responds with 400.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The release is repeated in the
+   * background until the store replies or the lease expires.
+   * @throws {LockConfigError} if the store cannot keep locks for tickets.
+   */
+  async release(resource: string, ticket: string): Promise<boolean> {
+    return this.engine.releaseDetached(this.targetOf(resource), readTicket(ticket, resource));
   }
 
   /**

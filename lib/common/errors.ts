@@ -204,6 +204,9 @@ export class LockTimeoutError extends LockError {
   }
 }
 
+/** The optional fields of a {@link LockLostError}. `byClient` is false by default. */
+export type LockLostDetails = LockErrorDetails & DetailsOf<LockLostError>;
+
 /**
  * Thrown if the lock was lost before it was released. Its lease or `maxHoldMs` has elapsed, its key was deleted or
  * belongs to another holder, it was released by force, or the application has shut down. Another holder may have
@@ -215,6 +218,13 @@ export class LockTimeoutError extends LockError {
 @named('LockLostError')
 export class LockLostError extends LockError {
   readonly code = 'LOCK_LOST';
+  /** True if a ticket of `Lock.detach()` is over, which came with the request of a client. HTTP responds with 409. */
+  readonly byClient: boolean;
+
+  constructor(message: string, details: LockLostDetails = {}) {
+    super(message, details);
+    this.byClient = details.byClient ?? false;
+  }
 }
 
 /**
@@ -299,7 +309,7 @@ export class LockKeyError extends LockError {
   readonly code = 'LOCK_KEY';
   /** The placeholder whose value cannot form a key. Undefined if the error is not about a placeholder. */
   readonly placeholder: LockKeyPlaceholder | undefined;
-  /** True if the value came with the request of a handler. False if it came from the program. */
+  /** True if the value came with the request of a handler, or is a ticket. False if it came from the program. */
   readonly byClient: boolean;
 
   constructor(message: string, details: LockKeyDetails = {}) {

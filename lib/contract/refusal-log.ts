@@ -1,7 +1,7 @@
 import { LockUnavailableError, messageOf } from '../common/errors.js';
 
 /** What a request to a store does. */
-export type StoreOperation = 'acquire' | 'release' | 'extend';
+export type StoreOperation = 'acquire' | 'release' | 'extend' | 'transfer';
 
 /** A refusal counts for this long after it was seen, in milliseconds. Nobody may request what was refused again. */
 const RECENT_MS = 60_000;

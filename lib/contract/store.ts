@@ -147,6 +147,34 @@ export interface ExtendRequest extends Owned {
  */
 export type ExtendReply = 'renewed' | 'lost' | 'unknown';
 
+/** A request to give an exclusive lock to another owner, or to renew the lease of its owner. */
+export interface TransferRequest {
+  readonly key: string;
+  /** The owner that has the lock. */
+  readonly from: string;
+  /** The owner that gets it. The same as `from`: its lease is renewed, and never shortened. */
+  readonly to: string;
+  readonly leaseMs: number;
+  /** The fencing token of the lock from now on. Undefined: it keeps its token. */
+  readonly token?: number | undefined;
+  /**
+   * How long the lock may be held from now on, however often it is renewed or transferred. Has no effect on a lock that
+   * has such a limit. Undefined: sets no limit.
+   */
+  readonly restMs?: number | undefined;
+}
+
+/** `to` has the lock. A repeated request gets this reply again. */
+export interface Transferred {
+  readonly status: 'transferred';
+  readonly token: number;
+  /** How long the lock may still be held. Undefined without a limit. */
+  readonly restMs: number | undefined;
+}
+
+/** The reply to a transfer request. `others`: neither owner has the lock. `free`: nobody has it. */
+export type TransferReply = Transferred | { readonly status: 'free' | 'others' };
+
 /** A request to end the holds of a key, of any owner. */
 export interface ForceReleaseRequest {
   readonly key: string;
@@ -204,6 +232,11 @@ export interface LockStore {
   inspect(key: string): Promise<LockState | null>;
   /** Yields the locks that are held or waited for and that the request selects, each once. */
   readonly list?: ((request: ListRequest) => AsyncIterable<ListedLock>) | undefined;
+  /**
+   * Gives an exclusive lock to another owner. `from` is not used again after that. Without this method, no lock can be
+   * detached.
+   */
+  readonly transfer?: ((request: TransferRequest) => Promise<TransferReply>) | undefined;
   /** Ends all holds of a key. Returns false if nobody holds it, or if `ifToken` is not its token. */
   readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /**

@@ -1,6 +1,7 @@
 import {
   LockConfigError,
   type LockError,
+  LockLostError,
   LockReentryError,
   LockReplicationError,
   LockTimeoutError,
@@ -235,6 +236,49 @@ export function describeUnsupportedForce(
     return `forceRelease(): ${name} cannot end the hold of another owner; use a store that can, such as token().`;
   if (ifToken === undefined || fencing) return undefined;
   return `forceRelease(): ${name} gives no fencing tokens; call it without ifToken.`;
+}
+
+/** What decides whether a lock can be detached. */
+interface Detachable {
+  readonly root: object;
+  readonly mode: LockMode;
+  readonly options: { readonly minHoldMs: number };
+  readonly isOfSeveral: boolean;
+  readonly holdCount: number;
+}
+
+/** Returns why a store cannot give locks to tickets, and what is allowed. Undefined if it can. */
+export function describeUnsupportedTransfer({
+  capabilities,
+  transfer,
+}: Pick<LockStore, 'capabilities' | 'transfer'>): string | undefined {
+  if (transfer !== undefined) return undefined;
+  return `${capabilities.name} cannot keep a lock for a ticket; use token() or memory()`;
+}
+
+/** Returns why a lock cannot be detached, and what to do. Undefined if it can. */
+export function describeUndetachable(
+  store: Pick<LockStore, 'capabilities' | 'transfer'>,
+  lock: Detachable,
+): string | undefined {
+  const { mode, options, isOfSeveral, root, holdCount } = lock;
+  if (mode !== 'exclusive') return `the lock is held ${format(mode)}; only an exclusive lock can be detached`;
+  if (isOfSeveral) return 'the lock was acquired together with others; acquire it alone';
+  if (options.minHoldMs > 0) return `the lock has minHoldMs: ${options.minHoldMs}; acquire it without minHoldMs`;
+  if (root !== lock || holdCount > 1)
+    return (
+      'the lock is also held by a nested hold, a lock scope, a handler or a leader; ' +
+      'detach a lock that acquire() or using() returned outside of them'
+    );
+  return describeUnsupportedTransfer(store);
+}
+
+/** Returns the error for a ticket that no longer has the lock. */
+export function ticketIsOver(resource: string, status: 'free' | 'others'): LockLostError {
+  const now = status === 'free' ? 'Nobody holds the lock now' : 'Others hold the lock now';
+  const why = 'it has expired, was released or resumed, or is the ticket of another lock';
+  const message = `The ticket of ${resource} is over: ${why}. ${now}.`;
+  return new LockLostError(message, { resource, byClient: true });
 }
 
 function format(mode: LockMode): string {

@@ -1,5 +1,11 @@
 import { runOutside } from '../common/async-context.js';
-import { type LockError, LockLostError, LockUnavailableError, withoutStack } from '../common/errors.js';
+import {
+  LockClosedError,
+  type LockError,
+  LockLostError,
+  LockUnavailableError,
+  withoutStack,
+} from '../common/errors.js';
 import { nameOfCall, type Target } from '../events/call.js';
 import { repliesRead } from '../clock/replies-read.js';
 import type { Timer } from '../clock/clock.js';
@@ -21,6 +27,7 @@ import {
   unavailable,
   upgradeError,
 } from './error-texts.js';
+import type { Heir } from './releaser.js';
 import type { Turns } from './turns.js';
 import { type Waiter, WaiterList } from './waiter.js';
 
@@ -441,20 +448,60 @@ export class KeyQueue {
 
   // Leases and locks.
 
-  /** Ends a lock whose last hold has ended. Returns whether the store still had it. */
-  release(lock: Lock): Promise<boolean> {
+  /**
+   * Ends a lock whose last hold has ended. Returns whether the store still had it.
+   *
+   * @param heir whom it is given to. Default: it is released.
+   */
+  release(lock: Lock, heir?: Heir): Promise<boolean> {
     const { lease } = lock;
     const { clock, events } = this.parts;
     lock.onEnded();
-    if (!lock.isUnseen) events.released(lock, clock);
+    if (!lock.isUnseen) events.released(lock, clock, heir !== undefined);
     const now = clock.now();
     lease.remove(lock, lock.minHoldUntil);
     this.parts.onEnded();
     if (lease.locks.length > 0) return Promise.resolve(true);
-    if (this.passOn(lease, now)) return Promise.resolve(true);
-    const released = this.releaseLease(lease, lock.resource, now);
+    if (heir === undefined && this.passOn(lease, now)) return Promise.resolve(true);
+    const released = this.releaseLease(lease, lock.resource, now, heir);
     this.parts.onReleasing(lock, released);
     return released;
+  }
+
+  /**
+   * Gives a lock to the owner of a ticket, and ends it here. Returns whether the store still had it.
+   *
+   * @throws LockUnavailableError if the store sent no reply until the lease was over.
+   */
+  async detach(lock: Lock, heir: Heir): Promise<boolean> {
+    const { owner, mode, longestMs, hasFailed } = lock.lease;
+    // A late request of this owner may still run.
+    const left = hasFailed ? [owner] : [];
+    try {
+      return await this.release(lock, heir);
+    } catch (error) {
+      // Nobody will have the ticket. A shutdown has closed the store.
+      if (!(error instanceof LockClosedError)) left.push(owner, heir.owner);
+      throw error;
+    } finally {
+      const { key, parts } = this;
+      const leaseMs = Math.max(longestMs, heir.leaseMs);
+      for (const each of new Set(left)) {
+        const release = { resource: lock.resource, key, owner: each, mode, leaseMs, closedUntil: 0 };
+        parts.releaser.release(release, parts.clock.now(), true).catch(() => undefined);
+      }
+    }
+  }
+
+  /** Gives a caller the lock that was given to an owner of this instance. It is never passed on. */
+  adopt(target: Target, options: AcquireOptions, { owner, token, sentAt }: Adoption, now: number): Lock {
+    const granted: Granted = { status: 'granted', token, tokens: 1 };
+    const lease = new Lease(this, owner, 'exclusive', granted, now, sentAt, leaseOf(options), false);
+    this.leases.push(lease);
+    const lock = new Lock(lease, target.resource, options, now, target.call);
+    lease.locks.push(lock);
+    this.parts.renewer.watch(lease, now);
+    return lock;
   }
 
   /** Declares a lock lost if its deadline has passed. */
@@ -566,14 +613,15 @@ export class KeyQueue {
   }
 
   /** Releases a lease that no caller uses. The release is sent before the next request for the key. */
-  private releaseLease(lease: Lease, resource: string, now: number): Promise<boolean> {
+  private releaseLease(lease: Lease, resource: string, now: number, heir?: Heir): Promise<boolean> {
     const { key, parts, turns } = this;
     const { owner, mode, longestMs: leaseMs, closedUntil, askedAt, hasFailed } = lease;
     this.leases.splice(this.leases.indexOf(lease), 1);
     parts.renewer.forget(lease);
     // The store had it from about then on. Short work takes less time than its request.
     turns?.onReleased(key, now - askedAt, this.waiters.head !== undefined);
-    const released = parts.releaser.release({ resource, key, owner, mode, leaseMs, closedUntil }, now, hasFailed);
+    const release = { resource, key, owner, mode, leaseMs, closedUntil, heir };
+    const released = parts.releaser.release(release, now, hasFailed && heir === undefined);
     this.askForHead(now);
     this.forgetIfIdle();
     return released;
@@ -713,6 +761,14 @@ export class KeyQueue {
     const error = unavailable(resource, 'the store has sent no reply yet', { cause });
     return { kind: 'failed', error, since: parts.clock.now() };
   }
+}
+
+/** What an owner of this instance was given. */
+export interface Adoption {
+  readonly owner: string;
+  readonly token: number;
+  /** When the request was sent. */
+  readonly sentAt: number;
 }
 
 type WaitingLine = Parameters<typeof acquireError>[1]['line'];

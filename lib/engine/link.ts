@@ -6,6 +6,8 @@ import {
   type ExtendRequest,
   type LockStore,
   type ReleaseRequest,
+  type TransferReply,
+  type TransferRequest,
   UnansweredError,
 } from '../contract/store.js';
 import { type Linked, LinkedList } from '../common/linked-list.js';
@@ -83,6 +85,19 @@ export class Link {
   release(request: ReleaseRequest, listener: OutcomeListener<boolean>): void {
     const delayed = { ...request, handoffMs: this.delayed(request.handoffMs) };
     this.expect('release', request.key, () => this.store.release(delayed), listener);
+  }
+
+  /** Sends a transfer. Only for a store that can transfer locks. */
+  transfer(request: TransferRequest, listener: OutcomeListener<TransferReply>): void {
+    const { leaseMs, restMs } = request;
+    const delayed = { ...request, leaseMs: this.delayed(leaseMs), restMs: restMs && this.delayed(restMs) };
+    const send = (): Promise<TransferReply> =>
+      this.store.transfer?.(delayed) ?? Promise.reject(new Error('the store cannot transfer locks'));
+    const onReply = (reply: TransferReply): void => {
+      const isLimited = reply.status === 'transferred' && reply.restMs !== undefined;
+      listener.onReply(isLimited ? { ...reply, restMs: Math.max(0, reply.restMs - this.lockDelayMs) } : reply);
+    };
+    this.expect('transfer', request.key, send, { onReply, onFailed: (error) => listener.onFailed(error) });
   }
 
   /** Extends leases of one server. Returns a reply for each, in the same order. Does not reject. */

@@ -21,7 +21,10 @@ export class MultiLock implements Hold {
   /** @internal */
   constructor(private readonly byResource: ReadonlyMap<string, Lock>) {
     this.locks = [...new Set(byResource.values())];
-    for (const lock of this.locks) lock.onAbort((reason) => this.abort(reason));
+    for (const lock of this.locks) {
+      lock.isOfSeveral = true;
+      lock.onAbort((reason) => this.abort(reason));
+    }
   }
 
   /** The resources that the caller named, `['account:1', 'account:2']`, without duplicates. */

@@ -36,10 +36,16 @@ export interface RefusedEvent extends LockEvent {
   readonly outcome: LockOutcome;
 }
 
-/** The event of `nestjs-redis-lock:released`, with the fields that it shares with `nestjs-redis-lock:lost`. */
+/** The fields of events about the end of a hold, and about a lock that is held for too long. */
 export interface EndedEvent extends LockEvent {
   /** The time from the grant to the end, or to the event of a lock that is still held, in milliseconds. */
   readonly heldMs: number;
+}
+
+/** The event of `nestjs-redis-lock:released`. */
+export interface ReleasedEvent extends EndedEvent {
+  /** Whether the hold was detached: the lock is not free, and whoever has its ticket holds it. */
+  readonly isDetached: boolean;
 }
 
 /** The event of `nestjs-redis-lock:lost`. */
@@ -65,7 +71,7 @@ export const lockChannels = {
   extended: channel('nestjs-redis-lock:extended'),
   /** {@link LostEvent}: a lock was lost before it was released. */
   lost: channel('nestjs-redis-lock:lost'),
-  /** {@link EndedEvent}: a lock was released. */
+  /** {@link ReleasedEvent}: a lock was released or detached. */
   released: channel('nestjs-redis-lock:released'),
   /** {@link EndedEvent}: a lock is renewed for longer than its `warnHeldMs`. It is still held. Once for each lock. */
   overdue: channel('nestjs-redis-lock:overdue'),
@@ -157,9 +163,9 @@ export class LockEvents {
     if (event !== undefined) this.channels.lost.publish({ ...event, reason: lock.loss } satisfies LostEvent);
   }
 
-  released(lock: EventLock, clock: Clock): void {
+  released(lock: EventLock, clock: Clock, isDetached = false): void {
     const event = this.ended('released', lock, clock, this.channels.released.hasSubscribers);
-    if (event !== undefined) this.channels.released.publish(event);
+    if (event !== undefined) this.channels.released.publish({ ...event, isDetached } satisfies ReleasedEvent);
   }
 
   overdue(lock: EventLock, now: number): void {

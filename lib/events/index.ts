@@ -6,6 +6,7 @@ export {
   lockChannels,
   type LostEvent,
   type RefusedEvent,
+  type ReleasedEvent,
   storeChannel,
   type StoreEvent,
 } from './diagnostics.js';

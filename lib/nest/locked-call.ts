@@ -1,7 +1,5 @@
 import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import { eitherOf } from '../common/abort-signals.js';
-import { checkValue } from '../common/check-options.js';
-import { LockTimeoutError, LockUnavailableError } from '../common/errors.js';
 import { dropPromise } from '../common/format-value.js';
 import { runInHold } from '../engine/call-context.js';
 import type { Lock } from '../engine/lock.js';
@@ -9,8 +7,8 @@ import type { MultiLock } from '../engine/multi-lock.js';
 import { runUnder, settle } from '../engine/run-under.js';
 import { runWork, workChannel } from '../events/tracing.js';
 import type { LockService } from '../lock.service.js';
-import { OPTIONS } from '../options/option-table.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
+import { labelOf, resultInstead } from '../refused-call.js';
 import { serviceOf } from './bind.js';
 import { ErrorResponses } from './error-responses.js';
 import { throwFieldError } from './graphql-error.js';
@@ -146,7 +144,12 @@ class LockedCall {
     let lock: Held;
     try {
       const { name: method, family } = this.method;
-      const call = { method, family, label: this.label(), signal: either.signal };
+      const call = {
+        method,
+        family,
+        label: labelOf(method, this.method.label, this.instance, this.args),
+        signal: either.signal,
+      };
       lock = await this.service.acquireResolved(resource, { ...options, ...call, warnHeldMs: this.warnHeldMs });
     } finally {
       either.stop();
@@ -174,22 +177,9 @@ class LockedCall {
     return returnsObservable ? (options.warnHeldMs ?? false) : this.options.warnHeldMs;
   }
 
-  private label(): string | undefined {
-    const { label } = this.method;
-    if (typeof label !== 'function') return label;
-    const given: unknown = Reflect.apply(label, this.instance, this.args);
-    dropPromise(given);
-    if (given !== undefined) checkValue(this.method.name, 'the result of the label function', given, OPTIONS.label);
-    return given as string | undefined;
-  }
-
   /** Returns what the call returns in place of the method's result. Throws the error if nothing takes its place. */
   private onRefused(error: unknown): unknown {
-    const { onBusy, onUnavailable } = this.method;
-    const isBusy = error instanceof LockTimeoutError;
-    const instead = isBusy ? onBusy : error instanceof LockUnavailableError ? onUnavailable : 'throw';
-    if (instead === 'throw') throw error;
-    return instead === 'skip' ? undefined : (Reflect.apply(instead, this.instance, [error, ...this.args]) as unknown);
+    return resultInstead(error, this.method, this.instance, this.args);
   }
 
   private callMethod(lock: Held): unknown {

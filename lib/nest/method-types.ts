@@ -58,11 +58,6 @@ export type LockedDecorator<A extends readonly unknown[] = never[], R = never> =
   ? TemplateDecorator<R>
   : KeyedDecorator<A, R>;
 
-/** Does not compile if the options have both `mode` and `permits`. */
-export type OneMode<O> = O extends { readonly mode: string; readonly permits: number }
-  ? { 'mode and permits exclude each other': never }
-  : unknown;
-
 /** What a call returns in place of the method's result, with these options. */
 export type Replacement<O> =
   | (O extends { readonly onBusy: infer F } ? ResultOf<F> : never)

@@ -16,6 +16,7 @@ import { LockRuntime } from '../lock-runtime.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { ApplicationInterceptor } from './interceptor.js';
 import { LockExceptionFilter } from './lock-exception.filter.js';
+import { loggerOf } from './logger.js';
 import { getLockServiceToken } from './service-token.js';
 
 /**
@@ -133,7 +134,7 @@ function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGl
     {
       provide: LOCK_RUNTIME,
       inject: [REDIS_LOCK_MODULE_OPTIONS],
-      useFactory: (options: RedisLockModuleOptions) => LockRuntime.start(options, name),
+      useFactory: (options: RedisLockModuleOptions) => LockRuntime.start(options, name, { logger: loggerOf(name) }),
     },
     { provide: service, inject: [LOCK_RUNTIME], useFactory: (runtime: LockRuntime) => runtime.service },
     { provide: PROVIDED_SERVICE, useExisting: service },

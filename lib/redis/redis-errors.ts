@@ -123,6 +123,11 @@ export function extendFailed(error: unknown): LockUnavailableError {
   return unavailableBecause(error, 'a renewal');
 }
 
+/** Converts the error of a failed transfer. */
+export function transferFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a transfer');
+}
+
 /** Returns the error without the `command` that ioredis adds. Its arguments hold owners of locks and passwords. */
 export function withoutArguments<E>(error: E): E | Error {
   if (!(error instanceof Error) || !('command' in error)) return error;

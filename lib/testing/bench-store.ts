@@ -13,6 +13,8 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
+  TransferReply,
+  TransferRequest,
 } from '../contract/store.js';
 import type { Clock, Timer } from '../clock/clock.js';
 import type { MemoryStore } from '../stores/memory/memory.store.js';
@@ -70,6 +72,11 @@ export class BenchStore implements LockStore {
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     return this.outage === undefined ? this.memory.extend(requests) : requests.map(() => 'unknown');
+  }
+
+  async transfer(request: TransferRequest): Promise<TransferReply> {
+    this.throwIfDown();
+    return this.memory.transfer(request);
   }
 
   async forceRelease(request: ForceReleaseRequest): Promise<boolean> {

@@ -7,6 +7,7 @@ import type { Timer } from '../clock/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import { loggerOf } from '../nest/logger.js';
 import { resolveOptions } from '../options/resolve-options.js';
 import { MemoryStore } from '../stores/memory/memory.store.js';
 import { AutoAdvancingClock } from './auto-advancing-clock.js';
@@ -172,7 +173,8 @@ export class TestBench {
     const store = new BenchStore(this.memory, this.clock, () => void this.instances.delete(instance));
     const channels = recordedChannels((event) => this.record(event));
     // The module closes what a function has made.
-    const runtime = LockRuntime.start({ ...options, store: () => store }, name, { clock: this.clock, channels });
+    const internals = { clock: this.clock, channels, logger: loggerOf(name) };
+    const runtime = LockRuntime.start({ ...options, store: () => store }, name, internals);
     const { service } = runtime;
     const keyOf = createKeyFactory(resolveOptions(options));
     const instance: BenchInstance = { service, store, keyOf };

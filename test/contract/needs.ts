@@ -2,13 +2,14 @@ import type { LockModeKind } from '../../lib/contract/lock-mode.js';
 import type { LockStore, StoreCapabilities } from '../../lib/contract/store.js';
 
 /** What a store declares: its capabilities, and the optional methods that it has. */
-export type StoreDeclaration = Pick<LockStore, 'capabilities' | 'list' | 'forceRelease'>;
+export type StoreDeclaration = Pick<LockStore, 'capabilities' | 'list' | 'forceRelease' | 'transfer'>;
 
 /** What decides which tests are registered. */
 export interface ContractSubject {
   readonly capabilities: StoreCapabilities;
   readonly lists: boolean;
   readonly forces: boolean;
+  readonly transfers: boolean;
   readonly hasOtherClient: boolean;
   readonly canTurnBack: boolean;
 }
@@ -31,10 +32,12 @@ export const fencing: Need = ({ capabilities }) => capabilities.fencing;
 export const repeats: Need = ({ capabilities }) => capabilities.idempotentAcquire;
 export const list: Need = ({ lists }) => lists;
 export const force: Need = ({ forces }) => forces;
+export const transfer: Need = ({ transfers }) => transfers;
 export const otherClient: Need = ({ hasOtherClient }) => hasOtherClient;
 export const turningBack: Need = ({ canTurnBack }) => canTurnBack;
 
 /** Returns what the store declares, without the methods themselves, so that two declarations can be compared. */
-export function declarationOf({ capabilities, list: lists, forceRelease }: StoreDeclaration) {
-  return { capabilities, lists: lists !== undefined, forces: forceRelease !== undefined };
+export function declarationOf({ capabilities, list: lists, forceRelease, transfer: gives }: StoreDeclaration) {
+  const [forces, transfers] = [forceRelease !== undefined, gives !== undefined];
+  return { capabilities, lists: lists !== undefined, forces, transfers };
 }

@@ -8,6 +8,8 @@ import type {
   LockStore,
   StoreCapabilities,
   StoreListener,
+  TransferReply,
+  TransferRequest,
 } from '../../lib/contract/store.js';
 import type { Need } from './needs.js';
 
@@ -172,6 +174,14 @@ export class StoreFixture {
     const { store } = this.under;
     if (store.forceRelease === undefined) throw new Error('the store cannot release by force');
     return store.forceRelease({ key, handoffMs: HANDOFF_MS, ifToken });
+  }
+
+  /** Gives the lock of one caller to another. Call it only if the store can do that. */
+  transfer(from: string, to: string, details: Partial<TransferRequest> = {}): Promise<TransferReply> {
+    const { store } = this.under;
+    if (store.transfer === undefined) throw new Error('the store cannot transfer locks');
+    const [{ key, owner }, { owner: heir }] = [this.ownership(from), this.ownership(to)];
+    return store.transfer({ key, from: owner, to: heir, leaseMs: LONG_MS, ...details });
   }
 
   /** Waits until messages can be received. From now on, acquire requests join the queue. */

@@ -4,6 +4,7 @@ import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import type { Servers } from '../../lib/contract/server-connection.js';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
+import { loggerOf } from '../../lib/nest/logger.js';
 import { outcome } from './async.js';
 import { FaultyStore } from './faulty-store.js';
 import type { InstanceOptions } from './redis-locks.js';
@@ -28,7 +29,7 @@ export function faultyLocks(
   clock = new ManualClock(),
 ) {
   const start = (store: FaultyStore, own: RedisLockModuleOptions): LockService => {
-    const internal = { clock, passing, requestTimeoutMs };
+    const internal = { clock, passing, requestTimeoutMs, logger: loggerOf() };
     return LockRuntime.start({ ...PATIENT, ...own, store: store.factory }, undefined, internal).service;
   };
   const memory = new MemoryStore(clock);

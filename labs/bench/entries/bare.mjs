@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { sleep } from '../clock.mjs';
 import { connect, scripts } from '../library.mjs';
-import { PERMITS, POLL_MS, TTL_MS } from '../settings.mjs';
+import { POLL_MS, TTL_MS } from '../settings.mjs';
 
 // The wire protocol, as in the headers of lib/stores/token/scripts.
 const VERSION = 'v2-';
@@ -10,8 +10,6 @@ const CHANNELS = 'lock|';
 const NOT_SHARDED = '0';
 const DO_NOT_WAIT = '0';
 const AT_ONCE = '0';
-/** The mode of a reader's entry, after the owner. With permits, it is their number. */
-const SHARED = ' *';
 
 const digestOf = ({ lua }) => createHash('sha1').update(lua).digest('hex');
 const ACQUIRE = digestOf(scripts.acquire);
@@ -46,15 +44,14 @@ function tokenIn(reply) {
   return Array.isArray(reply) ? undefined : Number(reply);
 }
 
-/** @param {readonly string[]} modes the mode in the entry, for each way to lock */
-async function openBare(url, options, modes) {
+async function openBare(url, options) {
   const { client, acquire, release } = await openScripts(url, options);
   const id = randomBytes(12).toString('base64url');
   let n = 0;
   return {
-    async acquire(resource, way = 0) {
+    async acquire(resource) {
       const key = keyOf(resource);
-      const entry = `${id}:${++n}${modes[way]}`;
+      const entry = `${id}:${++n}`;
       for (;;) {
         const token = tokenIn(await acquire(key, entry));
         if (token !== undefined) return { key, entry, token };
@@ -72,17 +69,5 @@ export const bare = {
   name: 'our scripts, bare',
   kind: 'floor',
   waiting: `polls every ${POLL_MS} ms`,
-  open: (url, options) => openBare(url, options, ['']),
-};
-
-export const bareShared = {
-  ...bare,
-  name: 'our scripts, bare, shared',
-  open: (url, options) => openBare(url, options, [SHARED, '']),
-};
-
-export const barePermits = {
-  ...bare,
-  name: 'our scripts, bare, permits',
-  open: (url, options) => openBare(url, options, [` ${PERMITS}`]),
+  open: openBare,
 };

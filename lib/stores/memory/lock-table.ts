@@ -1,5 +1,5 @@
 import { instanceOf } from '../../contract/instance-id.js';
-import type { LockMode } from '../../contract/store.js';
+import type { LockMode, TransferReply, TransferRequest } from '../../contract/store.js';
 
 /** The least distance between the tokens of two grants: 16 passes without a request, and one. */
 export const TOKENS = 17;
@@ -21,6 +21,8 @@ export interface Holder extends Entry {
   readonly token: number;
   /** The last millisecond of the lease. */
   endsAt: number;
+  /** Until when the lock may be held, however often it is renewed. Undefined without a limit. */
+  readonly limit?: number | undefined;
 }
 
 /** One lock: what its three keys contain in Redis. */
@@ -120,6 +122,21 @@ export class LockTable {
     if (own === undefined) return false;
     own.endsAt = Math.max(own.endsAt, this.deps.now() + leaseMs);
     return true;
+  }
+
+  /** Gives an exclusive lock to another owner, or renews the lease of its own. */
+  transfer(key: string, { from, to, leaseMs, token, restMs }: Omit<TransferRequest, 'key'>): TransferReply {
+    const row = this.rowOf(key);
+    const { lock } = row;
+    const isDone = lock?.owner === to;
+    if (lock === undefined || (!isDone && lock.owner !== from))
+      return { status: lock === undefined && row.sharers.length === 0 ? 'free' : 'others' };
+    const now = this.deps.now();
+    const limit = lock.limit ?? (isDone || restMs === undefined ? undefined : now + restMs);
+    if (limit !== undefined && limit <= now) return { status: 'free' };
+    const endsAt = Math.min(limit ?? Infinity, isDone ? Math.max(lock.endsAt, now + leaseMs) : now + leaseMs);
+    row.lock = { owner: to, mode: 'exclusive', token: isDone ? lock.token : (token ?? lock.token), endsAt, limit };
+    return { status: 'transferred', token: row.lock.token, restMs: limit === undefined ? undefined : limit - now };
   }
 
   /** Ends all holds, or the exclusive one with a token. Returns whether it has ended one. */

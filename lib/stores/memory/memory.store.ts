@@ -15,6 +15,8 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
+  TransferReply,
+  TransferRequest,
 } from '../../contract/store.js';
 import type { StoreFactory } from '../store-context.js';
 import { type Holder, LockTable } from './lock-table.js';
@@ -81,6 +83,10 @@ export class MemoryStore implements LockStore {
       return this.table.extend(key, { owner, mode }, leaseMs) ? 'renewed' : 'lost';
     });
     return this.reply(replies);
+  }
+
+  transfer({ key, ...request }: TransferRequest): Promise<TransferReply> {
+    return this.reply(this.table.transfer(key, request));
   }
 
   forceRelease({ key, handoffMs, ifToken }: ForceReleaseRequest): Promise<boolean> {

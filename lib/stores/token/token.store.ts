@@ -3,7 +3,13 @@ import type { Clock } from '../../clock/clock.js';
 import { TimeoutPool } from '../../clock/timeout-pool.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { withinTime } from '../../redis/key-scan.js';
-import { acquireFailed, extendFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
+import {
+  acquireFailed,
+  extendFailed,
+  releaseFailed,
+  transferFailed,
+  unavailableBecause,
+} from '../../redis/redis-errors.js';
 import type { ConnectionListener } from '../../redis/redis-connection.js';
 import { type EmbeddedScript, RedisScript, wholeMs } from '../../redis/redis-script.js';
 import type { Call } from '../../redis/topology.js';
@@ -22,6 +28,8 @@ import {
   type StoreCapabilities,
   type StoreListener,
   type StorePing,
+  type TransferReply,
+  type TransferRequest,
   UnansweredError,
 } from '../../contract/store.js';
 import { listLocks, type LockSource } from '../list-locks.js';
@@ -39,6 +47,7 @@ import {
   decodeInspected,
   decodeQueue,
   decodeRelease,
+  decodeTransfer,
   decodeWake,
   entryOf,
   isFoundElsewhere,
@@ -54,6 +63,7 @@ const raw = (script: EmbeddedScript): RedisScript<unknown> => new RedisScript(sc
 const ACQUIRE = { one: raw(scripts.acquire), many: raw(scripts.acquireMany) };
 const RELEASE = { one: raw(scripts.release), many: raw(scripts.releaseMany) };
 const EXTEND = { one: raw(scripts.extend), many: raw(scripts.extendMany) };
+const TRANSFER = { one: raw(scripts.transfer), many: raw(scripts.transfer) };
 const FORCE_RELEASE = new RedisScript(scripts.forceRelease, Number);
 const INSPECT = new RedisScript(scripts.inspect, decodeInspected);
 const INSPECT_HOLDERS = new RedisScript(scripts.inspectHolders, decodeHolders);
@@ -116,6 +126,7 @@ export class TokenStore implements LockStore {
         acquire: { ...ACQUIRE, head: handingOff },
         release: { ...RELEASE, head: handingOff },
         extend: { ...EXTEND, head: renewing },
+        transfer: { ...TRANSFER, head: ([{ key }]) => ({ keys: [topology.keysOf(key).lock], args: [] }) },
       },
       onSilent: (key, why) => this.listener?.onDown(new UnansweredError(why), this.serverOf(key)),
     });
@@ -188,6 +199,16 @@ export class TokenStore implements LockStore {
     // The work under these locks may block the event loop.
     this.outbox.flush();
     return Promise.all(replies);
+  }
+
+  transfer({ key, from, to, leaseMs, token, restMs }: TransferRequest): Promise<TransferReply> {
+    return new Promise((resolve, reject) => {
+      const onReply = (reply: unknown): void => resolve(decodeTransfer(reply));
+      const [source, target] = [from, to].map((owner) => entryOf({ owner, mode: 'exclusive' }));
+      const limit = restMs === undefined ? '' : String(Math.floor(restMs));
+      const args = [source, target, wholeMs(leaseMs), token === undefined ? '' : String(token), limit];
+      this.outbox.addAlone('transfer', { key, handoffMs: 0, args, done: outcomeOf(onReply, reject, transferFailed) });
+    });
   }
 
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {

@@ -3,13 +3,16 @@ import { instanceOf } from '../../contract/instance-id.js';
 import type { HolderInfo, LockState, WaiterInfo } from '../../contract/lock-state.js';
 import { isOne, toRemainingMs } from '../../redis/decode.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import type { AcquireReply, ExtendReply, LockMode } from '../../contract/store.js';
+import type { AcquireReply, ExtendReply, LockMode, TransferReply } from '../../contract/store.js';
 
 /** What every value and every entry of this layout begins with. Those of other versions are foreign values. */
 const VERSION = 'v2-';
 
-/** `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock. A token or a mode may follow. */
-const ENTRY = /^v2-(!?)([\w-]+):([^ ]+)(?: (.*))?$/;
+/**
+ * `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock. A mode may follow, or a token and the limit of
+ * a lock that was detached.
+ */
+const ENTRY = /^v2-(!?)([\w-]+):([^ ]+)(?: ([^ ]*)(?: \d+)?)?$/;
 
 /** `<owner> <mode> <key>`. The mode is `-` for an exclusive owner. */
 const WAKE = /^([\w-]+:\d+) ([-*]|\d{1,15}) ([^|]+)$/;
@@ -107,6 +110,13 @@ export function decodeRelease(reply: unknown): boolean {
 export function decodeExtend(reply: unknown): ExtendReply {
   numberIn(reply);
   return isOne(reply) ? 'renewed' : 'lost';
+}
+
+/** Decodes a reply of the transfer script. */
+export function decodeTransfer(reply: unknown): TransferReply {
+  if (!Array.isArray(reply)) return { status: numberIn(reply) === 0 ? 'free' : 'others' };
+  const [token, restMs] = (reply as readonly unknown[]).map(numberIn);
+  return { status: 'transferred', token, restMs: restMs === -1 ? undefined : restMs };
 }
 
 /** The holder of a lock that others do not share. */

@@ -13,6 +13,8 @@ import type {
   LockState,
   PermitsMismatch,
   ReleaseRequest,
+  TransferReply,
+  TransferRequest,
 } from '../../../lib/contract/store.js';
 
 /** How many tokens a grant has: one for the holder, and one for each caller to which it passes the lock. */
@@ -43,6 +45,8 @@ export interface ExclusiveHolder extends TableHolder {
   readonly isClosed: boolean;
   /** The value of another client, which has no owner. */
   readonly foreign?: string | undefined;
+  /** Until when the lock may be held, however often it is renewed. Undefined without a limit. */
+  readonly limit?: number | undefined;
 }
 
 /** An owner that shares a key. */
@@ -110,6 +114,26 @@ export class LockTable {
         return 'renewed';
       }
       return 'lost';
+    });
+  }
+
+  /** Does what `transfer.lua` does. */
+  transfer({ key, from, to, leaseMs, token, restMs }: TransferRequest): TransferReply {
+    return this.run(key, (row) => {
+      const isDone = ownIn(row, to) !== undefined;
+      const own = ownIn(row, to) ?? ownIn(row, from);
+      if (own === undefined) {
+        const isFree = row.exclusive === undefined && row.markedUntil === undefined;
+        return { status: isFree ? 'free' : 'others' };
+      }
+      const now = this.deps.now();
+      const limit = own.limit ?? (isDone || restMs === undefined ? undefined : now + restMs);
+      if (limit !== undefined && limit <= now) return { status: 'free' };
+      const wanted = isDone ? Math.max(own.endsAt, now + leaseMs) : now + leaseMs;
+      const endsAt = limit === undefined ? wanted : Math.min(wanted, limit);
+      const kept = isDone ? own.token : (token ?? own.token);
+      row.exclusive = { ...own, owner: to, token: kept, endsAt, limit };
+      return { status: 'transferred', token: kept, restMs: limit === undefined ? undefined : limit - now };
     });
   }
 

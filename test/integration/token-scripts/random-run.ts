@@ -30,6 +30,7 @@ export interface Counts {
   foreign: number;
   unmarked: number;
   forced: number;
+  transfers: number;
 }
 
 const PREFIX = 'p';
@@ -138,7 +139,8 @@ class RandomRun {
     else if (kind < 0.8) await this.extend();
     else if (kind < 0.84) await this.setForeign();
     else if (kind < 0.86) await this.removeMarker();
-    else if (kind < 0.9) await this.force();
+    else if (kind < 0.89) await this.force();
+    else if (kind < 0.93) await this.transfer();
     else await this.passTime();
   }
 
@@ -243,6 +245,29 @@ class RandomRun {
     if (wanted) this.counts.forced += 1;
   }
 
+  /** An owner gives its lock to another one, or renews it. An owner that is over asks late. */
+  private async transfer(): Promise<void> {
+    const key = this.pick(KEYS);
+    const { exclusive } = this.table.rowOf(key);
+    const isOwned = exclusive !== undefined && exclusive.foreign === undefined && !exclusive.isClosed;
+    const isLate = this.over.length > 0 && this.random() < 0.2;
+    const known = isOwned ? exclusive.owner : this.newOwner(key);
+    const from = isLate ? this.pick(this.over) : known;
+    const kind = this.random();
+    const to = kind < 0.5 ? this.newOwner(key) : kind < 0.75 ? known : from;
+    this.modes.set(to, 'exclusive');
+    const token = this.random() < 0.5 && isOwned ? exclusive.token : undefined;
+    const restMs = this.random() < 0.3 ? this.pick([20, 400]) : undefined;
+    const request = { key, from, to, leaseMs: this.pick([50, 500, 5_000]), token, restMs };
+    this.trail.push(`transfer ${JSON.stringify(request)}`);
+    const wanted = this.table.transfer(request);
+    deepStrictEqual(await this.store.transfer(request), wanted);
+    if (wanted.status !== 'transferred') return;
+    this.counts.transfers += 1;
+    if (from !== to && from === known) this.over.push(from);
+    if (from !== to) this.modes.delete(from);
+  }
+
   private async passTime(): Promise<void> {
     const steps = [1, 16, 17, 1_000, 20_000, 50_000, 51_000, 300_000, 301_000, 500_000, 501_000, 1_200_000];
     const isBack = this.random() < 0.1;
@@ -324,7 +349,10 @@ class RandomRun {
     );
     const isNew = ({ owner }: TableEntry): boolean =>
       before?.exclusive?.owner !== owner && before?.sharers.includes(owner) !== true;
-    const granted = [...(own === undefined ? [] : [own]), ...live].filter(isNew);
+    // A transfer grants nothing: the lock keeps its token.
+    const granted = operation.startsWith('transfer')
+      ? []
+      : [...(own === undefined ? [] : [own]), ...live].filter(isNew);
     for (const { token } of granted.toSorted((a, b) => a.token - b.token)) {
       ok(token - (this.lastGrant.get(key) ?? 0) >= 17, `token ${token} after ${this.lastGrant.get(key)}`);
       this.lastGrant.set(key, token);
@@ -389,7 +417,8 @@ function textOf(holder: TableHolder & { readonly isClosed: boolean }): string {
 
 function valueOf({ exclusive, markedUntil }: LockRow): string | null {
   if (exclusive === undefined) return markedUntil === undefined ? null : 'v2-*';
-  return exclusive.foreign ?? `${textOf(exclusive)} ${exclusive.token}`;
+  const { limit, token, foreign } = exclusive;
+  return foreign ?? `${textOf(exclusive)} ${token}${limit === undefined ? '' : ` ${limit}`}`;
 }
 
 /**

@@ -588,7 +588,8 @@ describe('a closed module on a cluster', () => {
     await here.end();
     await eventually('all are gone', async () => (await here.connections('nestjs-redis-lock[^ ]*')) === 0);
     const script = `
-      const runtimes = [1, 2].map(() => LockRuntime.start({ redis: { nodes: ${JSON.stringify(here.cluster.nodes)} } }));
+      const redis = { nodes: ${JSON.stringify(here.cluster.nodes)} };
+      const runtimes = [1, 2].map(() => LockRuntime.start({ redis }, undefined, { logger: silent }));
       for (const runtime of runtimes) runtime.connect();
       const [one, other] = runtimes.map(({ service }) => service);
       const first = await one.acquire('goods:300');

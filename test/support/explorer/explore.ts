@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import type { LockTable } from '../../../lib/stores/memory/lock-table.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
@@ -9,9 +8,6 @@ import { Instance } from './instance.js';
 import { type Measured, Measures } from './measures.js';
 import { Referee } from './referee.js';
 import { lookForRest } from './rest.js';
-
-// The tests lose locks on purpose, and each loss is logged.
-Logger.overrideLogger(false);
 
 /** What one run has shown. */
 export interface Result extends Measured {

@@ -3,6 +3,7 @@ import type { Clock, Timer } from '../../../lib/clock/clock.js';
 import type { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import type { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
+import { silent } from '../silent-logger.js';
 import type { Referee } from './referee.js';
 import { Wire } from './wire.js';
 
@@ -89,7 +90,8 @@ export class Instance {
     const wire = (this.wire = new Wire(memory, shared, this.clock, referee));
     const fairness = isStrict ? 'strict' : 'throughput';
     const options = { store: () => wire, fairness, shutdownGraceMs: 0, checks: 'off' } as const;
-    this.runtime = LockRuntime.start(options, undefined, { clock: this.clock, requestTimeoutMs: REQUEST_TIMEOUT_MS });
+    const internals = { clock: this.clock, requestTimeoutMs: REQUEST_TIMEOUT_MS, logger: silent };
+    this.runtime = LockRuntime.start(options, undefined, internals);
     this.wire.isAwaited = (key, mode) => {
       const first = this.engine.waiting(key).at(0);
       return first?.mode === mode && first.isPatient;

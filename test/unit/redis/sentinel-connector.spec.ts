@@ -110,6 +110,6 @@ describe('a failover that Sentinel announces while a client reconnects', () => {
   });
 
   it('does not end the attempt with our connector', async () => {
-    expect(await failoverDuringConnect(sentinelConnector(new SystemClock())!)).toBe('connected');
+    expect(await failoverDuringConnect(sentinelConnector(SentinelConnector, new SystemClock())!)).toBe('connected');
   });
 });

@@ -262,7 +262,7 @@ describe('bindTemplate', () => {
       expect(message).toContain(
         "Goods.buy: <id> in 'g:<id>' names no parameter. Names that can be bound: size, goods.",
       );
-      expect(message).toContain("The source of the method cannot be parsed. Put @LockParam('id')");
+      expect(message).toContain("The source of the function cannot be parsed. Put @LockParam('id')");
       expect(source).toHaveBeenCalledTimes(1);
     } finally {
       source.mockRestore();

@@ -18,7 +18,7 @@ local function acquireOne()
     redis.call('ZREM', keys.queue, args.entry)
     -- Writes in any case, so that a WAIT behind it covers the grant.
     redis.call('PEXPIRE', keys.lock, math.max(redis.call('PTTL', keys.lock), args.leaseMs))
-    return string.sub(value, #args.entry + 2)
+    return string.match(value, '%d+', #args.entry + 2)
   end
   if mode and value then
     -- Another client has the lock beside this reader, which has lost it.

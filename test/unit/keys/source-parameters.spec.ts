@@ -6,7 +6,7 @@ import {
   functionParameters as parametersOf,
   methodParameters as parametersIn,
   parseClass,
-} from '../../../../lib/nest/parameters/source-parameters.js';
+} from '../../../lib/keys/source-parameters.js';
 
 function methodParameters(classSource: string, name: string, isStatic: boolean) {
   const parsed = parseClass(classSource);
