@@ -7,8 +7,8 @@ import { Referee } from './referee.js';
 import { lookForRest } from './rest.js';
 
 /**
- * What may happen once, at any moment: the connection of an instance ends, and what was on its way is lost, arrives late
- * or is sent again. A message is lost. An instance dies. All leases end before anything arrives.
+ * What may happen once, at any moment: the connection of an instance ends, and what was on its way is lost, arrives
+ * late or is sent again. A message is lost. An instance dies. All leases end before anything arrives.
  */
 export type Fault = 'lost' | 'late' | 'resent' | 'silent' | 'dies' | 'expires';
 
