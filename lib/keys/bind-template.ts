@@ -22,11 +22,11 @@ export interface KnownParameters {
   readonly filledLater?: readonly number[];
 }
 
-/** Who uses a template, for errors. */
+/** What uses a template, for errors. */
 export interface TemplateUser {
   /** `@Locked`, or a function. */
   readonly name: string;
-  /** Says how to give a name to a parameter, if there is a way. */
+  /** Returns what to put on a parameter to name it. Undefined if nothing can be put there. */
   readonly naming?: (name: string) => string;
 }
 

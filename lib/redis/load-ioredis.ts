@@ -8,7 +8,8 @@ export type Ioredis = typeof import('ioredis');
 const MISSING = /^(?:Cannot find (?:package|module) 'ioredis'|.* tried to access ioredis\b)/;
 
 /**
- * Loads ioredis when a client is to be made, so that an application with clients of node-redis need not install it.
+ * Loads ioredis when a client is to be made, so that an application with a node-redis client need not
+ * install it.
  *
  * @param advice says what to do if it is missing.
  * @throws LockConfigError if it is not installed.

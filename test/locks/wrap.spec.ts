@@ -157,7 +157,7 @@ describe('a wrapped function that gets no lock', () => {
     expect(await skipping(1)).toBe('sold 1');
   });
 
-  it('tells a busy lock from a Redis that is unavailable', async () => {
+  it('tolerates a busy lock and an unavailable Redis separately', async () => {
     const bench = createTestBench({ unavailableAfterMs: 0 });
     bench.unavailable();
     const buy = async (id: number): Promise<string> => `sold ${id}`;
@@ -172,8 +172,8 @@ describe('a wrapped function that gets no lock', () => {
   it.each<[string, unknown, unknown[], string]>([
     ['undefined', 'goods:<id>', [undefined], "wrap() of buy: <id> in 'goods:<id>' is undefined"],
     ['an array', 'goods:<id>', [[1, 2]], "wrap() of buy: <id> in 'goods:<id>' is an array"],
-    ['no string', () => 7, [1], 'A resource is a string such as goods:300; this is 7'],
-  ])('rejects an argument that makes no key: %s', async (_, template, args, problem) => {
+    ['a number in place of a resource', () => 7, [1], 'A resource is a string such as goods:300; this is 7'],
+  ])('rejects an argument that cannot form a key: %s', async (_, template, args, problem) => {
     const locks = createTestLocks();
     const wrapped = locks.wrap(template as string, async function buy(id: unknown) {
       return id;
@@ -241,7 +241,7 @@ describe('wrap()', () => {
     expect(wrap).toThrow(problem);
   });
 
-  it('names the label function whose result is no string', async () => {
+  it('names the label function whose result is not a string', async () => {
     const locks = createTestLocks({ store: memory() });
     const wrapped = locks.wrap('goods', { label: (() => 7) as never }, buy);
     await expect(wrapped(1)).rejects.toThrow('wrap() of buy: the result of the label function is 7');

@@ -14,6 +14,7 @@ import {
   type RedisLockModuleOptions,
   type ReplicaOptions,
   type WhileLeaderOptions,
+  type WrapOptions,
 } from 'nestjs-redis-lock';
 import type { FencedScript, RedisFenceOptions, SqlFenceOptions } from 'nestjs-redis-lock/fence';
 import type { RedisLockBoardOptions } from 'nestjs-redis-lock/board';
@@ -22,6 +23,7 @@ import type { NodeRedisClient } from 'nestjs-redis-lock/node-redis';
 import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
+import type { CreateLocksOptions } from 'nestjs-redis-lock/standalone';
 import type { HealthOptions } from 'nestjs-redis-lock/terminus';
 import type { OccupyOptions, TestBenchOptions, TestingOptions } from 'nestjs-redis-lock/testing';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
@@ -38,6 +40,8 @@ interface Options {
   lock: LockOptions;
   lockScope: LockScopeOptions;
   locked: LockedOptions<[id: number]>;
+  wrap: WrapOptions<[id: number]>;
+  createLocks: CreateLocksOptions;
   moduleOptions: RedisLockModuleOptions;
   module: NonNullable<Parameters<typeof RedisLockModule.forRoot>[0]>;
   replicas: ReplicaOptions;
