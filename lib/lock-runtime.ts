@@ -81,7 +81,7 @@ export class LockRuntime {
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
-      checkDetach: (given) => checkAt('detach()', given),
+      checkDetach: (detachOptions) => checkAt('detach()', detachOptions),
       warn,
       info,
       onCallbackError: (message, error) => logger.error(message, isNativeError(error) ? error.stack : undefined),

@@ -9,8 +9,8 @@ import type { AcquireReply, ExtendReply, LockMode, TransferReply } from '../../c
 const VERSION = 'v2-';
 
 /**
- * `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock. A mode may follow, or a token and the limit of
- * a lock that was detached.
+ * `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock. A mode may follow, or a token and, of a lock
+ * that was detached, its limit.
  */
 const ENTRY = /^v2-(!?)([\w-]+):([^ ]+)(?: ([^ ]*)(?: \d+)?)?$/;
 
