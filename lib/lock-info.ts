@@ -11,8 +11,9 @@ import type { HolderInfo, LockState } from './contract/lock-state.js';
  */
 export interface LockHolder {
   /**
-   * The id of the module instance, random at each start. For a key that another system wrote, the value of the key. For
-   * a lock that stays closed after its release (`minHoldMs`): the former holder, or empty with `memory()`.
+   * The id of the module instance, random at each start. `detached` for a lock that `Lock.detach()` keeps for a ticket.
+   * For a key that another system wrote, the value of the key. For a lock that stays closed after its release
+   * (`minHoldMs`): the former holder, or empty with `memory()`.
    */
   readonly holder: string;
   /** The `identity` of the module instance, such as `api-7f9c-31`. Undefined if it has none or the store keeps none. */

@@ -84,7 +84,7 @@ export class LockRuntime {
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
-      checkDetach: (given) => checkAt('detach()', given),
+      checkDetach: (detachOptions) => checkAt('detach()', detachOptions),
       warn,
       info,
       onCallbackError: (message, cause) => logger.error(message, ...stackOf(cause)),

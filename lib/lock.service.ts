@@ -222,18 +222,17 @@ export class LockService {
   }
 
   /**
-   * Makes a lock that `Lock.detach()` has kept a hold of this instance, with the same fencing token. The hold is renewed
-   * from now on. The ticket is over: of two calls with one ticket, one gets the lock. Detach the lock again for the next
-   * request.
+   * Makes a detached lock a hold of this instance, with the same fencing token. The hold is renewed from now on. The
+   * ticket is over: of two calls with one ticket, one gets the lock. Detach the lock again for the next request.
    *
-   * `maxHoldMs` counts from the first grant. Like the hold from {@link acquire}, it is not in the caller's async context.
+   * `maxHoldMs` counts from the first grant. The hold is not in the caller's async context, as after {@link acquire}.
    *
    * @param ticket what `Lock.detach()` returned, in any process.
-   * @throws {LockLostError} if the ticket no longer has the lock: it has expired, was released, also by force, or was
-   * resumed, or the ticket is that of another resource. HTTP responds with 409.
+   * @throws {LockLostError} if the ticket no longer has the lock: the lock has expired, was released or resumed, or the
+   * ticket is that of another resource. HTTP responds with 409.
    * @throws {LockKeyError} if this is not a ticket. HTTP responds with 400.
-   * @throws {LockUnavailableError} if Redis did not reply or refused the request. This instance then gives the lock back
-   * to the ticket, in the background.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. In the background, this instance then
+   * gives the lock back to the ticket.
    * @throws {LockConfigError} if an option is not allowed, or the store cannot keep locks for tickets.
    */
   async resume(resource: string, ticket: string, options: ResumeOptions = {}): Promise<Lock> {

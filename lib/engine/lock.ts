@@ -180,8 +180,8 @@ export class Lock implements Hold {
    * Ends this hold. The lock is released with the last nested hold, or at the end of `minHoldMs`, which this method
    * does not wait for. A second call returns the result of the first. After `detach()` it does nothing.
    *
-   * @returns false if the lock was lost or detached, as far as this instance knows. While other callers of this instance share the
-   * lock, the store is not queried.
+   * @returns false if the lock was lost or detached, as far as this instance knows. While other callers of this
+   * instance share the lock, the store is not queried.
    * @throws LockUnavailableError if the store sent no reply. The release is repeated in the background until the store
    * replies or the lease expires.
    */
@@ -190,19 +190,21 @@ export class Lock implements Hold {
   }
 
   /**
-   * Ends this hold and keeps the lock for whoever has the ticket, in any process. The lock keeps its fencing token, and
-   * lives on for `ttlMs`. `LockService.extend()` renews it, `resume()` makes it a hold again, and `release()` frees it.
+   * Ends this hold, and keeps the lock for callers with the returned ticket, in any process. The lock keeps its
+   * fencing token, and lives on for `ttlMs`. `LockService.extend()` renews it, `LockService.resume()` makes it a hold
+   * again, and `LockService.release()` releases it.
    *
-   * The ticket is a secret: whoever has it has the lock. Put it into a body or a cookie, never into a URL or a log.
+   * The ticket is a secret, because it is enough to have the lock. Put it into a body or a cookie, never into a URL or
+   * a log.
    *
    * Without a reply, the request is repeated until the lease is over.
    *
    * @returns the ticket, a string of letters, digits, `-` and `_`.
    * @throws LockLostError if the lock is lost.
    * @throws LockUnavailableError if the store sent no reply until the lease was over. The lock is then released.
-   * @throws LockConfigError if an option is not allowed, if the store cannot do this, or if the lock cannot be detached:
-   * it is shared or has permits, belongs to a multi-lock, has `minHoldMs`, or is held more than once. Nested holds, lock
-   * scopes, handlers with `@Locked` and leaders hold a lock more than once. It is still held then.
+   * @throws LockConfigError if an option is not allowed, or if the store cannot keep a lock for a ticket. Thrown for a
+   * lock that is shared, belongs to a multi-lock, has `minHoldMs`, or is also held by a nested hold, a lock scope, a
+   * handler with `@Locked` or a leader. The lock is still held then.
    */
   async detach(options: DetachOptions = {}): Promise<string> {
     const { parts, resource } = this;

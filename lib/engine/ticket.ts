@@ -18,7 +18,7 @@ export interface Ticket {
   readonly ttlMs: number;
 }
 
-/** Returns a new ticket. Whoever has it can resume, renew and release the lock that is given to its owner. */
+/** Returns a new ticket. A caller with it can resume, renew and release the lock that is given to its owner. */
 export function newTicket(ttlMs: number): string {
   const bytes = Buffer.alloc(RANDOM_BYTES + LEASE_BYTES);
   randomBytes(RANDOM_BYTES).copy(bytes);

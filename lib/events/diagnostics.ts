@@ -47,7 +47,7 @@ export interface EndedEvent extends LockEvent {
 
 /** The event of `nestjs-redis-lock:released`. */
 export interface ReleasedEvent extends EndedEvent {
-  /** Whether the hold was detached: the lock is not free, and whoever has its ticket holds it. */
+  /** Whether the hold was detached. The lock is then kept for callers with its ticket. */
   readonly isDetached: boolean;
 }
 

@@ -98,6 +98,46 @@ describe('the README', () => {
   });
 });
 
+describe('the page on modes', () => {
+  it('has a document with one editor at a time, on any instance', async () => {
+    const { DocumentsController } = load('docs/modes.md', 'DocumentsController');
+    const prefix = uniquePrefix();
+    const controllers = [DocumentsController];
+    const [one, other] = [await start({ controllers }, { prefix }), await start({ controllers }, { prefix })];
+    const logged: unknown[] = [];
+    const log = (...args: unknown[]): void => void logged.push(args);
+    const overridden = { log, warn: log, error: log };
+    Logger.overrideLogger(overridden);
+    open.push({ close: () => Logger.overrideLogger(false) });
+    const send = async (app: INestApplication, method: string, path: string, body: object) => {
+      const init = { method, body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
+      const [status, text] = await call(app, `/documents/1${path}`, init);
+      return { status, text, ticket: text.includes('"ticket":"') ? String(JSON.parse(text).ticket) : '' };
+    };
+    const { status, ticket: first } = await send(one, 'POST', '/edit', {});
+    expect(status).toBe(201);
+    expect((await send(other, 'POST', '/edit', {})).status).toBe(423);
+    expect((await send(other, 'POST', '/heartbeat', { ticket: first })).status).toBe(201);
+    const { ticket } = await send(other, 'PUT', '', { ticket: first, text: 'hello' });
+    const over = await send(one, 'PUT', '', { ticket: first, text: 'late' });
+    const message = 'The ticket of doc:1 is over.';
+    expect(JSON.parse(over.text)).toEqual({ statusCode: 409, code: 'LOCK_LOST', message, error: 'Conflict' });
+    for (const wrong of [undefined, 7, '', `${ticket}x`, { ticket }]) {
+      const refused = await send(one, 'POST', '/heartbeat', { ticket: wrong });
+      expect(refused.status).toBe(400);
+      const { code, message: told } = JSON.parse(refused.text);
+      expect([code, told]).toEqual(['LOCK_KEY', 'The ticket is missing or invalid.']);
+    }
+    expect((await send(one, 'DELETE', '/edit', { ticket })).status).toBe(200);
+    expect((await send(one, 'POST', '/heartbeat', { ticket })).status).toBe(409);
+    const next = await send(other, 'POST', '/edit', {});
+    expect(next.text).toContain('"text":"hello"');
+    expect((await send(one, 'DELETE', '/edit', { ticket: next.ticket })).status).toBe(200);
+    const texts = JSON.stringify(logged);
+    for (const secret of [first, ticket, next.ticket]) expect(texts).not.toContain(secret);
+  });
+});
+
 describe('the quick start', () => {
   const before = process.env['PORT'];
   const { text } = page('docs/quick-start.md');

@@ -192,7 +192,8 @@ describe('a ticket', () => {
     const { locks, other, ticket } = await detached();
     const all = await Promise.allSettled([locks, other, locks, other].map((each) => each.resume(DOC, ticket)));
     expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    for (const one of all) if (one.status === 'rejected') expect(one.reason).toBeInstanceOf(LockLostError);
+    const reasons = all.flatMap((one) => (one.status === 'rejected' ? [one.reason as Error] : []));
+    expect(reasons.map(({ name }) => name)).toEqual(Array.from({ length: 3 }, () => 'LockLostError'));
   });
 
   it('is over after it was resumed, released or overtaken, and the error says so', async () => {
@@ -283,31 +284,35 @@ async function otherTickets(locks: LockService): Promise<readonly string[]> {
 }
 
 describe('detach() is refused, and the lock stays held,', () => {
-  const refuses = async (lock: Lock, why: string): Promise<void> => {
-    const refused = lock.detach();
-    await expect(refused).rejects.toBeInstanceOf(LockConfigError);
-    await expect(refused).rejects.toThrow(why);
+  /** Returns the error of a refusal. */
+  const refusalOf = async (lock: Lock): Promise<string> => {
+    const error = await lock.detach().catch((refusal: unknown) => refusal);
     lock.assertHeld();
+    return error instanceof LockConfigError ? error.message : `not refused: ${typeof error}`;
   };
 
   it('for readers and permits', async () => {
     const { locks } = faultyLocks();
-    await refuses(await locks.acquire('goods:1', { mode: 'shared' }), 'only an exclusive lock can be detached');
-    await refuses(await locks.acquire('goods:2', { permits: 2 }), 'only an exclusive lock can be detached');
+    expect(await refusalOf(await locks.acquire('goods:1', { mode: 'shared' }))).toContain(
+      'only an exclusive lock can be detached',
+    );
+    expect(await refusalOf(await locks.acquire('goods:2', { permits: 2 }))).toContain(
+      'only an exclusive lock can be detached',
+    );
   });
 
   it('for locks of a list', async () => {
     const { locks } = faultyLocks();
     const both = await locks.acquire(['goods:1', 'goods:2']);
-    for (const lock of both.locks) await refuses(lock, 'acquire it alone');
+    for (const lock of both.locks) expect(await refusalOf(lock)).toContain('acquire it alone');
   });
 
   it('for a nested hold, and for one around it', async () => {
     const { locks } = faultyLocks();
     await locks.using(DOC, async (outer) => {
       await locks.using(DOC, async (inner) => {
-        await refuses(inner, 'also held by a nested hold');
-        await refuses(outer, 'also held by a nested hold');
+        expect(await refusalOf(inner)).toContain('also held by a nested hold');
+        expect(await refusalOf(outer)).toContain('also held by a nested hold');
       });
       expect(await outer.detach()).toMatch(/^t1-/);
     });
@@ -316,23 +321,28 @@ describe('detach() is refused, and the lock stays held,', () => {
   it('for what a lock scope keeps', async () => {
     const { locks } = faultyLocks();
     await runInLockScope(async () => {
-      await refuses(await locks.acquire(DOC), 'a lock scope');
-      await refuses(locks.current(DOC) as Lock, 'a lock scope');
+      expect(await refusalOf(await locks.acquire(DOC))).toContain('a lock scope');
+      expect(await refusalOf(locks.current(DOC) as Lock)).toContain('a lock scope');
     });
   });
 
   it('for the lock of a leader', async () => {
     const { clock, locks } = faultyLocks();
-    const leadership = locks.lead('mailer', { onElected: (lock) => refuses(lock, 'a leader') });
+    let refusal = '';
+    const onElected = async (lock: Lock): Promise<void> => {
+      refusal = await refusalOf(lock);
+    };
+    const leadership = locks.lead('mailer', { onElected });
     await clock.advance(0);
+    expect(refusal).toContain('a leader');
     const lock = locks.engine.holds()[0];
-    await refuses(lock, 'a leader');
+    expect(await refusalOf(lock)).toContain('a leader');
     await leadership.close();
   });
 
   it('with minHoldMs, and with a bad option', async () => {
     const { locks } = faultyLocks();
-    await refuses(await locks.acquire(DOC, { minHoldMs: 1_000 }), 'minHoldMs: 1000');
+    expect(await refusalOf(await locks.acquire(DOC, { minHoldMs: 1_000 }))).toContain('minHoldMs: 1000');
     const lock = await locks.acquire('goods:301');
     await expect(lock.detach({ ttlMs: 1 })).rejects.toThrow('detach(): ttlMs is 1; expected');
     await expect(lock.detach({ leaseMs: 1_000 } as never)).rejects.toThrow('leaseMs');
@@ -359,7 +369,9 @@ describe('detach() is refused, and the lock stays held,', () => {
     Object.assign(store, { transfer: undefined });
     store.less.name = 'quorum()';
     const lock = await locks.acquire(DOC);
-    await refuses(lock, 'detach(): quorum() cannot keep a lock for a ticket; use token() or memory().');
+    expect(await refusalOf(lock)).toContain(
+      'detach(): quorum() cannot keep a lock for a ticket; use token() or memory().',
+    );
     const ticket = `t1-${'A'.repeat(30)}`;
     await expect(locks.resume(DOC, ticket)).rejects.toThrow('resume(): quorum() cannot');
     await expect(locks.extend(DOC, ticket)).rejects.toThrow('extend(): quorum() cannot');

@@ -51,7 +51,7 @@ describe('events', () => {
       ['requested', place],
       ['granted', { ...place, waitedMs: 0, fencingToken: lock.fencingToken }],
       ['extended', place],
-      ['released', { ...place, heldMs: 1_000 }],
+      ['released', { ...place, heldMs: 1_000, isDetached: false }],
     ]);
   });
 

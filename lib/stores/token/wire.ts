@@ -9,8 +9,8 @@ import type { AcquireReply, ExtendReply, LockMode, TransferReply } from '../../c
 const VERSION = 'v2-';
 
 /**
- * `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock, or behind `!!` if its work is done. A mode may
- * follow, or a token and the limit of a lock that was detached.
+ * `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock, or behind `!!` if its work is done. A mode
+ * may follow, or a token and, of a lock that was detached, its limit.
  */
 const ENTRY = /^v2-(!{0,2})([\w-]+):([^ ]+)(?: ([^ ]*)(?: \d+)?)?$/;
 

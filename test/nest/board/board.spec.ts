@@ -103,6 +103,18 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     }
   });
 
+  it('shows a detached lock without its ticket, and may release it', async () => {
+    const app = await startBoard({ allowRelease: true }, { platform });
+    const lock = await app.locks.acquire('goods:1');
+    const ticket = await lock.detach();
+    const { locks } = await stateOf(app);
+    expect(locks).toEqual([expect.objectContaining({ resource: 'goods:1', holder: 'detached' })]);
+    const shown = (await Promise.all(ROUTES.map((path) => get(app, path)))).map(({ text }) => text).join();
+    expect(shown).not.toContain(ticket.slice(3));
+    expect((await release(app)).status).toBe(200);
+    await expect(app.locks.resume('goods:1', ticket)).rejects.toMatchObject({ code: 'LOCK_LOST' });
+  });
+
   it('shows who holds a lock and who waits for it', async () => {
     const prefix = uniquePrefix();
     const app = await startBoard({}, { platform, prefix, locks: { identity: 'api-1' } });
