@@ -11,6 +11,7 @@ const NOT_SHARDED = '0';
 const DO_NOT_WAIT = '0';
 const AT_ONCE = '0';
 const NOT_DONE = '0';
+const ABOUT_NOTHING = '';
 /** The mode of a reader's entry, after the owner. With permits, it is their number. */
 const SHARED = ' *';
 
@@ -29,7 +30,7 @@ export async function openScripts(url, { autoPipelining = false, leaseMs = TTL_M
     client.evalsha(digest, 4, ...keysOf(key), HANDOFF_LEASE_MS, CHANNELS, NOT_SHARDED, ...args);
   return {
     client,
-    acquire: (key, owner) => call(ACQUIRE, key, VERSION + owner, lease, DO_NOT_WAIT),
+    acquire: (key, owner) => call(ACQUIRE, key, VERSION + owner, lease, DO_NOT_WAIT, ABOUT_NOTHING),
     release: (key, owner) => call(RELEASE, key, VERSION + owner, AT_ONCE, NOT_DONE),
     /** Returns the arguments of an EVALSHA that extends a lease. */
     extension: (key, owner) => [EXTEND, 1, key, VERSION + owner, lease],

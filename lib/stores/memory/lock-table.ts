@@ -1,4 +1,5 @@
 import { instanceOf } from '../../contract/instance-id.js';
+import type { HolderWork } from '../../contract/lock-state.js';
 import type { LockMode } from '../../contract/store.js';
 
 /** The least distance between the tokens of two grants: 16 passes without a request, and one. */
@@ -17,7 +18,7 @@ export interface Entry {
 }
 
 /** An owner that holds the lock. One of a closed lock is nobody: its owner is empty. */
-export interface Holder extends Entry {
+export interface Holder extends Entry, HolderWork {
   readonly token: number;
   /** Whether the lock is closed because its work is done. */
   readonly isDone?: boolean;
@@ -67,15 +68,18 @@ export class LockTable {
 
   constructor(private readonly deps: TableDeps) {}
 
-  acquire(key: string, entry: Entry, leaseMs: number, wait: boolean, handoffMs: number): TableReply {
+  acquire(key: string, entry: Entry & HolderWork, leaseMs: number, wait: boolean, handoffMs: number): TableReply {
     this.steps = MOST_STEPS;
     const row = this.rowOf(key);
-    const { owner, mode } = entry;
+    const { owner, mode, method, label } = entry;
     const own = row.lock?.owner === owner ? row.lock : shareOf(row, entry);
     if (own !== undefined) {
       leave(row, owner);
       own.endsAt = Math.max(own.endsAt, this.deps.now() + leaseMs);
-      if (own === row.lock) return granted(own.token);
+      if (own === row.lock) {
+        row.lock = { ...own, method, label };
+        return granted(own.token);
+      }
       this.handOff(key, row, handoffMs);
       return granted(this.nextToken());
     }
@@ -189,9 +193,9 @@ export class LockTable {
     if (row.lock === undefined && row.sharers.length === 0 && row.queue.length === 0) this.rows.delete(key);
   }
 
-  private grant(row: Row, { owner, mode }: Entry, leaseMs: number): TableReply {
+  private grant(row: Row, { owner, mode, method, label }: Entry & HolderWork, leaseMs: number): TableReply {
     const holder = { owner, mode, token: this.nextToken(), endsAt: this.deps.now() + leaseMs };
-    if (mode === 'exclusive') row.lock = holder;
+    if (mode === 'exclusive') row.lock = { ...holder, method, label };
     else row.sharers.push(holder);
     return granted(holder.token);
   }
