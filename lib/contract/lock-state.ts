@@ -1,7 +1,15 @@
 import type { LockMode } from './lock-mode.js';
 
+/** The work of a holder, as its caller named it. Undefined if it is not known. */
+export interface HolderWork {
+  /** The `@Locked` or `@WhileLeader` method. */
+  readonly method?: string | undefined;
+  /** The label of the call. */
+  readonly label?: string | undefined;
+}
+
 /** One holder of a key. */
-export interface HolderInfo {
+export interface HolderInfo extends HolderWork {
   /** The holder's instance id, or the whole value of a key that another system wrote. */
   readonly holder: string;
   /** The remaining lease in milliseconds. Infinity if it never expires. */
@@ -40,6 +48,8 @@ export interface AwaitedState {
   readonly remainingMs?: undefined;
   readonly token?: undefined;
   readonly wireVersion?: undefined;
+  readonly method?: undefined;
+  readonly label?: undefined;
   readonly mode?: undefined;
   readonly others?: undefined;
   /** The queue, first entry first. At least one. */

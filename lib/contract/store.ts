@@ -5,7 +5,7 @@
 
 import type { ListedLock, ListRequest } from './lock-listing.js';
 import type { LockMode, LockModeKind } from './lock-mode.js';
-import type { LockState } from './lock-state.js';
+import type { HolderWork, LockState } from './lock-state.js';
 import type { KeyFilter } from './server-connection.js';
 import type { StorePing } from './store-ping.js';
 
@@ -70,8 +70,8 @@ interface Owned {
   readonly mode: LockMode;
 }
 
-/** A request to acquire a lock. */
-export interface AcquireRequest extends Owned {
+/** A request to acquire a lock. Others see the work of an exclusive holder. */
+export interface AcquireRequest extends Owned, HolderWork {
   readonly leaseMs: number;
   /** Whether the owner joins the queue if the lock is held. */
   readonly wait: boolean;
@@ -89,7 +89,7 @@ export interface Granted {
 }
 
 /** A holder that a reply names. It does not contain the owner, because an owner is enough to release the lock. */
-export interface HolderHint {
+export interface HolderHint extends HolderWork {
   /** The holder's instance id. */
   readonly instanceId: string;
   /** When the holder got the lock from the store, on the engine's clock. Undefined if it is not known. */

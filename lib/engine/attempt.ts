@@ -99,7 +99,7 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
 
   private sendAt(now: number): void {
     const { owner, mode, queue } = this;
-    const { leaseMs, asksForPlace } = queue.wanted();
+    const { leaseMs, asksForPlace, method, label } = queue.wanted();
     this.sentAt = now;
     this.leaseMs = leaseMs;
     this.asksForPlace = asksForPlace;
@@ -107,7 +107,8 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
     this.mustAskAgain = false;
     this.isForced = false;
     const handoffMs = Math.min(AFTER_EXPIRY_MS, handoffLease(leaseMs));
-    queue.parts.link.acquire({ key: queue.key, owner, mode, leaseMs, wait: asksForPlace, handoffMs }, this);
+    const { key } = queue;
+    queue.parts.link.acquire({ key, owner, mode, leaseMs, wait: asksForPlace, handoffMs, method, label }, this);
   }
 
   /** Stops waiting to be sent. */

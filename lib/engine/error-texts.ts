@@ -9,6 +9,7 @@ import {
   LockUnavailableError,
   messageOf,
 } from '../common/errors.js';
+import { nameOfWork } from '../events/call.js';
 import { secondsOf } from '../common/format-value.js';
 import { identityOf } from '../contract/instance-id.js';
 import type { HolderHint, LockMode, LockStore, StoreCapabilities } from '../contract/store.js';
@@ -134,11 +135,11 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   const waiting = { waitingHere: line?.waitingHere, queuedAhead: ahead, isQueueFull };
   const details = { resource, elapsedMs, remainingMs, publicMessage, ...waiting };
   if (holder === undefined) return new LockTimeoutError(`${publicMessage}${lineHint}`, details);
-  const { instanceId, since, count, isOwn, wireVersions } = holder;
+  const { instanceId, since, count, isOwn, wireVersions, method, label } = holder;
   // A moment in the future means that the server's clock was set back.
   const heldForMs = since === undefined || since > now ? undefined : now - since;
   const identity = identityOf(instanceId);
-  const who = isOwn ? describeOwn(call.ownMethod()) : identity;
+  const who = isOwn ? describeOwn(call.ownMethod()) : identity && identity + nameOfWork({ method, label });
   if (wireVersions !== undefined) {
     const { holder: theirs, own } = wireVersions;
     const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${theirs}`;

@@ -16,6 +16,7 @@ import { closedError } from './lifecycle.js';
 import { MOST_ON_THEIR_WAY } from './link.js';
 import { Lock } from './lock.js';
 import { type AcquireOptions, leaseOf } from './options.js';
+import type { CallNames } from './own-calls.js';
 import type { Parts } from './parts.js';
 import {
   acquireError,
@@ -340,11 +341,14 @@ export class KeyQueue {
   // Asking the store.
 
   /**
-   * What the next request asks for: the lease of the first waiter, and a place in the queue if one waits for others.
+   * What the next request asks for: the lease of the first waiter, with the names of its call, and a place in the queue
+   * if one waits for others.
    */
-  wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } {
-    const { head } = this.waiters;
-    return { leaseMs: head === undefined ? 1 : leaseOf(head.options), asksForPlace: this.asksForPlace };
+  wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } & CallNames {
+    const { asksForPlace } = this;
+    const options = this.waiters.head?.options;
+    if (options === undefined) return { leaseMs: 1, asksForPlace, method: undefined, label: undefined };
+    return { leaseMs: leaseOf(options), asksForPlace, method: options.method, label: options.label };
   }
 
   /** Requests the key for the first waiter, unless a request is on its way or the key is about to be passed on. */

@@ -84,6 +84,12 @@ export function nameOfCall(resource: string, { method, label }: CallDetails): st
   return label === undefined ? `${resource}${by}` : `${resource}${by} (${shownLabel(label)})`;
 }
 
+/** Returns ` in Shop.buy (request 7)` for the work of a holder. Empty if nothing is known. */
+export function nameOfWork({ method, label }: Partial<Pick<CallDetails, 'method' | 'label'>>): string {
+  const by = method === undefined ? '' : ` in ${method}`;
+  return label === undefined ? by : `${by} (${shownLabel(label)})`;
+}
+
 /**
  * Returns the family of a template's resources: the template, if its first segment has a placeholder. Undefined if the
  * first segment of each resource is the family.
@@ -92,8 +98,9 @@ export function familyOfTemplate(template: string): string | undefined {
   return firstSegmentOf(template).includes('<') ? template : undefined;
 }
 
+/** Returns the part of a label that is shown. */
 // A label may be a header that a client sent, so a bad one must not make the call fail.
-function shownLabel(label: string | undefined): string | undefined {
+export function shownLabel(label: string | undefined): string | undefined {
   return label === undefined ? undefined : withoutForgery(label.slice(0, LONGEST_LABEL));
 }
 

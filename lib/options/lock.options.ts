@@ -86,8 +86,10 @@ export interface CommonLockOptions {
   readonly signal?: AbortSignal | undefined;
 
   /**
-   * Names the call in events, traces and `inspect`, such as a request id. The first 128 characters are shown, with `?`
-   * in place of unprintable ones, so it may be a header that a client sent. Never sent to Redis.
+   * Names the call in events, traces, errors and `inspect`, such as a request id. The first 128 characters are shown,
+   * with `?` in place of unprintable ones, so it may be a header that a client sent. For an exclusive lock with
+   * `token()`, the label and the method are in Redis while the lock is held, so that all instances show them. There
+   * they have at most 120 characters, percent-encoded.
    */
   readonly label?: string | undefined;
 }

@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { once, otherClient, repeats } from './needs.js';
+import { naming, once, otherClient, queue, repeats } from './needs.js';
 import { type ContractPart, LONG_MS, onlyWith } from './store-fixture.js';
 
 /** How long a client of another library may take to get a lock whose lease has ended, in milliseconds. */
@@ -25,6 +25,42 @@ const exclusion: ContractPart = {
       const statuses = await Promise.all(names.map((name) => fixture.statusOf(name)));
       strictEqual(statuses.filter((status) => status === 'granted').length, 1);
     },
+  },
+};
+
+const names: ContractPart = {
+  subject: 'the names of a holder',
+  tests: {
+    'are in refusals and inspections, whatever characters they have': onlyWith([naming], async (fixture) => {
+      const work = { method: 'Reports.nightly', label: 'invoice 12, 50 % ünïcode 🔒|{}*' };
+      await fixture.acquire('ann', LONG_MS, work);
+      const reply = await fixture.acquire('bob');
+      ok(reply.status === 'held');
+      deepStrictEqual([reply.holder?.method, reply.holder?.label], [work.method, work.label]);
+      const state = await fixture.inspect();
+      deepStrictEqual([state?.method, state?.label], [work.method, work.label]);
+      strictEqual(await fixture.extend('ann'), 'renewed');
+      strictEqual(await fixture.release('bob'), false);
+      strictEqual(await fixture.release('ann'), true);
+      strictEqual(await fixture.inspect(), null);
+    }),
+
+    'are those of the last request, which gets the same token': onlyWith([naming], async (fixture) => {
+      const first = await fixture.acquire('ann', LONG_MS, { method: 'Reports.nightly' });
+      deepStrictEqual(await fixture.acquire('ann', LONG_MS, { label: 'second' }), first);
+      const state = await fixture.inspect();
+      deepStrictEqual([state?.method, state?.label], [undefined, 'second']);
+    }),
+
+    'come with the next request of an owner that was handed the lock': onlyWith([naming, queue], async (fixture) => {
+      await fixture.subscribe();
+      await fixture.acquire('ann', LONG_MS, { label: 'first' });
+      await fixture.acquire('bob', LONG_MS, { label: 'second' });
+      await fixture.release('ann');
+      strictEqual((await fixture.inspect())?.label, undefined);
+      await fixture.acquire('bob', LONG_MS, { label: 'second' });
+      strictEqual((await fixture.inspect())?.label, 'second');
+    }),
   },
 };
 
@@ -201,4 +237,12 @@ const inspect: ContractPart = {
 };
 
 /** Tests what every store has to do. */
-export const basicContract: readonly ContractPart[] = [exclusion, release, expiry, extend, acquireRequest, inspect];
+export const basicContract: readonly ContractPart[] = [
+  exclusion,
+  names,
+  release,
+  expiry,
+  extend,
+  acquireRequest,
+  inspect,
+];

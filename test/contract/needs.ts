@@ -31,6 +31,8 @@ export const reserving: Need = ({ capabilities }) => capabilities.name !== 'redi
 export const fencing: Need = ({ capabilities }) => capabilities.fencing;
 export const repeats: Need = ({ capabilities }) => capabilities.idempotentAcquire;
 export const once: Need = ({ capabilities }) => capabilities.once === true;
+/** A store that keeps the names of the holder's call. */
+export const naming: Need = ({ capabilities }) => ['token()', 'memory()'].includes(capabilities.name);
 export const list: Need = ({ lists }) => lists;
 export const force: Need = ({ forces }) => forces;
 export const transfer: Need = ({ transfers }) => transfers;

@@ -1,5 +1,6 @@
 import { ok, strictEqual } from 'node:assert/strict';
 import type { Clock } from '../../lib/clock/clock.js';
+import type { HolderWork } from '../../lib/contract/lock-state.js';
 import type {
   AcquireReply,
   Granted,
@@ -75,7 +76,7 @@ export const DEAD = 'dead';
 export const HANDOFF_MS = 30_000;
 
 /** The details of an acquire request. Defaults: the test's key, and no queue before `subscribe()`. */
-interface AcquireDetails {
+interface AcquireDetails extends HolderWork {
   readonly key?: string;
   readonly wait?: boolean;
 }
@@ -251,9 +252,10 @@ export class StoreFixture {
   acquire(
     name: string,
     leaseMs: number = LONG_MS,
-    { key = this.key, wait = this.isSubscribed }: AcquireDetails = {},
+    { key = this.key, wait = this.isSubscribed, method, label }: AcquireDetails = {},
   ): Promise<AcquireReply> {
-    return this.under.store.acquire({ ...this.ownership(name, key), leaseMs, wait, handoffMs: HANDOFF_MS });
+    const request = { ...this.ownership(name, key), leaseMs, wait, handoffMs: HANDOFF_MS, method, label };
+    return this.under.store.acquire(request);
   }
 
   async acquireAll(...names: readonly string[]): Promise<void> {

@@ -10,6 +10,7 @@ const CHANNELS = 'lock|';
 const NOT_SHARDED = '0';
 const DO_NOT_WAIT = '0';
 const AT_ONCE = '0';
+const ABOUT_NOTHING = '';
 
 const digestOf = ({ lua }) => createHash('sha1').update(lua).digest('hex');
 const ACQUIRE = digestOf(scripts.acquire);
@@ -26,7 +27,7 @@ export async function openScripts(url, { autoPipelining = false, leaseMs = TTL_M
     client.evalsha(digest, 4, ...keysOf(key), HANDOFF_LEASE_MS, CHANNELS, NOT_SHARDED, ...args);
   return {
     client,
-    acquire: (key, owner) => call(ACQUIRE, key, VERSION + owner, lease, DO_NOT_WAIT),
+    acquire: (key, owner) => call(ACQUIRE, key, VERSION + owner, lease, DO_NOT_WAIT, ABOUT_NOTHING),
     release: (key, owner) => call(RELEASE, key, VERSION + owner, AT_ONCE),
     /** Returns the arguments of an EVALSHA that extends a lease. */
     extension: (key, owner) => [EXTEND, 1, key, VERSION + owner, lease],

@@ -1,4 +1,5 @@
 import { instanceOf } from '../../contract/instance-id.js';
+import type { HolderWork } from '../../contract/lock-state.js';
 import type { LockMode, TransferReply, TransferRequest } from '../../contract/store.js';
 
 /** The least distance between the tokens of two grants: 16 passes without a request, and one. */
@@ -17,7 +18,7 @@ export interface Entry {
 }
 
 /** An owner that holds the lock. One of a closed lock is nobody: its owner is empty. */
-export interface Holder extends Entry {
+export interface Holder extends Entry, HolderWork {
   readonly token: number;
   /** Whether the lock is closed because its work is done. */
   readonly isDone?: boolean;
@@ -69,15 +70,18 @@ export class LockTable {
 
   constructor(private readonly deps: TableDeps) {}
 
-  acquire(key: string, entry: Entry, leaseMs: number, wait: boolean, handoffMs: number): TableReply {
+  acquire(key: string, entry: Entry & HolderWork, leaseMs: number, wait: boolean, handoffMs: number): TableReply {
     this.steps = MOST_STEPS;
     const row = this.rowOf(key);
-    const { owner, mode } = entry;
+    const { owner, mode, method, label } = entry;
     const own = row.lock?.owner === owner ? row.lock : shareOf(row, entry);
     if (own !== undefined) {
       leave(row, owner);
       own.endsAt = Math.max(own.endsAt, this.deps.now() + leaseMs);
-      if (own === row.lock) return granted(own.token);
+      if (own === row.lock) {
+        if (own.limit === undefined) row.lock = { ...own, method, label };
+        return granted(own.token);
+      }
       this.handOff(key, row, handoffMs);
       return granted(this.nextToken());
     }
@@ -139,7 +143,8 @@ export class LockTable {
     const limit = lock.limit ?? (isDone || restMs === undefined ? undefined : now + restMs);
     if (limit !== undefined && limit <= now) return { status: 'free' };
     const endsAt = Math.min(limit ?? Infinity, isDone ? Math.max(lock.endsAt, now + leaseMs) : now + leaseMs);
-    row.lock = { owner: to, mode: 'exclusive', token: isDone ? lock.token : (token ?? lock.token), endsAt, limit };
+    if (isDone) row.lock = { ...lock, endsAt };
+    else row.lock = { owner: to, mode: 'exclusive', token: token ?? lock.token, endsAt, limit };
     return { status: 'transferred', token: row.lock.token, restMs: limit === undefined ? undefined : limit - now };
   }
 
@@ -206,9 +211,9 @@ export class LockTable {
     if (row.lock === undefined && row.sharers.length === 0 && row.queue.length === 0) this.rows.delete(key);
   }
 
-  private grant(row: Row, { owner, mode }: Entry, leaseMs: number): TableReply {
+  private grant(row: Row, { owner, mode, method, label }: Entry & HolderWork, leaseMs: number): TableReply {
     const holder = { owner, mode, token: this.nextToken(), endsAt: this.deps.now() + leaseMs };
-    if (mode === 'exclusive') row.lock = holder;
+    if (mode === 'exclusive') row.lock = { ...holder, method, label };
     else row.sharers.push(holder);
     return granted(holder.token);
   }

@@ -70,8 +70,8 @@ export class MemoryStore implements LockStore {
     this.listeners.delete(instanceId);
   }
 
-  acquire({ key, owner, mode, leaseMs, wait, handoffMs }: AcquireRequest): Promise<AcquireReply> {
-    const reply = this.table.acquire(key, { owner, mode }, leaseMs, wait, handoffMs);
+  acquire({ key, owner, mode, leaseMs, wait, handoffMs, method, label }: AcquireRequest): Promise<AcquireReply> {
+    const reply = this.table.acquire(key, { owner, mode, method, label }, leaseMs, wait, handoffMs);
     return this.reply(reply.status === 'held' ? { ...reply, holder: this.holderOf(key) } : reply);
   }
 
@@ -132,8 +132,8 @@ export class MemoryStore implements LockStore {
     const [first, ...others] = this.table.holders(key);
     const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
     if (first === undefined) return waiting.length === 0 ? null : { waiting };
-    const infoOf = ({ owner, token, endsAt }: Holder) => {
-      return { holder: instanceOf(owner), remainingMs: endsAt - this.clock.now(), token };
+    const infoOf = ({ owner, token, endsAt, method, label }: Holder) => {
+      return { holder: instanceOf(owner), remainingMs: endsAt - this.clock.now(), token, method, label };
     };
     const since = this.holderOf(key)?.since;
     return { ...infoOf(first), since, mode: first.mode, others: others.map(infoOf), waiting };
@@ -142,10 +142,11 @@ export class MemoryStore implements LockStore {
   private holderOf(key: string): HolderHint | undefined {
     const holders = this.table.holders(key);
     if (holders.length === 0) return undefined;
-    const [{ owner, mode, token }] = holders;
+    const [{ owner, mode, token, method, label }] = holders;
     const instanceId = instanceOf(owner);
     if (mode !== 'exclusive') return { instanceId, count: holders.length };
     // Tokens are wall time in µs.
-    return { instanceId, since: this.clock.now() - Math.max(0, this.clock.wallTime() - token / 1000) };
+    const since = this.clock.now() - Math.max(0, this.clock.wallTime() - token / 1000);
+    return { instanceId, since, method, label };
   }
 }

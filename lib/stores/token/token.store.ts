@@ -49,6 +49,7 @@ import {
   decodeRelease,
   decodeTransfer,
   decodeWake,
+  aboutOf,
   entryOf,
   isFoundElsewhere,
   stateOf,
@@ -182,7 +183,7 @@ export class TokenStore implements LockStore {
         if (wait && decoded.status === 'held' && decoded.isDone !== true)
           this.channels?.onHeld(key, decoded.queued, askedAt);
       };
-      const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0'];
+      const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0', aboutOf(request)];
       this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(onReply, reject, acquireFailed) });
     });
   }

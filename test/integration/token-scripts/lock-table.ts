@@ -1,5 +1,5 @@
 import { instanceOf } from '../../../lib/contract/instance-id.js';
-import type { HolderInfo } from '../../../lib/contract/lock-state.js';
+import type { HolderInfo, HolderWork } from '../../../lib/contract/lock-state.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -40,7 +40,7 @@ export interface TableHolder extends TableEntry {
 }
 
 /** The owner that has a key alone. */
-export interface ExclusiveHolder extends TableHolder {
+export interface ExclusiveHolder extends TableHolder, HolderWork {
   /** Whether its owner has closed the key: nobody owns it for the rest of its life. */
   readonly isClosed: boolean;
   /** Whether it has closed the key because its work is done. */
@@ -163,8 +163,8 @@ export class LockTable {
     return this.run(key, ({ exclusive, sharers, queue }) => {
       const waiting = queue.map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
       if (exclusive !== undefined) {
-        const { foreign, token } = exclusive;
-        const own = foreign === undefined ? { token } : { holder: foreign, token: undefined };
+        const { foreign, token, method, label } = exclusive;
+        const own = foreign === undefined ? { token, method, label } : { holder: foreign, token: undefined };
         return { ...this.infoOf(exclusive), ...own, others: [], waiting };
       }
       const shares = sharers.filter(({ endsAt }) => endsAt > this.deps.now());
@@ -201,7 +201,8 @@ export class LockTable {
     const own = ownIn(row, owner);
     if (own !== undefined) {
       leave(row, owner);
-      this.raise(own, leaseMs);
+      row.exclusive = { ...own, method: request.method, label: request.label };
+      this.raise(row.exclusive, leaseMs);
       return granted(own.token);
     }
     this.prune(row);
@@ -294,10 +295,10 @@ export class LockTable {
     return false;
   }
 
-  private grant(row: LockRow, { owner, mode }: TableEntry, leaseMs: number): Granted {
+  private grant(row: LockRow, { owner, mode, method, label }: TableEntry & HolderWork, leaseMs: number): Granted {
     const token = this.nextToken();
     const holder = { owner, mode, token, endsAt: this.deps.now() + leaseMs, isClosed: false };
-    if (mode === 'exclusive') row.exclusive = holder;
+    if (mode === 'exclusive') row.exclusive = { ...holder, method, label };
     else {
       row.sharers.push(holder);
       this.mark(row);
@@ -320,7 +321,13 @@ export class LockTable {
       const remainingMs = exclusive.endsAt - this.deps.now();
       if (exclusive.foreign !== undefined) return { ...held, ...none, remainingMs, isForeign: true };
       const isDone = exclusive.isDone === true ? true : undefined;
-      return { ...held, ...none, remainingMs, isDone, holder: hintOf(exclusive) };
+      return {
+        ...held,
+        ...none,
+        remainingMs,
+        isDone,
+        holder: { ...hintOf(exclusive), method: exclusive.method, label: exclusive.label },
+      };
     }
     if (sharers.length === 0) return { ...held, ...none, remainingMs: 0, isFree: true };
     // An exclusive caller waits for the last.

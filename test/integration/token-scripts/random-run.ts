@@ -4,7 +4,7 @@ import { instanceOf } from '../../../lib/contract/instance-id.js';
 import type { AcquireReply, AcquireRequest, LockMode } from '../../../lib/contract/store.js';
 import { type LockRow, LockTable, type Sharer, type TableEntry, type TableHolder } from './lock-table.js';
 import { TokenStore } from '../../../lib/stores/token/token.store.js';
-import { entryOf } from '../../../lib/stores/token/wire.js';
+import { aboutOf, entryOf } from '../../../lib/stores/token/wire.js';
 import { SystemClock } from '../../../lib/clock/clock.js';
 import { asPort } from '../../support/client-port.js';
 import { randomFrom } from '../../support/random.js';
@@ -153,7 +153,8 @@ class RandomRun {
       const leaseMs = this.pick([50, 500, 5_000]);
       const wait = this.random() < 0.8;
       // An owner has one request on its way.
-      requests.set(owner, { key, owner, mode: this.modeOf(owner), leaseMs, wait, handoffMs: HANDOFF_MS });
+      const names = { method: this.pick([undefined, 'Shop.buy']), label: this.pick([undefined, 'request 7 ä']) };
+      requests.set(owner, { key, owner, mode: this.modeOf(owner), leaseMs, wait, handoffMs: HANDOFF_MS, ...names });
     }
     const all = [...requests.values()];
     this.trail.push(`acquire ${JSON.stringify(all)}`);
@@ -295,9 +296,9 @@ class RandomRun {
       exclusive === undefined && markedUntil === undefined && sharers.length === 0 && queue.length === 0;
     if (requests.length > 1 && rows.every(isFree)) {
       const token = this.table.nextToken();
-      for (const [i, { owner, mode, leaseMs }] of requests.entries()) {
+      for (const [i, { owner, mode, leaseMs, method, label }] of requests.entries()) {
         const endsAt = Math.floor(this.us / 1_000) + leaseMs;
-        if (mode === 'exclusive') rows[i].exclusive ??= { owner, mode, token, endsAt, isClosed: false };
+        if (mode === 'exclusive') rows[i].exclusive ??= { owner, mode, token, endsAt, isClosed: false, method, label };
       }
     }
     return requests.map((request) => this.table.acquire(request));
@@ -420,7 +421,7 @@ function textOf(holder: TableHolder & { readonly isClosed: boolean; readonly isD
 function valueOf({ exclusive, markedUntil }: LockRow): string | null {
   if (exclusive === undefined) return markedUntil === undefined ? null : 'v2-*';
   const { limit, token, foreign } = exclusive;
-  return foreign ?? `${textOf(exclusive)} ${token}${limit === undefined ? '' : ` ${limit}`}`;
+  return foreign ?? `${textOf(exclusive)} ${token}${limit === undefined ? aboutOf(exclusive) : ` ${limit}`}`;
 }
 
 /**

@@ -348,6 +348,15 @@ describe('what the board shows', () => {
     expect(body.locks.map(({ resource }: { resource: string }) => resource).toSorted()).toEqual(names.toSorted());
   });
 
+  it('shows the label of another instance as text, whatever it contains', async () => {
+    const app = await startBoard();
+    const other = await startApp({ prefix: app.prefix });
+    await other.locks.acquire('goods:300', { label: '<img src=x onerror=alert(1)>\n"' });
+    const { text, headers } = await get(app, '/locks/state');
+    expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
+    expect(JSON.parse(text)).toMatchObject({ locks: [{ label: '<img src=x onerror=alert(1)>?"' }] });
+  });
+
   it('is the reason if the locks cannot be read', async () => {
     const prefix = uniquePrefix();
     const app = await startBoard({}, { locks: { key: (resource) => `${prefix}:${resource}` } });

@@ -50,8 +50,9 @@ const ablations = {
   },
   /** A lock stays locked until it is released. */
   lease: () => {
-    edit(HANDING_OFF, "token, 'PX', leaseMs)", 'token)');
-    edit(ACQUIRE, "token, 'PX', ARGV[5]", 'token');
+    edit(HANDING_OFF, "token .. (about or ''), 'PX', leaseMs)", 'token)');
+    edit(['acquire'], "token .. ARGV[7], 'PX', ARGV[5]", 'token');
+    edit(['acquireMany'], "value, 'PX', ARGV[5]", 'value');
     edit(ACQUIRE, "redis.call('PEXPIRE', KEYS[2], math.max(redis.call('PTTL', KEYS[2]), ARGV[5]))", '');
     edit(EXTEND, "redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[2]))", '');
   },

@@ -1,6 +1,7 @@
 --[[ Gives an exclusive lock to another owner, or renews the lease of its own. Running twice is harmless, because an
   owner that has given its lock away never has it again. Does not concern the queue.
-  keys.lock     see the acquire script. A lock with a limit is `v2-<owner> <token> <server time in ms>`
+  keys.lock     see the acquire script. A lock that was given away keeps no method and no label. With a limit it
+                is `v2-<owner> <token> <server time in ms>`
   args.from     `v2-<owner>` that has the lock
   args.entry    `v2-<owner>` that gets it. The same as `from`: its lease is renewed, and never shortened
   args.leaseMs
@@ -15,7 +16,8 @@ local isDone = value and isOf(value, args.entry)
 if not isDone and not (value and isOf(value, args.from)) then
   return value and 1 or 0
 end
-local token, limit = string.match(value, ' (%d+) ?(%d*)$')
+local token, rest = string.match(value, '^(%d+)(.*)', #(isDone and args.entry or args.from) + 2)
+local limit = string.match(rest, '^ (%d+)$') or ''
 if not isDone and limit == '' and args.restMs ~= '' then
   limit = string.format('%.0f', nowMs + args.restMs)
 end
