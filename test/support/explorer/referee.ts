@@ -138,13 +138,17 @@ export class Referee {
     if (record !== undefined) record.isAsking = false;
   }
 
-  /** @param isAwaited whether the first caller that waits could use the owner's place in the queue. */
-  onRelease({ key, owner }: ReleaseRequest, isAwaited: boolean): void {
+  /**
+   * @param isAwaited whether the first caller that waits could use the owner's place in the queue.
+   * @param isGivenUp whether the instance is about to end its connection, and waits for no reply.
+   */
+  onRelease({ key, owner }: ReleaseRequest, isAwaited: boolean, isGivenUp: boolean): void {
     const record = this.owners.get(owner);
     const hasPlace = this.table.waiting(key).some((entry) => entry.owner === owner);
     if (isAwaited && hasPlace && record?.isReleased === false && !this.hasFailedOver)
       this.report(`${key}: a place is given up that is needed`);
-    if (record?.isAsking === true) this.report(`${key}: a release leaves beside the request of its owner`);
+    if (record?.isAsking === true && !isGivenUp)
+      this.report(`${key}: a release leaves beside the request of its owner`);
     if (record !== undefined) record.isReleased = true;
   }
 
