@@ -133,9 +133,11 @@ export class Referee {
   }
 
   /** Called with each outcome of an acquire request. */
-  onOutcome({ owner }: AcquireRequest): void {
+  onOutcome({ key, owner }: AcquireRequest): void {
     const record = this.owners.get(owner);
     if (record !== undefined) record.isAsking = false;
+    // The lock was granted again since it was released by force.
+    if (this.table.holders(key).some((holder) => holder.owner === owner)) this.forced.delete(owner);
   }
 
   /**
