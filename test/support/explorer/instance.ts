@@ -83,7 +83,7 @@ export class Instance {
   /** How many of its calls have not ended. */
   calls = 0;
   isDead = false;
-  isClosing = false;
+  private closesAt = Infinity;
 
   constructor(memory: MemoryStore, shared: Clock, referee: Referee, isStrict: boolean) {
     this.clock = new ProcessClock(shared);
@@ -96,6 +96,7 @@ export class Instance {
       const first = this.engine.waiting(key).at(0);
       return first?.mode === mode && first.isPatient;
     };
+    this.wire.isGivenUp = () => this.clock.now() >= this.closesAt;
   }
 
   get service(): LockRuntime['service'] {
@@ -104,6 +105,10 @@ export class Instance {
 
   get engine(): LockEngine {
     return this.service.engine;
+  }
+
+  get isClosing(): boolean {
+    return this.closesAt < Infinity;
   }
 
   get mayCall(): boolean {
@@ -118,7 +123,7 @@ export class Instance {
   }
 
   shutDown(): Promise<void> {
-    this.isClosing = true;
+    this.closesAt = this.clock.now() + REQUEST_TIMEOUT_MS;
     return this.runtime.close();
   }
 }

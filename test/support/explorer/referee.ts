@@ -133,18 +133,24 @@ export class Referee {
   }
 
   /** Called with each outcome of an acquire request. */
-  onOutcome({ owner }: AcquireRequest): void {
+  onOutcome({ key, owner }: AcquireRequest): void {
     const record = this.owners.get(owner);
     if (record !== undefined) record.isAsking = false;
+    // The lock was granted again since it was released by force.
+    if (this.table.holders(key).some((holder) => holder.owner === owner)) this.forced.delete(owner);
   }
 
-  /** @param isAwaited whether the first caller that waits could use the owner's place in the queue. */
-  onRelease({ key, owner }: ReleaseRequest, isAwaited: boolean): void {
+  /**
+   * @param isAwaited whether the first caller that waits could use the owner's place in the queue.
+   * @param isGivenUp whether the instance is about to end its connection, and waits for no reply.
+   */
+  onRelease({ key, owner }: ReleaseRequest, isAwaited: boolean, isGivenUp: boolean): void {
     const record = this.owners.get(owner);
     const hasPlace = this.table.waiting(key).some((entry) => entry.owner === owner);
     if (isAwaited && hasPlace && record?.isReleased === false && !this.hasFailedOver)
       this.report(`${key}: a place is given up that is needed`);
-    if (record?.isAsking === true) this.report(`${key}: a release leaves beside the request of its owner`);
+    if (record?.isAsking === true && !isGivenUp)
+      this.report(`${key}: a release leaves beside the request of its owner`);
     if (record !== undefined) record.isReleased = true;
   }
 

@@ -66,6 +66,8 @@ export class Wire implements LockStore {
   };
   /** Whether the first caller of the instance that waits for a key wants this mode, and waits for others. */
   isAwaited: (key: string, mode: LockMode) => boolean = () => false;
+  /** Whether the instance is about to end its connection, because its shutdown has reached its time limit. */
+  isGivenUp: () => boolean = () => false;
   private listener: StoreListener | undefined;
   private connection = 0;
   /** When the last request, and the last reply, of the connection arrives. */
@@ -106,7 +108,7 @@ export class Wire implements LockStore {
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    this.referee.onRelease(request, this.isAwaited(request.key, request.mode));
+    this.referee.onRelease(request, this.isAwaited(request.key, request.mode), this.isGivenUp());
     return this.send('release', [request], () => this.inner.release(request));
   }
 
