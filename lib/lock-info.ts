@@ -1,4 +1,5 @@
-import { shownLabel, type Target } from './events/call.js';
+import { shownLabel } from './common/format-value.js';
+import type { Target } from './events/call.js';
 import { CallFinder, type CallNames, type KeyCalls } from './engine/own-calls.js';
 import { identityOf } from './contract/instance-id.js';
 import type { LockMode } from './contract/lock-mode.js';

@@ -1,5 +1,4 @@
-import { shortened } from '../common/format-value.js';
-import { nameOfWork } from '../events/call.js';
+import { nameOfWork, shortened } from '../common/format-value.js';
 import type { LockHolder, LockInfo } from '../lock-info.js';
 import { printable } from './printable.js';
 

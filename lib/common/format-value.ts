@@ -63,6 +63,24 @@ export function withoutForgery(text: string): string {
   return text.replace(UNPRINTABLE, '?');
 }
 
+/** The longest label that is shown. */
+const LONGEST_LABEL = 128;
+
+/** Returns the part of a label that is shown. */
+export function shownLabel(label: string | undefined): string | undefined {
+  // It may be a header that a client sent, so a bad one must not make the call fail.
+  return label === undefined ? undefined : withoutForgery(label.slice(0, LONGEST_LABEL));
+}
+
+/** Returns ` in Shop.buy (request 7)` for the work of a holder. Empty if nothing is known. */
+export function nameOfWork(work: {
+  readonly method?: string | undefined;
+  readonly label?: string | undefined;
+}): string {
+  const by = work.method === undefined ? '' : ` in ${work.method}`;
+  return work.label === undefined ? by : `${by} (${shownLabel(work.label)})`;
+}
+
 /** Returns a time as `4.2 s`, or as `250 ms` if it is shorter than a second. */
 export function secondsOf(ms: number): string {
   return ms < 1_000 ? `${Math.max(0, Math.round(ms))} ms` : `${(ms / 1_000).toFixed(1)} s`;

@@ -9,8 +9,7 @@ import {
   LockUnavailableError,
   messageOf,
 } from '../common/errors.js';
-import { nameOfWork } from '../events/call.js';
-import { secondsOf } from '../common/format-value.js';
+import { nameOfWork, secondsOf } from '../common/format-value.js';
 import { identityOf } from '../contract/instance-id.js';
 import type { HolderHint, LockMode, LockStore, StoreCapabilities } from '../contract/store.js';
 import type { Outage } from './store-health.js';

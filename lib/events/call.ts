@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { withoutForgery } from '../common/format-value.js';
+import { shownLabel } from '../common/format-value.js';
 import type { LockMode } from '../contract/lock-mode.js';
 
 /**
@@ -45,9 +45,6 @@ export interface Target {
   readonly call?: number | undefined;
 }
 
-/** The longest label that is shown. */
-const LONGEST_LABEL = 128;
-
 /** Keeps the ids of processes apart. */
 const PROCESS = randomBytes(6).toString('hex');
 
@@ -84,24 +81,12 @@ export function nameOfCall(resource: string, { method, label }: CallDetails): st
   return label === undefined ? `${resource}${by}` : `${resource}${by} (${shownLabel(label)})`;
 }
 
-/** Returns ` in Shop.buy (request 7)` for the work of a holder. Empty if nothing is known. */
-export function nameOfWork({ method, label }: Partial<Pick<CallDetails, 'method' | 'label'>>): string {
-  const by = method === undefined ? '' : ` in ${method}`;
-  return label === undefined ? by : `${by} (${shownLabel(label)})`;
-}
-
 /**
  * Returns the family of a template's resources: the template, if its first segment has a placeholder. Undefined if the
  * first segment of each resource is the family.
  */
 export function familyOfTemplate(template: string): string | undefined {
   return firstSegmentOf(template).includes('<') ? template : undefined;
-}
-
-/** Returns the part of a label that is shown. */
-// A label may be a header that a client sent, so a bad one must not make the call fail.
-export function shownLabel(label: string | undefined): string | undefined {
-  return label === undefined ? undefined : withoutForgery(label.slice(0, LONGEST_LABEL));
 }
 
 function firstSegmentOf(resource: string): string {
