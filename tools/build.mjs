@@ -62,6 +62,12 @@ const printed = {
   },
 };
 
+/** Gives CommonJS its file name for `createRequire(import.meta.url)`, in place of a module that computes the URL. */
+const fileName = {
+  name: 'file-name',
+  resolveImportMeta: (property, { format }) => (format === 'cjs' && property === 'url' ? '__filename' : null),
+};
+
 /** Fails the build at a warning that may matter. */
 function onwarn(warning) {
   if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
@@ -96,7 +102,7 @@ const outputFor = (extension) => ({
 const READABLE_EXPORTS = { esModule: true, generatedCode: { preset: 'es2015', arrowFunctions: false, symbols: false } };
 
 async function bundleCode() {
-  const code = await bundle('.js', [printed]);
+  const code = await bundle('.js', [printed, fileName]);
   for (const { folder, type, format } of FORMATS) {
     // Small chunks join others that are loaded with them. Those of declarations would bring imports of other peers.
     const options = {

@@ -20,7 +20,7 @@ export interface LockCall {
   readonly mode: 'exclusive' | 'shared';
   /** The maximum number of holders. Undefined for a lock without permits. */
   readonly permits: number | undefined;
-  /** The `@Locked` or `@WhileLeader` method, `GoodsController.buy`. Undefined for a call of `LockService`. */
+  /** The `@Locked` or `@WhileLeader` method, `GoodsController.buy`, or the function of `wrap()`. Or undefined. */
   readonly method: string | undefined;
   /** The `label` of the call: up to 128 printable characters. */
   readonly label: string | undefined;

@@ -29,7 +29,7 @@ import {
 import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { Pool } from 'pg';
 import { io } from 'socket.io-client';
-import { eventually } from '../support/async.js';
+import { deferred, eventually } from '../support/async.js';
 import { ByTenant, PriceList } from '../support/durable-provider.js';
 import { page } from '../support/pages.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
@@ -169,6 +169,48 @@ describe('the quick start', () => {
     expect(text).toContain(`\`\`\`text\n${reply}${await refused.text()}\n\`\`\``);
     await lock.release();
     await eventually('seat 8 is sold', async () => (await (await post('8/try/bob')).text()).includes('sold to bob'));
+  });
+});
+
+describe('the page on locks without Nest', () => {
+  beforeEach(() => {
+    process.env['LOCK_PREFIX'] = uniquePrefix();
+    jest.spyOn(console, 'log').mockImplementation(() => undefined);
+  });
+
+  it('has a script that waits for a method of an application', async () => {
+    @Injectable()
+    class Goods {
+      readonly entered = deferred();
+      readonly end = deferred();
+      @Locked('goods:<id>')
+      async buy(id: number): Promise<number> {
+        this.entered.resolve();
+        await this.end.promise;
+        return id;
+      }
+    }
+    const { restock } = load('docs/standalone.md', 'restock');
+    const app = await start({ providers: [Goods] }, { prefix: process.env['LOCK_PREFIX'] });
+    const goods = app.get(Goods);
+    const bought = goods.buy(2);
+    await goods.entered.promise;
+    const script = restock([1, 2]);
+    const locks = app.get(LockService);
+    await eventually('the script waits', async () => (await locks.inspect('goods:2'))?.waiting.length === 1);
+    goods.end.resolve();
+    expect(await bought).toBe(2);
+    expect(await script).toEqual([1, 2].map((id) => expect.stringMatching(`^goods ${id}: token \\d+$`)));
+  });
+
+  it('has functions under locks', async () => {
+    const { locks, pay, refund } = load('docs/standalone.md', 'pay');
+    open.push(locks);
+    expect(await pay(1)).toBe('order 1 is paid');
+    const lock = await locks.acquire('order:1');
+    expect(await pay(1)).toBeUndefined();
+    await lock.release();
+    expect(await refund({ id: 1 })).toBe('order 1 is refunded');
   });
 });
 

@@ -182,7 +182,7 @@ describe('an entry point beside its own peers only', () => {
   const alone = async (name: string, packages: readonly string[]): Promise<Alone> =>
     Alone.create(join(folder, `alone-${name}`), await consumer('nest12').installed(), packages);
   const NEST = ['@nestjs/common', '@nestjs/core', 'reflect-metadata', 'rxjs'];
-  /** The peers of each entry point, without ioredis for those who pass a node-redis client. */
+  /** The peers of each entry point, without ioredis, which a node-redis client replaces. */
   const PEERS: Readonly<Record<string, readonly string[]>> = {
     '.': NEST,
     './board': NEST,
