@@ -142,11 +142,9 @@ describe('a wrapped function', () => {
 });
 
 describe('a wrapped function that gets no lock', () => {
-  const busy = (locks: LockService) => locks.acquire('goods:300');
-
   it('rejects, is skipped, or returns what another function returns, while others hold it', async () => {
     const locks = createTestLocks({ waitMs: 0 });
-    await busy(locks);
+    const holder = await locks.acquire('goods:300');
     const calls: number[] = [];
     const buy = async (id: number): Promise<string> => `sold ${calls.push(id)}`;
     await expect(locks.wrap('goods:<id>', buy)(300)).rejects.toThrow(LockTimeoutError);
@@ -155,6 +153,7 @@ describe('a wrapped function that gets no lock', () => {
     const other = locks.wrap('goods:<id>', { onBusy: (error: LockTimeoutError, id: number) => [error.code, id] }, buy);
     expect([skipped, await other(300), calls]).toEqual([undefined, ['LOCK_TIMEOUT', 300], []]);
     expect(await skipping(1)).toBe('sold 1');
+    await holder.release();
   });
 
   it('tolerates a busy lock and an unavailable Redis separately', async () => {

@@ -67,6 +67,7 @@ export class QuorumNode {
 
   close(): void {
     this.stopWatching?.();
+    this.stopWatching = undefined;
     this.resetTimer?.cancel();
     this.requests.close();
   }
@@ -148,9 +149,10 @@ export class QuorumNode {
   }
 
   private onSilent(silence: Error): void {
-    if (this.outage instanceof UnansweredError) return;
+    if (this.outage instanceof UnansweredError || this.stopWatching === undefined) return;
     this.onDown(silence);
     const { clock, requestTimeoutMs } = this.context;
+    this.resetTimer?.cancel();
     // A connection that leads nowhere would be waited for.
     this.resetTimer = clock.schedule(SILENT_LIMITS * requestTimeoutMs, () => this.connection.reset(), true);
   }

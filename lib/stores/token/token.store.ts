@@ -189,11 +189,12 @@ export class TokenStore implements LockStore {
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    const { key, closedForMs, isDone, handoffMs } = request;
+    const { key, mode, closedForMs, isDone, handoffMs } = request;
     return new Promise((resolve, reject) => {
       const onReply = (reply: unknown): void => resolve(decodeRelease(reply));
       const closed = wholeMs(closedForMs);
-      const args = [entryOf(request), isDone === true && closedForMs > 0 ? `-${closed}` : closed];
+      const isMarked = isDone === true && mode === 'exclusive' && closedForMs > 0;
+      const args = [entryOf(request), isMarked ? `-${closed}` : closed];
       this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(onReply, reject, releaseFailed) });
     });
   }

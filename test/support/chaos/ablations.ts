@@ -110,7 +110,7 @@ const ablations = {
     }),
   /** Tokens are counted. The count is lost with the data. */
   'tokens by the clock': () => {
-    const last = "local last = tonumber(redis.call('SET', KEYS[1], now, 'EX', 86400, 'GET') or nil)";
+    const last = "local last = tonumber(redis.call('SET', KEYS[1], now, 'EX', '86400', 'GET') or nil)";
     edit(HANDING_OFF, last, `do return redis.call('INCRBY', KEYS[1], 17) end\n${last}`);
   },
   /** Tokens are the server time, whatever was granted before. */
