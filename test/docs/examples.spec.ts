@@ -76,7 +76,12 @@ describe('the page on guarantees', () => {
   it('has a method that goes on without its lock', async () => {
     const { ReportService } = load('docs/guarantees.md', 'ReportService');
     const store = new FaultyStore(new MemoryStore(new ManualClock()));
-    const reports = withLocks(new ReportService(), createTestLocks({ store: () => store, unavailableAfterMs: 0 }));
+    const imports = [RedisLockTestingModule.forRoot({ store: () => store, unavailableAfterMs: 0 })];
+    const module = await Test.createTestingModule({ imports, providers: [ReportService] }).compile();
+    // Closed, so that no late release is sent any more.
+    open.push(module);
+    await module.init();
+    const reports = module.get(ReportService);
     for (const Failure of [LockUnavailableError, LockReplicationError]) {
       store.lose('acquire', new Failure('Redis is down.'));
       expect(await reports.report('monday')).toBe('the report of monday');

@@ -134,7 +134,9 @@ export class LockTable {
       const wanted = isDone ? Math.max(own.endsAt, now + leaseMs) : now + leaseMs;
       const endsAt = limit === undefined ? wanted : Math.min(wanted, limit);
       const kept = isDone ? own.token : (token ?? own.token);
-      row.exclusive = { ...own, owner: to, token: kept, endsAt, limit };
+      const holder = { ...own, owner: to, token: kept, endsAt, limit };
+      // A lock that is given away says nothing about its former holder.
+      row.exclusive = isDone ? holder : { ...holder, method: undefined, label: undefined };
       return { status: 'transferred', token: kept, restMs: limit === undefined ? undefined : limit - now };
     });
   }
