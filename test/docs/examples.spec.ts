@@ -78,7 +78,7 @@ describe('the page on guarantees', () => {
     const store = new FaultyStore(new MemoryStore(new ManualClock()));
     const imports = [RedisLockTestingModule.forRoot({ store: () => store, unavailableAfterMs: 0 })];
     const module = await Test.createTestingModule({ imports, providers: [ReportService] }).compile();
-    // Closed, so that no late release is sent any more.
+    // Closed at the end, so that no late release is sent.
     open.push(module);
     await module.init();
     const reports = module.get(ReportService);
