@@ -1,11 +1,18 @@
 export { createLocks, type CreateLocksOptions, type Locks } from './create-locks.js';
 export type { LockLogger } from '../options/lock-logger.js';
-export type { CommonLockOptions, LockOptions } from '../options/lock.options.js';
+export type { CommonLockOptions, LockOptions, OnceOptions } from '../options/lock.options.js';
 export type { WrapOptions } from '../options/wrap.options.js';
 export type { AwaitedLockInfo, HeldLockInfo, LockHolder, LockInfo, LockWaiter } from '../lock-info.js';
 export type { LeadOptions } from '../options/lead.options.js';
-export { type AssertHeldOptions, type ForceReleaseOptions, type ListOptions, LockService } from '../lock.service.js';
-export { Lock } from '../engine/lock.js';
+export {
+  type AssertHeldOptions,
+  type ExtendOptions,
+  type ForceReleaseOptions,
+  type ListOptions,
+  LockService,
+  type ResumeOptions,
+} from '../lock.service.js';
+export { type DetachOptions, Lock } from '../engine/lock.js';
 export { MultiLock } from '../engine/multi-lock.js';
 export { type LockScopeOptions, runInLockScope } from '../engine/lock-scope.js';
 export { Leadership } from '../engine/leadership.js';

@@ -2,6 +2,8 @@
 import {
   type AssertHeldOptions,
   type CommonLockOptions,
+  type DetachOptions,
+  type ExtendOptions,
   type HttpOptions,
   type ForceReleaseOptions,
   type LeadOptions,
@@ -10,9 +12,11 @@ import {
   type LockedOptions,
   type LockOptions,
   type LockScopeOptions,
+  type OnceOptions,
   RedisLockModule,
   type RedisLockModuleOptions,
   type ReplicaOptions,
+  type ResumeOptions,
   type WhileLeaderOptions,
   type WrapOptions,
 } from 'nestjs-redis-lock';
@@ -39,6 +43,10 @@ interface Options {
   http: HttpOptions;
   lock: LockOptions;
   lockScope: LockScopeOptions;
+  once: OnceOptions;
+  detach: DetachOptions;
+  extend: ExtendOptions;
+  resume: ResumeOptions;
   locked: LockedOptions<[id: number]>;
   wrap: WrapOptions<[id: number]>;
   createLocks: CreateLocksOptions;
