@@ -63,8 +63,7 @@ export function headline({ scenarios, machine, date }) {
   const { processor, cores } = machine;
   return [
     table(['', 'this library', 'fastest other library'], rows),
-    `Medians of \`npm run bench\` on ${processor}, ${cores} cores, ${date}. [Performance](docs/performance.md) has more ` +
-      'measurements.',
+    `Medians of \`npm run bench\` on ${processor}, ${cores} cores, ${date}. More: [Performance](docs/performance.md).`,
   ].join('\n\n');
 }
 

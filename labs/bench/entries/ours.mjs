@@ -1,9 +1,13 @@
-import { connect, LockRuntime } from '../library.mjs';
+import { connect, LockRuntime, logger } from '../library.mjs';
 import { TTL_MS } from '../settings.mjs';
 
 /** Opens a module instance as `RedisLockModule.forRoot()` does. */
 export function startInstance(redis, options = {}) {
-  const runtime = LockRuntime.start({ redis, ttlMs: TTL_MS, waitMs: Infinity, shutdownGraceMs: 0, ...options });
+  const runtime = LockRuntime.start(
+    { redis, ttlMs: TTL_MS, waitMs: Infinity, shutdownGraceMs: 0, ...options },
+    undefined,
+    { logger },
+  );
   runtime.connect();
   return runtime;
 }
