@@ -1,7 +1,9 @@
-import type { Target } from './core/events/call.js';
+import { shownLabel } from './common/format-value.js';
+import type { Target } from './events/call.js';
 import { CallFinder, type CallNames, type KeyCalls } from './engine/own-calls.js';
-import { identityOf } from './core/store/instance-id.js';
-import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js';
+import { identityOf } from './contract/instance-id.js';
+import type { LockMode } from './contract/lock-mode.js';
+import type { HolderInfo, LockState } from './contract/lock-state.js';
 
 /**
  * One holder of a lock.
@@ -10,8 +12,9 @@ import type { HolderInfo, LockMode, LockState } from './core/store/lock-store.js
  */
 export interface LockHolder {
   /**
-   * The id of the module instance, random at each start. For a key that another system wrote, the value of the key. For
-   * a lock that stays closed after its release (`minHoldMs`): the former holder, or empty with `memory()`.
+   * The id of the module instance, random at each start. `detached` for a lock that `Lock.detach()` keeps for a ticket.
+   * For a key that another system wrote, the value of the key. For a lock that stays closed after its release
+   * (`minHoldMs`): the former holder, or empty with `memory()`.
    */
   readonly holder: string;
   /** The `identity` of the module instance, such as `api-7f9c-31`. Undefined if it has none or the store keeps none. */
@@ -28,12 +31,13 @@ export interface LockHolder {
    */
   readonly heldForMs?: number | undefined;
   /**
-   * The `@Locked` or `@WhileLeader` method that holds the lock, `GoodsController.buy`. Undefined for another instance,
-   * because names of methods are never sent to Redis. Also undefined for a call of `LockService`, and for a lock that
-   * stays closed after its release (`minHoldMs`). Readers of one instance may share an entry, with the oldest call.
+   * The `@Locked` or `@WhileLeader` method that holds the lock, `GoodsController.buy`. Undefined for a call of
+   * `LockService`. For an exclusive lock of another instance: the method of the first caller of its grant, in at most
+   * 120 characters. The grant may have been passed on since. Undefined if the lock is shared there, and right after a
+   * handoff. Readers of this instance may share an entry, with the oldest call. Any client of Redis can write it.
    */
   readonly method?: string | undefined;
-  /** The `label` of that call. Undefined for a holder in another instance. */
+  /** The `label` of that call, under the same conditions. */
   readonly label?: string | undefined;
   /** The wire version of a holder with another version of this library. Undefined if it is equal, or not known. */
   readonly wireVersion?: number | undefined;
@@ -65,7 +69,7 @@ export interface LockWaiter extends LockSharing {
   readonly isOwn: boolean;
   /**
    * The method of the call that has waited longest. All callers of an instance share one entry for an exclusive lock.
-   * Undefined for a call of `LockService`, and for another instance, because names of methods are never sent to Redis.
+   * Undefined for a call of `LockService`, and for another instance, because the queue has no names.
    */
   readonly method?: string | undefined;
   /** The `label` of that call. Undefined for another instance. */
@@ -160,8 +164,9 @@ export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn,
   });
   if (state.holder === undefined) return { resource, key, ...NO_HOLDER, others: [], waiting };
   const { mode = 'exclusive', others = [] } = state;
-  const toHolder = ({ holder, remainingMs, token, since, wireVersion }: HolderInfo): LockHolder => {
+  const toHolder = ({ holder, remainingMs, token, since, wireVersion, method, label }: HolderInfo): LockHolder => {
     const own = isOwn(holder);
+    const names = own ? found?.holder(mode, token) : undefined;
     const described = {
       holder,
       identity: identityOf(holder),
@@ -170,7 +175,7 @@ export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn,
       fencingToken: token,
       // A moment in the future means that the server's clock was set back.
       heldForMs: since === undefined || now === undefined || since > now ? undefined : now - since,
-      ...namesOf(own ? found?.holder(mode, token) : undefined),
+      ...namesOf(names ?? { method: shownLabel(method), label: shownLabel(label) }),
     };
     return wireVersion === undefined ? described : { ...described, wireVersion };
   };

@@ -1,22 +1,22 @@
 import { isNativeError } from 'node:util/types';
-import { Logger } from '@nestjs/common';
-import { type Clock, SystemClock } from './core/time/clock.js';
-import { LockConfigError, LockUnavailableError } from './core/errors.js';
-import { offerState } from './core/state/instance-states.js';
-import type { lockChannels } from './core/events/diagnostics.js';
-import { safely, type Warn } from './core/events/warnings.js';
+import { type Clock, SystemClock } from './clock/clock.js';
+import { LockConfigError, LockUnavailableError, messageOf } from './common/errors.js';
+import { offerState } from './events/instance-states.js';
+import type { lockChannels } from './events/diagnostics.js';
+import { safely, type Warn } from './events/warnings.js';
 import { LockEngine } from './engine/lock-engine.js';
 import { tooShortLease } from './engine/error-texts.js';
 import { passingLimitsOf } from './engine/options.js';
-import type { LockStore } from './stores/contract.js';
-import { createKeySelectorFactory } from './core/keys/key-selector.js';
-import { createKeyFactory } from './core/keys/resource-key.js';
+import type { LockStore } from './contract/store.js';
+import { createKeySelectorFactory } from './keys/key-selector.js';
+import { createKeyFactory } from './keys/resource-key.js';
 import { LockService } from './lock.service.js';
 import { type OpenedRedis, openRedis } from './redis/open-redis.js';
 import { Preflight } from './redis/preflight.js';
 import { placeOf } from './redis/server-address.js';
 import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 import { checkAt, REQUEST_TIMEOUT_MS } from './options/option-table.js';
+import type { LockLogger } from './options/lock-logger.js';
 import { lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
 import { token } from './stores/token/token.js';
 
@@ -31,10 +31,14 @@ interface RuntimeParts {
   readonly warn: Warn;
   /** Logs a line at the level `log`. Never throws. */
   readonly info: Warn;
+  /** Logs an error. Never throws. */
+  readonly error: Warn;
 }
 
-/** What tests replace in a module instance. */
+/** What a module instance uses besides its options. Tests replace all of it. */
 export interface RuntimeInternals {
+  /** What gets the log lines. Default: the console. */
+  readonly logger?: LockLogger | undefined;
   /** Default: the system's clock. */
   readonly clock?: Clock | undefined;
   /** Where events are published. Default: `lockChannels`. */
@@ -48,28 +52,27 @@ export interface RuntimeInternals {
 /** A running module instance: its service, its engine, and the store and connections that it opened. */
 export class LockRuntime {
   private stopOffering: (() => void) | undefined;
+  private isClosing = false;
 
   private constructor(private readonly parts: RuntimeParts) {}
 
   /**
    * Creates the store and the engine, without connecting.
    *
-   * @param internals what tests replace.
+   * @param internals the logger, and what tests replace.
    * @throws LockConfigError if an option is not allowed, either by itself or with the store.
    */
-  static start(
-    given: RedisLockModuleOptions,
-    instance: string = DEFAULT_INSTANCE,
-    { clock = new SystemClock(), channels, passing, requestTimeoutMs = REQUEST_TIMEOUT_MS }: RuntimeInternals = {},
-  ) {
+  static start(given: RedisLockModuleOptions, instance: string = DEFAULT_INSTANCE, internals: RuntimeInternals = {}) {
+    const { logger = console, clock = new SystemClock(), channels, passing } = internals;
+    const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = internals;
     const options = resolveOptions(given);
     const defaults = lockDefaultsOf(options);
     const opened = openStore(options, clock, requestTimeoutMs);
     const { store } = opened;
     checkStore(store, options);
-    const logger = new Logger(instance === DEFAULT_INSTANCE ? 'RedisLockModule' : `RedisLockModule:${instance}`);
     const warn = safely((line) => logger.warn(line));
     const info = safely((line) => logger.log(line));
+    const error = safely((line) => logger.error(line));
     const engine = new LockEngine({
       store,
       clock,
@@ -81,14 +84,15 @@ export class LockRuntime {
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
       checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
+      checkDetach: (detachOptions) => checkAt('detach()', detachOptions),
       warn,
       info,
-      onCallbackError: (message, error) => logger.error(message, isNativeError(error) ? error.stack : undefined),
+      onCallbackError: (message, cause) => logger.error(message, ...stackOf(cause)),
     });
     const selectKeys = createKeySelectorFactory(options);
     const service = new LockService(engine, createKeyFactory(options), defaults, selectKeys);
-    const checks = preflightOf(opened, options, { clock, requestTimeoutMs }, logger);
-    return new LockRuntime({ instance, options, service, engine, opened, checks, warn, info });
+    const checks = preflightOf(opened, options, { clock, requestTimeoutMs }, options.checks === 'error' ? error : warn);
+    return new LockRuntime({ instance, options, service, engine, opened, checks, warn, info, error });
   }
 
   get service(): LockService {
@@ -125,15 +129,28 @@ export class LockRuntime {
    * @throws LockConfigError with the findings. LockUnavailableError if Redis cannot be reached.
    */
   async preflight(): Promise<void> {
-    const { checks } = this.parts;
-    if (checks === undefined || this.checkLevel !== 'error') return;
     try {
-      await checks.atStart();
-      await this.demandRedis();
+      await this.check();
     } catch (error) {
       await this.close();
       throw error;
     }
+  }
+
+  /** Logs what {@link preflight} would throw, and closes nothing. */
+  reportChecks(): void {
+    const { error } = this.parts;
+    this.check().catch((finding: unknown) => {
+      // Closed connections cannot be reached.
+      if (!this.isClosing) error(messageOf(finding));
+    });
+  }
+
+  private async check(): Promise<void> {
+    const { checks } = this.parts;
+    if (checks === undefined || this.checkLevel !== 'error') return;
+    await checks.atStart();
+    await this.demandRedis();
   }
 
   /** @throws LockUnavailableError if locks cannot be acquired now. */
@@ -190,11 +207,21 @@ export class LockRuntime {
   }
 
   /**
+   * Waits as {@link settle} does, and closes everything then. Nothing but its callers uses the instance, so it does not
+   * wait until it is idle.
+   */
+  async end(): Promise<void> {
+    await this.settle();
+    await this.close();
+  }
+
+  /**
    * Refuses new calls, waits for running holds until `shutdownGraceMs` has elapsed, releases the rest, and closes what
    * `start` opened.
    */
   async close(): Promise<void> {
     const { engine, options, opened, checks } = this.parts;
+    this.isClosing = true;
     checks?.stop();
     try {
       await engine.close(options.shutdownGraceMs);
@@ -204,6 +231,11 @@ export class LockRuntime {
       await opened.close();
     }
   }
+}
+
+/** Returns the stack of an error, if it has one. */
+function stackOf(error: unknown): [stack?: string] {
+  return isNativeError(error) && error.stack !== undefined ? [error.stack] : [];
 }
 
 /** How long nobody must have used a module instance after a shutdown before it is closed, in milliseconds. */
@@ -259,12 +291,11 @@ function preflightOf(
   { endpoints }: OpenedStore,
   { checks }: ResolvedOptions,
   times: { readonly clock: Clock; readonly requestTimeoutMs: number },
-  logger: Logger,
+  report: Warn,
 ): Preflight | undefined {
   if (checks === 'off' || endpoints.length === 0) return undefined;
-  const fails = checks === 'error';
-  const report = safely((line) => (fails ? logger.error(line) : logger.warn(line)));
-  return new Preflight({ clients: endpoints.map(({ client }) => client), ...times, fails, report });
+  const clients = endpoints.map(({ client }) => client);
+  return new Preflight({ clients, ...times, fails: checks === 'error', report });
 }
 
 /** @throws LockConfigError if the store cannot do what the options say. */

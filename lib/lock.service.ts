@@ -1,9 +1,9 @@
 import type { AcquireOptions } from './engine/options.js';
-import { nextCall, type Target } from './core/events/call.js';
-import { aFunction, checkValue } from './core/checks/check-options.js';
-import { branded } from './core/brand.js';
-import { LockKeyError, LockTimeoutError } from './core/errors.js';
-import { dropPromise, kindOf } from './core/format-value.js';
+import { nextCall, type Target } from './events/call.js';
+import { aFunction, checkValue } from './common/check-options.js';
+import { branded } from './common/brand.js';
+import { LockConfigError, LockKeyError, LockTimeoutError } from './common/errors.js';
+import { dropPromise, kindOf } from './common/format-value.js';
 import { runOutsideHolds } from './engine/call-context.js';
 import type { Hold } from './engine/hold.js';
 import type { Lock } from './engine/lock.js';
@@ -11,25 +11,37 @@ import type { MultiLock } from './engine/multi-lock.js';
 import type { Leadership } from './engine/leadership.js';
 import type { LockEngine } from './engine/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
-import { runUnder } from './engine/run-under.js';
+import { runOnce, runUnder } from './engine/run-under.js';
+import { readTicket } from './engine/ticket.js';
+import { WorkDone } from './engine/work-done.js';
 import type { KeyCalls } from './engine/own-calls.js';
-import { isList, readList } from './core/keys/read-list.js';
-import type { KeySelectorFactory } from './core/keys/key-selector.js';
-import type { KeyFactory } from './core/keys/resource-key.js';
-import type { LockState } from './core/store/lock-state.js';
-import type { StorePing } from './core/store/store-ping.js';
+import type { ResourceOption } from './keys/bind-template.js';
+import { isList, readList } from './keys/read-list.js';
+import type { KeySelectorFactory } from './keys/key-selector.js';
+import type { KeyFactory } from './keys/resource-key.js';
+import type { LockState } from './contract/lock-state.js';
+import type { StorePing } from './contract/store-ping.js';
 import { type LockInfo, toLockInfo } from './lock-info.js';
 import { type LeadOptions, resolveLeadOptions } from './options/lead.options.js';
-import type { CommonLockOptions, HowToShare, LockOptions } from './options/lock.options.js';
+import type { CommonLockOptions, HowToShare, LockOptions, OnceOptions } from './options/lock.options.js';
 import { checkAt, OPTIONS } from './options/option-table.js';
 import { type ResolvedLockOptions, resolveLockOptions } from './options/resolve-options.js';
-import type { AssertHeldOptions, ForceReleaseOptions, ListOptions } from './options/service.options.js';
+import type {
+  AssertHeldOptions,
+  ExtendOptions,
+  ForceReleaseOptions,
+  ListOptions,
+  ResumeOptions,
+} from './options/service.options.js';
+import type { InsteadOf, OneMode, WrapOptions } from './options/wrap.options.js';
+import { type AnyFunction, wrapFunction } from './wrapped-function.js';
 
-export type { AssertHeldOptions, ForceReleaseOptions, ListOptions };
+export type { AssertHeldOptions, ExtendOptions, ForceReleaseOptions, ListOptions, ResumeOptions };
 
 type Resources = string | readonly string[];
 type Work<H, T> = (lock: H) => T | Promise<T>;
 type WithoutWait = Omit<CommonLockOptions, 'waitMs'> & HowToShare;
+type ResourceOf<A extends readonly unknown[]> = Resources | ((...args: A) => Resources);
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
 
 /** How often a list reads again what this instance holds and waits for, in milliseconds. */
@@ -86,7 +98,7 @@ export class LockService {
   acquire(resource: string, options?: LockOptions): Promise<Lock>;
   acquire(resources: Resources, options?: LockOptions): Promise<Hold> {
     try {
-      return this.acquireResolved(resources, resolveLockOptions(options, this.defaults));
+      return this.acquireResolved(resources, refuseOnce('acquire()', resolveLockOptions(options, this.defaults)));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -102,7 +114,7 @@ export class LockService {
   tryAcquire(resource: string, options?: WithoutWait): Promise<Lock | null>;
   async tryAcquire(resources: Resources, options?: WithoutWait): Promise<Hold | null> {
     try {
-      const resolved = resolveLockOptions(options, this.defaults);
+      const resolved = refuseOnce('tryAcquire()', resolveLockOptions(options, this.defaults));
       return await this.acquireResolved(resources, { ...resolved, waitMs: 0 });
     } catch (error) {
       if (error instanceof LockTimeoutError) return null;
@@ -114,7 +126,8 @@ export class LockService {
    * Runs `fn` under one or several locks, and releases them when `fn` has settled. Inside `fn`, even in other services,
    * acquiring the same resource returns a nested hold immediately.
    *
-   * @returns the result of `fn`. An error of `fn` is thrown unchanged.
+   * @returns the result of `fn`. With `onceMs`, undefined if the work is done, and `fn` is not called. An error of `fn`
+   * is thrown unchanged.
    * @throws {LockLostError} if the lock was lost while `fn` ran, unless `onLost` is `ignore`. Its `cause` is the error
    * of `fn`, if there is one.
    * @throws {LockConfigError} if `fn` is not a function.
@@ -123,16 +136,57 @@ export class LockService {
   using<T>(resources: readonly string[], fn: Work<MultiLock, T>): Promise<T>;
   using<T>(resources: readonly string[], options: LockOptions, fn: Work<MultiLock, T>): Promise<T>;
   using<T>(resource: string, fn: Work<Lock, T>): Promise<T>;
+  using<T>(resource: string, options: OnceOptions, fn: Work<Lock, T>): Promise<T | undefined>;
   using<T>(resource: string, options: LockOptions, fn: Work<Lock, T>): Promise<T>;
-  using<T>(resources: Resources, ...rest: [Work<never, T>] | [LockOptions, Work<never, T>]): Promise<T> {
+  using<T>(
+    resources: Resources,
+    ...rest: [Work<never, T>] | [LockOptions | OnceOptions, Work<never, T>]
+  ): Promise<T | undefined> {
     try {
       const [options, fn] = rest.length === 1 ? [undefined, rest[0]] : rest;
       checkValue('using()', 'the work', fn, aFunction);
       const resolved = resolveLockOptions(options, this.defaults);
+      if (resolved.onceMs !== undefined)
+        return this.usingOnce(resources, resolved, resolved.onceMs, fn as Work<Lock, T>);
       return runUnder(this.acquireResolved(resources, resolved), resolved.onLost, fn as Work<Hold, T>);
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /**
+   * Returns a function that runs `fn` under a lock, as `@Locked` does with a method. Each call passes its `this` and
+   * its arguments on.
+   *
+   * ```ts
+   * const buy = locks.wrap('goods:<id>', async (id: number) => `goods ${id} are sold`);
+   * const sell = locks.wrap((id) => resource`goods:${id}`, async (id: number) => `goods ${id} are sold`);
+   * ```
+   *
+   * A placeholder takes the value of a parameter. `<id>` is the parameter with this name in the source of `fn`,
+   * `<dto.id>` a property of the parameter `dto`, and `<0>` the first parameter. A minifier renames parameters, and a
+   * default value is not seen, so use an index or a function of the arguments there. A list of templates, or a spread
+   * placeholder such as `<...ids>`, locks several resources together. Inside `fn`, {@link current} returns the lock.
+   *
+   * @param resource a template, a list of templates, or a function that returns the resource for the arguments.
+   * @param fn a function. Its result may be a promise. It must not be a generator.
+   * @throws {LockKeyError} if a template is invalid, has a name that cannot be bound, or names a parameter with a
+   * default value. At the call, if an argument cannot form a key: undefined, an object, an empty array.
+   * @throws {LockConfigError} if an option is not allowed, or `fn` is not a function, or is a generator.
+   * @throws what {@link using} throws, at the call.
+   */
+  wrap<This, A extends readonly unknown[], T>(
+    resource: ResourceOf<A>,
+    fn: (this: This, ...args: A) => T,
+  ): (this: This, ...args: A) => Promise<Awaited<T>>;
+  wrap<This, A extends readonly unknown[], T, O extends WrapOptions<A> = object>(
+    resource: ResourceOf<A>,
+    options: WrapOptions<A> & O & OneMode<O>,
+    fn: (this: This, ...args: A) => T,
+  ): (this: This, ...args: A) => Promise<Awaited<T> | InsteadOf<O>>;
+  wrap(resource: ResourceOption, ...rest: [AnyFunction] | [WrapOptions, AnyFunction]): AnyFunction {
+    const [options, fn] = rest.length === 1 ? [{}, rest[0]] : rest;
+    return wrapFunction((resources, all) => this.acquireResolved(resources, all), this.defaults, resource, options, fn);
   }
 
   /**
@@ -165,6 +219,53 @@ export class LockService {
   outside<T>(fn: () => T): T {
     checkValue('outside()', 'the work', fn, aFunction);
     return runOutsideHolds(fn);
+  }
+
+  /**
+   * Makes a detached lock a hold of this instance, with the same fencing token. The hold is renewed from now on. The
+   * ticket is over: of two calls with one ticket, one gets the lock. Detach the lock again for the next request.
+   *
+   * `maxHoldMs` counts from the first grant. The hold is not in the caller's async context, as after {@link acquire}.
+   *
+   * @param ticket what `Lock.detach()` returned, in any process.
+   * @throws {LockLostError} if the ticket no longer has the lock: the lock has expired, was released or resumed, or the
+   * ticket is that of another resource. HTTP responds with 409.
+   * @throws {LockKeyError} if this is not a ticket. HTTP responds with 400.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. In the background, this instance then
+   * gives the lock back to the ticket.
+   * @throws {LockConfigError} if an option is not allowed, or the store cannot keep locks for tickets.
+   */
+  async resume(resource: string, ticket: string, options: ResumeOptions = {}): Promise<Lock> {
+    const target = this.targetOf(resource);
+    const given = checkAt('resume()', options);
+    const lock = { ...this.defaults, ...given, mode: 'exclusive', maxHoldMs: Infinity, minHoldMs: 0 } as const;
+    return this.engine.resume(target, readTicket(ticket, resource), lock);
+  }
+
+  /**
+   * Gives a detached lock a new lease, counted from now: the heartbeat of its holder. Never shortens the current lease,
+   * and never exceeds `maxHoldMs` since the first grant.
+   *
+   * @throws what {@link resume} throws. Nothing is given back, because the ticket stays valid.
+   */
+  async extend(resource: string, ticket: string, options: ExtendOptions = {}): Promise<void> {
+    const target = this.targetOf(resource);
+    const read = readTicket(ticket, resource);
+    const { ttlMs = read.ttlMs } = checkAt('extend()', options);
+    await this.engine.extendDetached(target, read, ttlMs);
+  }
+
+  /**
+   * Releases a detached lock, and hands it to the next waiter in the queue. Releasing twice has no further effect.
+   *
+   * @returns false if the ticket no longer has the lock.
+   * @throws {LockKeyError} if this is not a ticket. HTTP responds with 400.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request. The release is repeated in the
+   * background until the store replies or the lease expires.
+   * @throws {LockConfigError} if the store cannot keep locks for tickets.
+   */
+  async release(resource: string, ticket: string): Promise<boolean> {
+    return this.engine.releaseDetached(this.targetOf(resource), readTicket(ticket, resource));
   }
 
   /**
@@ -306,11 +407,29 @@ export class LockService {
   ): Promise<Lock | MultiLock> {
     if (typeof resources === 'string') return this.engine.acquire(this.targetOf(resources), options);
     if (!isList(resources)) throw noResource(resources);
+    if (options.onceMs !== undefined) throw new LockConfigError('onceMs: expected one resource, not a list.');
     const list = readList(resources, () => 'The list of resources');
     return this.engine.acquireAll(
       list.map((resource) => this.targetOf(resource)),
       options,
     );
+  }
+
+  private async usingOnce<T>(
+    resource: Resources,
+    options: ResolvedLockOptions,
+    onceMs: number,
+    fn: Work<Lock, T>,
+  ): Promise<T | undefined> {
+    let lock: Lock;
+    try {
+      // A list is refused.
+      lock = (await this.acquireResolved(resource, options)) as Lock;
+    } catch (error) {
+      if (error instanceof WorkDone) return undefined;
+      throw error;
+    }
+    return runUnder(lock, options.onLost, () => runOnce(lock, onceMs, () => fn(lock)));
   }
 
   private describe(target: Target, state: LockState, calls: KeyCalls | undefined): LockInfo {
@@ -323,6 +442,12 @@ export class LockService {
     if (typeof resource === 'string') return { resource, key: this.keyOf(resource), call: nextCall() };
     throw noResource(resource);
   }
+}
+
+/** Returns options of a call that does not know how its work ends. */
+function refuseOnce(call: string, options: ResolvedLockOptions): ResolvedLockOptions {
+  if (options.onceMs === undefined) return options;
+  throw new LockConfigError(`onceMs: ${call} does not know whether work succeeded; use using() or @Locked.`);
 }
 
 function noResource(given: unknown): LockKeyError {

@@ -6,33 +6,14 @@ import { SourceFile, type Import } from './support/source-file.js';
 
 const root = resolve(__dirname, '..');
 const MAX_COLUMNS = 120;
-const CLOCK = 'lib/core/time/clock.ts';
+const CLOCK = 'lib/clock/clock.ts';
 const AMBIENT =
   /^(?:Date\.now|new Date\(\)|performance\.now|Math\.random|AbortSignal\.timeout|set(?:Timeout|Interval))$/;
 
-/** What a store, and the code that talks to Redis, may import of the core. */
-const CORE_CONTRACT = [
-  'store/lock-store',
-  'store/instance-id',
-  'store/lock-mode',
-  'store/lock-state',
-  'store/lock-listing',
-  'store/store-ping',
-  'store/reply-listener',
-  'store/server-signs',
-  'store/refusals',
-  'format-value',
-  'time/clock',
-  'time/timeout-pool',
-  'errors',
-  'checks/check-options',
-  'drop-oldest',
-  'context/async-context',
-  'keys/glob',
-  'keys/resource-key',
-].map((name) => `lib/core/${name}.ts`);
-/** The only files that load ioredis. The others import its types at most. */
-const IOREDIS_LOADERS = ['lib/redis/open-redis.ts', 'lib/redis/sentinel-connector.ts'];
+/** What stores and the code that talks to Redis may import beside each other. */
+const BELOW_STORES = /^lib\/(?:common|clock|contract|keys)\//;
+/** The only file that loads ioredis, when a client is to be made. All files import its types at most. */
+const IOREDIS_LOADER = 'lib/redis/load-ioredis.ts';
 /** The types that options and the module take from the stores. */
 const STORE_TYPES = ['lib/stores/store-context.ts'];
 /** The modules of the package's entry points. */
@@ -66,11 +47,11 @@ type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 const ENTRY_FOLDERS = [
   'board',
   'cli',
-  'events',
   'fence',
   'node-redis',
   'opentelemetry',
   'prometheus',
+  'standalone',
   'terminus',
   'testing',
   'transactional',
@@ -117,17 +98,39 @@ const folderOf = (levels: number) => (path: string) =>
 describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
-    const expected = ['core', 'engine', 'nest', 'options', 'redis', 'stores', ...ENTRY_FOLDERS];
+    const expected = [
+      'clock',
+      'common',
+      'contract',
+      'engine',
+      'events',
+      'keys',
+      'nest',
+      'options',
+      'redis',
+      'stores',
+      ...ENTRY_FOLDERS,
+    ];
     expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`).toSorted());
   });
 
-  it('core knows Node only', () => {
-    expect(offences(inFolder('lib/core/'), ({ from }) => /^(?:node:|lib\/core\/)/.test(from))).toEqual([]);
+  it.each([
+    ['common', []],
+    ['clock', ['common']],
+    ['keys', ['common']],
+    ['contract', ['common']],
+    ['events', ['common', 'clock', 'contract']],
+  ])('%s knows Node, and of the library %j', (room, known) => {
+    const rooms = [room, ...known].map((name) => `lib/${name}/`);
+    // The parser that finds the names of parameters.
+    const isParser = (from: string, path: string) => from === 'acorn' && path === 'lib/keys/source-parameters.ts';
+    const isAllowed = ({ from }: Import, path: string) =>
+      from.startsWith('node:') || rooms.some((folder) => from.startsWith(folder)) || isParser(from, path);
+    expect(offences(inFolder(`lib/${room}/`), isAllowed)).toEqual([]);
   });
 
-  it("the engine knows the core and the stores' contract", () => {
-    const isAllowed = ({ from }: Import) =>
-      /^(?:node:|lib\/(?:core|engine)\/)/.test(from) || from === 'lib/stores/contract.ts';
+  it("the engine knows the stores' contract, the clock, keys, events and what is common", () => {
+    const isAllowed = ({ from }: Import) => /^(?:node:|lib\/(?:clock|common|engine|contract|events|keys)\/)/.test(from);
     expect(offences(inFolder('lib/engine/'), isAllowed)).toEqual([]);
   });
 
@@ -139,24 +142,39 @@ describe('the floors', () => {
     expect(offences(files, isAllowed)).toEqual([]);
   });
 
-  it("redis knows the core's contract", () => {
-    const isAllowed = ({ from }: Import) =>
-      /^(?:node:|lib\/redis\/|ioredis$)/.test(from) || CORE_CONTRACT.includes(from);
+  it("redis knows the stores' contract", () => {
+    const isAllowed = ({ from }: Import) => /^(?:node:|lib\/redis\/|ioredis$)/.test(from) || BELOW_STORES.test(from);
     expect(offences(inFolder('lib/redis/'), isAllowed)).toEqual([]);
   });
 
-  it('two files load ioredis, and all others have its types only', () => {
-    const isAllowed = ({ from, typeOnly }: Import, path: string) =>
-      from !== 'ioredis' || typeOnly || IOREDIS_LOADERS.includes(path);
-    expect(offences(files, isAllowed)).toEqual([]);
-    for (const path of IOREDIS_LOADERS) expect(inFolder(path)[0]?.imports.map(({ from }) => from)).toContain('ioredis');
+  it('one file loads ioredis, and all others have its types only', () => {
+    expect(offences(files, ({ from, typeOnly }) => from !== 'ioredis' || typeOnly)).toEqual([]);
+    const loads = ({ path }: SourceFile) => /\('ioredis'\) as /.test(readFileSync(join(root, path), 'utf8'));
+    expect(files.filter(loads).map(({ path }) => path)).toEqual([IOREDIS_LOADER]);
   });
 
-  it.each(STORES)("the store %s knows the core's contract, redis, and no other store", (name) => {
+  it('the entry point without Nest knows no Nest, and neither does anything that it loads', () => {
+    const loaded = new Set<string>();
+    const packages = new Set<string>();
+    const walk = (path: string): void => {
+      if (loaded.has(path)) return;
+      loaded.add(path);
+      for (const { from } of inFolder(path)[0]?.imports.filter(({ typeOnly }) => !typeOnly) ?? []) {
+        if (from.startsWith('lib/')) walk(from);
+        else if (!from.startsWith('node:')) packages.add(from);
+      }
+    };
+    walk('lib/standalone/index.ts');
+    expect([...packages]).toEqual(['acorn']);
+    expect([...loaded].filter((path) => path.startsWith('lib/nest/'))).toEqual([]);
+    expect(loaded).toContain('lib/lock-runtime.ts');
+  });
+
+  it.each(STORES)('the store %s knows the contract, redis, and no other store', (name) => {
     const own = `lib/stores/${name}/`;
     const isAllowed = ({ from, typeOnly }: Import) =>
       from.startsWith('node:') ||
-      CORE_CONTRACT.includes(from) ||
+      BELOW_STORES.test(from) ||
       from.startsWith(own) ||
       from.startsWith('lib/redis/') ||
       /^lib\/stores\/(?!index)[^/]+$/.test(from) ||
@@ -168,17 +186,17 @@ describe('the floors', () => {
     const shared = inFolder('lib/stores/').filter(({ path }) => /^lib\/stores\/(?!index)[^/]+$/.test(path));
     const isAllowed = ({ from }: Import) =>
       !STORES.some((name) => from.startsWith(`lib/stores/${name}/`)) &&
-      /^(?:node:|lib\/(?:core|redis|stores)\/)/.test(from);
+      /^(?:node:|lib\/(?:clock|common|contract|keys|redis|stores)\/)/.test(from);
     expect(shared).not.toHaveLength(0);
     expect(offences(shared, isAllowed)).toEqual([]);
   });
 
   it('a fence knows the scripts, how to run them, keys and errors', () => {
     const allowed = [
-      'lib/core/errors.ts',
-      'lib/core/checks/check-options.ts',
-      'lib/core/format-value.ts',
-      'lib/core/keys/resource-key.ts',
+      'lib/common/errors.ts',
+      'lib/common/check-options.ts',
+      'lib/common/format-value.ts',
+      'lib/keys/resource-key.ts',
       'lib/redis/decode.ts',
       'lib/redis/redis-script.ts',
     ];
@@ -187,15 +205,15 @@ describe('the floors', () => {
     expect(offences(inFolder('lib/fence/'), isAllowed)).toEqual([]);
   });
 
-  it("the adapter for node-redis knows redis and the core's contract, and not its package", () => {
+  it("the adapter for node-redis knows redis and the stores' contract, and not its package", () => {
     const isAllowed = ({ from }: Import) =>
-      /^lib\/(?:node-redis|redis)\//.test(from) || from === 'node:events' || CORE_CONTRACT.includes(from);
+      /^lib\/(?:node-redis|redis)\//.test(from) || from === 'node:events' || BELOW_STORES.test(from);
     expect(offences(inFolder('lib/node-redis/'), isAllowed)).toEqual([]);
   });
 
   it('an adapter for transactions knows lock scopes, errors, and the types of its package', () => {
     const scopes = ['lib/engine/lock-scope.ts', 'lib/engine/transaction-scopes.ts'];
-    const allowed = ['lib/core/errors.ts', 'lib/core/checks/check-options.ts', ...scopes];
+    const allowed = ['lib/common/errors.ts', 'lib/common/check-options.ts', ...scopes];
     const isAllowed = ({ from, typeOnly }: Import) =>
       from.startsWith('lib/transactional/') ||
       allowed.includes(from) ||
@@ -204,8 +222,8 @@ describe('the floors', () => {
   });
 
   it('a health indicator knows the lock service, its ping, and Terminus', () => {
-    const allowed = ['checks/check-options', 'errors', 'store/store-ping', 'time/clock'].map(
-      (name) => `lib/core/${name}.ts`,
+    const allowed = ['common/check-options', 'common/errors', 'contract/store-ping', 'clock/clock'].map(
+      (name) => `lib/${name}.ts`,
     );
     allowed.push('lib/lock.service.ts', 'lib/nest/service-token.ts');
     allowed.push('lib/options/instance-name.ts', 'lib/options/redis-lock.options.ts');
@@ -219,24 +237,24 @@ describe('the floors', () => {
     ['prometheus', 'prom-client'],
   ])('%s knows events, states and its package', (name, peer) => {
     const known = [
-      'checks/check-options',
-      'errors',
+      'common/check-options',
+      'common/errors',
+      'common/version',
       'events/call',
       'events/diagnostics',
+      'events/instance-states',
+      'events/lock-collector',
       'events/tracing',
-      'state/instance-states',
-      'state/lock-collector',
-      'version',
     ];
-    const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/core/${file}.ts`)];
+    const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/${file}.ts`)];
     const isAllowed = ({ from }: Import) => from.startsWith(`lib/${name}/`) || allowed.includes(from);
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
   });
 
-  it('the command line knows core, redis and the store token, and no Nest', () => {
+  it('the command line knows keys, redis and the store token, and no Nest', () => {
     const isAllowed = ({ from, typeOnly }: Import) =>
-      /^(?:node:|lib\/(?:cli|core|redis|stores\/token)\/)/.test(from) ||
-      ['lib/lock-info.ts', 'lib/engine/lease.ts', 'lib/stores/contract.ts'].includes(from) ||
+      /^(?:node:|lib\/(?:cli|clock|common|contract|keys|redis|stores\/token)\/)/.test(from) ||
+      ['lib/lock-info.ts', 'lib/engine/lease.ts'].includes(from) ||
       (from === 'ioredis' && typeOnly);
     expect(offences(inFolder('lib/cli/'), isAllowed)).toEqual([]);
   });
@@ -256,10 +274,10 @@ describe('the floors', () => {
 
   it('a board knows the lock service and its types, errors, the clock, and Nest', () => {
     const allowed = [
-      'lib/core/checks/check-options.ts',
-      'lib/core/errors.ts',
-      'lib/core/format-value.ts',
-      'lib/core/time/clock.ts',
+      'lib/common/check-options.ts',
+      'lib/common/errors.ts',
+      'lib/common/format-value.ts',
+      'lib/clock/clock.ts',
       'lib/nest/service-token.ts',
       'lib/lock-info.ts',
       'lib/lock.service.ts',

@@ -62,6 +62,12 @@ const printed = {
   },
 };
 
+/** Gives CommonJS its file name for `createRequire(import.meta.url)`, in place of a module that computes the URL. */
+const fileName = {
+  name: 'file-name',
+  resolveImportMeta: (property, { format }) => (format === 'cjs' && property === 'url' ? '__filename' : null),
+};
+
 /** Fails the build at a warning that may matter. */
 function onwarn(warning) {
   if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
@@ -90,25 +96,38 @@ const outputFor = (extension) => ({
   chunkFileNames: (chunk) => `chunks/${chunkName(chunk)}${extension}`,
   hoistTransitiveImports: false,
   minifyInternalExports: false,
-  // Small chunks join others that are loaded with them.
-  experimentalMinChunkSize: 15_000,
 });
 
 /** For tools that read the names of a CommonJS module's exports from its text. */
 const READABLE_EXPORTS = { esModule: true, generatedCode: { preset: 'es2015', arrowFunctions: false, symbols: false } };
 
 async function bundleCode() {
-  const code = await bundle('.js', [printed]);
+  const code = await bundle('.js', [printed, fileName]);
   for (const { folder, type, format } of FORMATS) {
-    const options = { format, interop: 'auto', externalLiveBindings: false, ...READABLE_EXPORTS };
+    // Small chunks join others that are loaded with them. Those of declarations would bring imports of other peers.
+    const options = {
+      experimentalMinChunkSize: 15_000,
+      format,
+      interop: 'auto',
+      externalLiveBindings: false,
+      ...READABLE_EXPORTS,
+    };
     await code.write({ ...outputFor('.js'), ...options, dir: join(dist, folder) });
     writeFileSync(join(dist, folder, 'package.json'), `${JSON.stringify({ type })}\n`);
   }
   await code.close();
 }
 
+/** Lets the declarations compile without ioredis, for applications with a node-redis client. Its types are `any`. */
+const withoutIoredis = {
+  name: 'without-ioredis',
+  renderChunk: (code) => ({ code: code.replace(/^(?=import .* from 'ioredis';$)/m, '// @ts-ignore\n'), map: null }),
+};
+
 async function bundleTypes() {
-  const types = await bundle('.d.ts', [dts()]);
+  // Its last step makes entry points import each other, and so their peers.
+  const { generateBundle: _, ...declarations } = dts();
+  const types = await bundle('.d.ts', [declarations, withoutIoredis]);
   for (const { folder } of FORMATS) {
     await types.write({ ...outputFor('.d.ts'), format: 'es', dir: join(dist, folder) });
   }

@@ -10,9 +10,9 @@ const checks = {
   'package.json has no "repository" with the "url" git+https://github.com/<owner>/<repository>.git.':
     /^git\+https:\/\/github\.com\/[\w-]+\/[\w.-]+\.git$/.test(repository?.url),
   'README.md says how to install from a clone.': !read('README.md').includes('npm pack'),
-  [`the version of lib/core/version.ts is not ${version}, as in package.json.`]: read('lib/core/version.ts').includes(
-    `'${version}'`,
-  ),
+  [`the version of lib/common/version.ts is not ${version}, as in package.json.`]: read(
+    'lib/common/version.ts',
+  ).includes(`'${version}'`),
   [`CHANGELOG.md has no section "## ${version} (<date>)".`]: read('CHANGELOG.md').includes(`\n## ${version} (20`),
   [`The tag is ${refName}. It has to be v${version}.`]: refType !== 'tag' || refName === `v${version}`,
 };

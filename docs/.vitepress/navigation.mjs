@@ -8,7 +8,20 @@ const { modules } = createRequire(import.meta.url)('../../tools/entry-points.cjs
 
 /** The pages by group, each by its file, and by a text that is not its first heading. */
 const GROUPS = [
-  ['Locks', ['quick-start', 'keys', 'modes', 'leader-election', 'transactions', 'errors', 'configuration', 'testing']],
+  [
+    'Locks',
+    [
+      'quick-start',
+      'keys',
+      'modes',
+      'leader-election',
+      'transactions',
+      'errors',
+      'configuration',
+      'testing',
+      ['standalone', 'Without Nest'],
+    ],
+  ],
   [
     'Promises',
     [

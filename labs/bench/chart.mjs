@@ -12,10 +12,6 @@ const PANELS = [
   { id: '4', longest: true, title: '4 Longest wait', unit: 'ms', better: 'less' },
   { id: '5', figure: 'perSecond', title: '5 100 waiters', unit: 'commands/s', better: 'less' },
   { id: '6', figure: 'ms', title: '6 Release → grant', unit: 'ms', better: 'less' },
-  { id: '10', figure: 'perSecond', title: '10 95 % readers, 4 processes × 10', unit: 'locks/s', better: 'more' },
-  { id: '10b', figure: 'perSecond', title: '10b The same, nothing inside', unit: 'locks/s', better: 'more' },
-  { id: '11', figure: 'perSecond', title: '11 10 permits, 4 processes × 10', unit: 'locks/s', better: 'more' },
-  { id: '12', figure: 'seconds', title: '12 20,000 readers at once', unit: 's until all are served', better: 'less' },
 ];
 
 const COLUMNS = 2;
@@ -29,12 +25,12 @@ const VALUE = 62;
 const STYLE = `
   .page { fill: #ffffff } text { font: 12px system-ui, sans-serif; fill: #1f2328 }
   .title { font-weight: 600; font-size: 13px }
-  .quiet { fill: #59636e } .floor { fill: #afb8c1 } .before { fill: #b8a35a }
+  .quiet { fill: #59636e } .floor { fill: #afb8c1 }
   .peer { fill: #6e8fc7 } .ours { fill: #1a7f37 }
   .own { font-weight: 600 }
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117 } text { fill: #e6edf3 } .quiet { fill: #9198a1 } .floor { fill: #59636e }
-    .peer { fill: #4a6ba8 } .before { fill: #80703a }
+    .peer { fill: #4a6ba8 }
     .ours { fill: #3fb950 }
   }`;
 
@@ -68,12 +64,7 @@ ${parts.join('\n')}
 
 function bar({ figure, longest }, row) {
   return {
-    name: row.name
-      .replaceAll('`', '')
-      .replace('nestjs-redis-lock, using', 'using')
-      // It stands below `using, awaitRelease: false`, and has no room for that.
-      .replace('using, awaitRelease: false, another', 'the same, another')
-      .replace('nestjs-redis-lock before', 'before'),
+    name: row.name.replaceAll('`', '').replace('nestjs-redis-lock, using', 'using'),
     kind: row.kind,
     value: longest ? row.longest : row.figures[figure].median,
   };

@@ -17,10 +17,9 @@ export const contendedColumns = [
  * @param {import('./entries/index.mjs').Opened} lock
  * @param {object} plan
  * @param {(handle: unknown) => Promise<void>} [plan.section] the work under the lock. Default: none
- * @param {(task: number) => number} [plan.wayOf] the way in which the task locks next, one of the entry's
  */
-export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, section, wayOf = () => 0 }) {
-  const record = { task: [], way: [], began: [], granted: [], ended: [], token: [] };
+export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, section }) {
+  const record = { task: [], began: [], granted: [], ended: [], token: [] };
   let commands;
   let acquisitions;
   const stop = () => {
@@ -39,16 +38,14 @@ export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, sect
     for (;;) {
       const began = now();
       if (began >= stopAt) return stop();
-      const way = wayOf(task);
-      waiting.set(task, { began, way });
-      const handle = await lock.acquire(key, way);
+      waiting.set(task, began);
+      const handle = await lock.acquire(key);
       const granted = now();
       if (over) return lock.release(handle);
       waiting.delete(task);
       if (section !== undefined) await section(handle);
       const ended = now();
       record.task.push(task);
-      record.way.push(way);
       record.began.push(began);
       record.granted.push(granted);
       record.ended.push(ended);
@@ -62,11 +59,10 @@ export async function contend(lock, { key, tasks, startAt, stopAt, drainMs, sect
   running.catch(() => undefined);
   clearTimeout(timer);
   stop();
-  const stuck = Array.from(waiting.values(), ({ began }) => now() - began);
-  const stuckWay = Array.from(waiting.values(), ({ way }) => way);
+  const stuck = Array.from(waiting.values(), (began) => now() - began);
   const packed = Object.fromEntries(Object.entries(record).map(([name, values]) => [name, Float64Array.from(values)]));
   const gaveUp = (lock.gaveUp?.() ?? 0) - gaveUpBefore;
-  return { ...packed, stuck, stuckWay, startedAt, commands, acquisitions, gaveUp };
+  return { ...packed, stuck, startedAt, commands, acquisitions, gaveUp };
 }
 
 /**
@@ -93,13 +89,6 @@ export function figuresOf(records, stopAt) {
 
 export const waitsOf = (records) =>
   records.flatMap(({ began, granted, stuck }) => [...Array.from(granted, (at, i) => at - began[i]), ...stuck]);
-
-/** Returns the waits of the locks in that way. */
-export const waitsIn = (records, wanted) =>
-  records.flatMap(({ way, began, granted, stuck, stuckWay }) => [
-    ...Array.from(granted, (at, i) => at - began[i]).filter((_, i) => way[i] === wanted),
-    ...stuck.filter((_, i) => stuckWay[i] === wanted),
-  ]);
 
 export const stuckIn = (records) => records.reduce((total, { stuck }) => total + stuck.length, 0);
 

@@ -22,7 +22,7 @@ export const parallelColumns = [
  * @param {[number, number]} [options.part] for the progress
  */
 export async function measureKeys({ plan, entries, lockOf, tasks, keyOf = (task) => `goods:${task}`, admins, part }) {
-  const [slices, lengthMs] = plan.quick || plan.few ? [2, 120] : [4, 125];
+  const [slices, lengthMs] = plan.quick ? [2, 120] : [4, 125];
   const keys = Array.from({ length: tasks }, (_, task) => keyOf(task));
   const cycleAll = async (entry, forMs) => {
     const lock = lockOf(entry);

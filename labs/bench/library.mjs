@@ -19,13 +19,7 @@ export const { Cluster, Redis } = requireFromBuild('ioredis');
 /** Nest as the build loads it. murlock brings another copy. */
 export const nest = { ...requireFromBuild('@nestjs/common'), ...requireFromBuild('@nestjs/core') };
 export const { LockRuntime } = await load('lock-runtime.js');
-export const { fromNodeRedis } = await load('node-redis/index.js');
-const { createClient } = requireFromBuild('redis');
 
-/** The runtime of an earlier build, if there is one. It has the same copy of ioredis. */
-export const BEFORE = process.env.NRL_BEFORE || undefined;
-export const LockRuntimeBefore =
-  BEFORE && (await import(pathToFileURL(join(BEFORE, 'lock-runtime.js')).href)).LockRuntime;
 export const { scripts } = await load('stores/token/scripts.js');
 
 // Warnings of the library are shown, but at most three.
@@ -34,7 +28,8 @@ const warn = (message) => {
   warnings += 1;
   if (warnings <= 3) process.stderr.write(`   warning: ${message}${warnings === 3 ? ' (no more are shown)' : ''}\n`);
 };
-nest.Logger.overrideLogger({ log: () => undefined, warn, error: warn });
+export const logger = { log: () => undefined, warn, error: warn };
+nest.Logger.overrideLogger(logger);
 
 const PEERS = [
   'redlock',
@@ -77,13 +72,6 @@ function installedVersion(name) {
 /** Returns a connected client. */
 export async function connect(url, options = {}) {
   const client = new Redis(url, { lazyConnect: true, ...options });
-  await client.connect();
-  return client;
-}
-
-/** Returns a connected node-redis client. */
-export async function connectNodeRedis(url) {
-  const client = createClient({ url });
   await client.connect();
   return client;
 }

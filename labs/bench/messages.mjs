@@ -1,8 +1,10 @@
-// The time from a PUBLISH to the message in another process: the least that a handoff can take.
+// The time of a PUBLISH until its message arrives in another process, and of a round trip there.
 import { now } from './clock.mjs';
 import { connect } from './library.mjs';
 
 export const message = { name: 'raw PUBLISH → message', kind: 'floor', waiting: 'subscribed' };
+
+export const roundTrip = { name: 'raw round trip', kind: 'floor', waiting: 'sends an empty script' };
 
 let client;
 let subscriber;
@@ -20,6 +22,12 @@ export const ops = {
     const at = now();
     await client.publish('channel', 'x');
     return at;
+  },
+  /** Returns the milliseconds of a call of an empty script. */
+  async ping() {
+    const at = now();
+    await client.eval('return 1', 0);
+    return now() - at;
   },
   listen: () => new Promise((resolve) => subscriber.once('message', () => resolve(now()))),
 };

@@ -63,8 +63,7 @@ export function headline({ scenarios, machine, date }) {
   const { processor, cores } = machine;
   return [
     table(['', 'this library', 'fastest other library'], rows),
-    `Medians of \`npm run bench\` on ${processor}, ${cores} cores, ${date}. [Performance](docs/performance.md) has more ` +
-      'measurements.',
+    `Medians of \`npm run bench\` on ${processor}, ${cores} cores, ${date}. More: [Performance](docs/performance.md).`,
   ].join('\n\n');
 }
 
@@ -74,7 +73,7 @@ export function section({ scenarios }) {
     libraries(scenarios),
     'Each figure is the median of several rounds. The polling libraries poll every 5 ms here. With their default ' +
       `settings, most pause longer between requests. ${reached(scenarios)} [All results](${RESULTS}/results.md) have the targets, p99, ` +
-      'other modes, clients and versions, and the method. Compare figures of one run only.',
+      'other settings, and the method. Compare figures of one run only.',
     `![The same figures as a bar chart](${RESULTS}/chart.svg)`,
   ].join('\n\n');
 }
@@ -98,7 +97,7 @@ function libraries(scenarios) {
   ];
   const strict = of('4b').filter(({ kind }) => kind === 'ours');
   const names = [...of('1'), ...strict]
-    .filter(({ kind, name, variantOf }) => kind !== 'before' && variantOf === undefined && !name.includes('`using`'))
+    .filter(({ name, variantOf }) => variantOf === undefined && !name.includes('`using`'))
     .map(({ name }) => name);
   const rowIn = (id, name) => [...of(id), ...(id === '4' ? strict : [])].find((row) => row.name === name);
   const cell = (row, show) => (row?.figures === undefined ? '' : show(row));
@@ -107,7 +106,5 @@ function libraries(scenarios) {
 }
 
 function contended({ figures }) {
-  // Results of older runs spell the figure msPerHandOff.
-  const perHandoff = figures.msPerHandoff ?? figures.msPerHandOff;
-  return `${number(perHandoff.median, 3)} · ${number(figures.commands.median, 2)}`;
+  return `${number(figures.msPerHandoff.median, 3)} · ${number(figures.commands.median, 2)}`;
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { chart } from './chart.mjs';
 import { allEntries } from './entries/index.mjs';
 import { machineLine, pretty, table } from './format.mjs';
-import { rowTable, targetTable, versionTable } from './tables.mjs';
+import { rowTable, targetTable } from './tables.mjs';
 
 /** @returns {Promise<string[]>} the files written */
 export async function writeResults(folder, results) {
@@ -35,24 +35,14 @@ export function markdown(results) {
     '## Figures to reach',
     targetTable(results.scenarios),
     ...results.scenarios.map(scenarioSection),
-    ...versionSection(results.versions),
     '## How it was measured',
     ...notes(results),
   ].join('\n\n');
 }
 
-function scenarioSection({ id, title, method, failed, absent, ...shown }) {
+function scenarioSection({ id, title, method, failed, ...shown }) {
   if (failed !== undefined) return `## ${id} ${title}\n\nFailed: ${failed}`;
-  if (absent !== undefined) return `## ${id} ${title}\n\nNot measured: ${absent}`;
   return [`## ${id} ${title}`, method, rowTable(shown), ...stuckNote(shown.rows)].join('\n\n');
-}
-
-function versionSection(versions = []) {
-  if (versions.length === 0) return [];
-  const method =
-    'With few entries, short and few rounds, so that the figures vary more than those above. Each column is a run of its own. A figure in ' +
-    'bold misses its target.';
-  return ['## The first scenarios on several versions', method, versionTable(versions)];
 }
 
 function stuckNote(rows) {
@@ -72,24 +62,14 @@ function notes({ entries }) {
       'rounds’ quotients. p50, p99 and the longest are over all waits of all rounds. All entries use one copy of ioredis and a lease of ' +
       '30 s, except murlock, which brings node-redis. Commands are counted one by one in the client, even in pipelines.',
     'A row with the settings of a library, such as its defaults, has fewer rounds. Where a library gives up waiting by its defaults, the ' +
-      'task tries again at once, and the column "gave up" counts it. "Before" is this library before the requests of a tick travelled ' +
-      'together, built from the history and measured in the same turns.',
+      'task tries again at once, and the column "gave up" counts it.',
     'A handoff is the time from one acquisition to the next, by any task. Without work under the lock, a library without a queue mostly ' +
       'grants the lock to the task that just released it. That is fast, while the others wait: see that column, p99 and the longest.',
-    'A polling task mostly takes the permit that its own process has just released. That is fast, while the others poll without success: ' +
-      'compare p50 with p99 and the longest. A permit that is handed to the head of the queue is unused until its process has received the ' +
-      'message and is scheduled, which is slow with more processes than cores. Sharers have no local handoff in this library.',
     "Overtakes by the server's order are exact. MONITOR shows the entries that join the queue and the grants, in the server's order. A " +
       'process waits from joining the queue until its grant. Each grant meanwhile to a process that joined later, or not at all, overtakes ' +
       'it. The acquisitions of other processes before it are counted by their fencing tokens. All acquisitions of the holder at the time of ' +
       'joining are counted, including those that were over: an upper bound. Between two acquisitions of one process there can be more, because ' +
       'the server does not know of its next request between its release and the arrival of that request.',
-    "For libraries without a queue, overtakes are known by the clients' clocks only. A process waits for a grant from the end of its last " +
-      'grant, or from when its first task began to wait if none was waiting then. Each grant to a task of another process that began to ' +
-      'wait later overtakes it. A task is overtaken by each grant, while it waits, to a task of any process that began to wait later. The ' +
-      'first wait of each is left out. These counts exceed those by the order of the server. A process counts as waiting when it reads its ' +
-      'clock, but the server knows of it when its request arrives. That is late if the process is not scheduled, or has yet to read its ' +
-      'last reply, which is common with more processes than cores.',
     'All polling libraries have the same short pause and an unlimited wait here. At their defaults they wait longer, and some give up:',
     table(['', 'waits by, here', 'at its defaults'], ways, 3),
   ];

@@ -7,7 +7,7 @@ const CYCLES = 250;
 /** The times of one cycle, as a column of the results. */
 export const sequentialColumns = [{ figure: 'us', title: 'µs a cycle', digits: 1 }];
 
-const slicesOf = ({ quick, few }) => (quick || few ? 5 : 10);
+const slicesOf = ({ quick }) => (quick ? 5 : 10);
 
 /** Returns how the cycles are measured, for the results. */
 export const sequentialMethod = (plan) =>

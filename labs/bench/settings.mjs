@@ -6,15 +6,11 @@ export const TTL_MS = 30_000;
 /** The pause between two attempts of all polling entries, without jitter. */
 export const POLL_MS = 5;
 
-/** The number of permits. */
-export const PERMITS = 10;
-
 /**
  * How a scenario is run.
  *
  * @typedef {object} Plan
  * @property {boolean} quick shorter and fewer rounds: to see that it works
- * @property {boolean} [few] few entries and rounds: one of several versions of Node and servers
  */
 
 /**
@@ -22,7 +18,7 @@ export const PERMITS = 10;
  *
  * @param {Plan} plan
  */
-export const roundsOf = ({ quick, few = false }) => (quick || few ? 2 : 5);
+export const roundsOf = ({ quick }) => (quick ? 2 : 5);
 
 /**
  * How long waiters may still get the lock after a round, so that no wait is cut short. A longer wait is stuck: the

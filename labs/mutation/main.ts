@@ -13,7 +13,7 @@ import { markdownTable } from '../../test/support/markdown-table.js';
 
 const { values: options } = parseArgs({
   options: {
-    paths: { type: 'string', default: 'lib/core,lib/stores/token,lib/nest' },
+    paths: { type: 'string', default: 'lib/engine,lib/keys,lib/contract,lib/stores/token,lib/nest' },
     seed: { type: 'string', default: '1' },
     most: { type: 'string', default: '60' },
     minutes: { type: 'string', default: '15' },

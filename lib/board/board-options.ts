@@ -1,6 +1,6 @@
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
-import { checkOptions, oneOf, type OptionRules } from '../core/checks/check-options.js';
-import { LockConfigError } from '../core/errors.js';
+import { checkOptions, oneOf, type OptionRules } from '../common/check-options.js';
+import { LockConfigError } from '../common/errors.js';
 import { instanceName } from '../options/instance-name.js';
 
 /**

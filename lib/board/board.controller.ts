@@ -1,6 +1,6 @@
 import { Controller, Get, Inject, Logger, Post, Req, Res, type Type, UseGuards, VERSION_NEUTRAL } from '@nestjs/common';
-import { LockConfigError, LockKeyError, messageOf } from '../core/errors.js';
-import { shortened, withoutForgery } from '../core/format-value.js';
+import { LockConfigError, LockKeyError, messageOf } from '../common/errors.js';
+import { shortened, withoutForgery } from '../common/format-value.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import type { RedisLockBoardOptions } from './board-options.js';
 import { type BoardRequest, crossSiteProblem, hostProblem, isForeignRead, sessionOf } from './cross-site.js';

@@ -1,5 +1,5 @@
 import { type DynamicModule, Module } from '@nestjs/common';
-import { SystemClock } from '../core/time/clock.js';
+import { SystemClock } from '../clock/clock.js';
 import { getLockServiceToken } from '../nest/service-token.js';
 import type { LockService } from '../lock.service.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';

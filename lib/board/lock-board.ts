@@ -1,5 +1,5 @@
-import { messageOf } from '../core/errors.js';
-import type { Clock } from '../core/time/clock.js';
+import { messageOf } from '../common/errors.js';
+import type { Clock } from '../clock/clock.js';
 import type { LockHolder, LockInfo } from '../lock-info.js';
 import type { LockService } from '../lock.service.js';
 

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { messageOf } from '../core/errors.js';
+import { messageOf } from '../common/errors.js';
 import { CliError, EXIT } from './cli-error.js';
 
 const OPTIONS = {

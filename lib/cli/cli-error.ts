@@ -1,4 +1,4 @@
-import { LockError, LockUnavailableError } from '../core/errors.js';
+import { LockError, LockUnavailableError } from '../common/errors.js';
 
 /**
  * The exit codes of the command line. Node and `npx` end with 1 if they fail themselves, so 1 never means that a lock

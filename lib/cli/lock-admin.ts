@@ -1,16 +1,17 @@
-// All that the command line requests of a store. Loads ioredis, so only `run.ts` imports it, by `import()`.
-import { LockUnavailableError } from '../core/errors.js';
-import { createKeySelectorFactory } from '../core/keys/key-selector.js';
-import { createKeyFactory, type KeyOptions } from '../core/keys/resource-key.js';
+// All that the command line requests of a store.
+import { LockUnavailableError } from '../common/errors.js';
+import { createKeySelectorFactory } from '../keys/key-selector.js';
+import { createKeyFactory, type KeyOptions } from '../keys/resource-key.js';
 import { handoffLease } from '../engine/lease.js';
-import { newInstanceId } from '../core/store/instance-id.js';
-import type { LockState } from '../core/store/lock-state.js';
-import { SystemClock, withTimeout } from '../core/time/clock.js';
+import { newInstanceId } from '../contract/instance-id.js';
+import type { LockState } from '../contract/lock-state.js';
+import { SystemClock, withTimeout } from '../clock/clock.js';
 import { type LockInfo, toLockInfo } from '../lock-info.js';
 import { isCluster } from '../redis/client-port.js';
+import { loadIoredis } from '../redis/load-ioredis.js';
 import { type OpenedRedis, openRedis } from '../redis/open-redis.js';
 import { neverConnected, reasonOf, toError } from '../redis/redis-errors.js';
-import type { StoreListener } from '../stores/contract.js';
+import type { StoreListener } from '../contract/store.js';
 import { TokenStore } from '../stores/token/token.store.js';
 import { CliError, EXIT } from './cli-error.js';
 import type { RedisTarget } from './redis-target.js';
@@ -32,12 +33,17 @@ const clock = new SystemClock();
 /** Lists, inspects and releases the locks of one prefix. Acquires none. */
 export type LockAdmin = Awaited<ReturnType<typeof openAdmin>>;
 
+/** What to do if ioredis is missing. */
+const INSTALL = 'Install it together with nestjs-redis-lock: npm install ioredis';
+
 /**
  * Connects to Redis.
  *
- * @throws CliError if Redis cannot be used. LockConfigError if the prefix cannot form a safe key.
+ * @throws CliError if Redis cannot be used. LockConfigError if the prefix cannot form a safe key, or if ioredis is not
+ * installed.
  */
 export async function openAdmin(settings: AdminSettings) {
+  loadIoredis(INSTALL);
   // An invalid prefix is found before the connection.
   const keyOf = createKeyFactory(settings);
   const selectorOf = createKeySelectorFactory(settings);

@@ -1,4 +1,4 @@
-import { shortened } from '../core/format-value.js';
+import { nameOfWork, shortened } from '../common/format-value.js';
 import type { LockHolder, LockInfo } from '../lock-info.js';
 import { printable } from './printable.js';
 
@@ -50,7 +50,7 @@ function nameOf(identity: string | undefined, id: string, wireVersion?: number):
 /** Returns the holders in a few words: `api-1`, `api-1 and 2 others`, `nobody`. */
 export function holdersOf(lock: LockInfo): string {
   if (!lock.isHeld) return 'nobody';
-  const first = nameOf(lock.identity, lock.holder, lock.wireVersion);
+  const first = nameOf(lock.identity, lock.holder, lock.wireVersion) + printable(nameOfWork(lock));
   const { length } = lock.others;
   if (length === 0) return first;
   return `${first} and ${length} ${length === 1 ? 'other' : 'others'}`;
@@ -80,10 +80,11 @@ export function describeLock(lock: LockInfo): string {
   return `${lines.join('\n')}\n`;
 }
 
-function describeHolder({ holder, identity, expiresInMs, wireVersion }: LockHolder): string[] {
+function describeHolder({ holder, identity, expiresInMs, wireVersion, method, label }: LockHolder): string[] {
   const lease = expiresInMs === Infinity ? 'without end: another system wrote the key' : formatDuration(expiresInMs);
   const id = identity === undefined ? [] : [field('', printable(holder))];
-  return [field('holder', nameOf(identity, holder, wireVersion)), ...id, field('lease', lease)];
+  const work = printable(nameOfWork({ method, label }));
+  return [field('holder', nameOf(identity, holder, wireVersion) + work), ...id, field('lease', lease)];
 }
 
 function field(label: string, text: string): string {

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { messageOf } from '../core/errors.js';
+import { messageOf } from '../common/errors.js';
 import { EXIT } from './cli-error.js';
 import { run } from './run.js';
 import { processTerminal } from './terminal.js';

@@ -8,7 +8,7 @@ const HOSTILE = /[\p{C}\p{Zl}\p{Zp}]|[^\S ]|\p{M}{3,}/gu;
 const CREDENTIALS = /([a-z][a-z\d+.-]*:\/\/)\S*@/gi;
 
 /** The fields of a lock that only an instance of the application knows. */
-const LOCAL_FIELDS: readonly string[] = ['isOwn', 'method', 'label', 'waitingHere'];
+const LOCAL_FIELDS: readonly string[] = ['isOwn', 'waitingHere'];
 
 /**
  * Returns a name as it can be shown on a terminal. Hostile characters become escapes such as `\u{202e}`. A backslash is

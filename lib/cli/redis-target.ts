@@ -1,5 +1,5 @@
 import type { RedisOptions } from 'ioredis';
-import { withoutUndefined } from '../core/checks/check-options.js';
+import { withoutUndefined } from '../common/check-options.js';
 import { maskPassword } from '../redis/check-address.js';
 import type { RedisClusterOptions } from '../redis/redis-client.js';
 import type { GivenOptions } from './arguments.js';

@@ -1,10 +1,10 @@
-import { messageOf } from '../core/errors.js';
-import type { KeyOptions } from '../core/keys/resource-key.js';
-import { SystemClock } from '../core/time/clock.js';
+import { messageOf } from '../common/errors.js';
+import type { KeyOptions } from '../keys/resource-key.js';
+import { SystemClock } from '../clock/clock.js';
 import { HELP, readArguments } from './arguments.js';
-import { CliError, EXIT, type ExitCode, exitCodeOf } from './cli-error.js';
+import { EXIT, type ExitCode, exitCodeOf } from './cli-error.js';
 import { type CommandContext, inspect, list, release } from './commands.js';
-import type { AdminSettings, LockAdmin } from './lock-admin.js';
+import { type AdminSettings, type LockAdmin, openAdmin } from './lock-admin.js';
 import { printableMessage } from './printable.js';
 import { redisTarget } from './redis-target.js';
 import type { Terminal } from './terminal.js';
@@ -20,7 +20,7 @@ export interface Surroundings {
 
 /** Runs one command. Returns the exit code. Never rejects. */
 export async function run(args: readonly string[], surroundings: Surroundings): Promise<ExitCode> {
-  const { version, env, terminal, openAdmin = loadAndOpen } = surroundings;
+  const { version, env, terminal, openAdmin: open = openAdmin } = surroundings;
   try {
     const { command, resource, options } = readArguments(args);
     if (command === 'help' || command === 'version') {
@@ -30,7 +30,7 @@ export async function run(args: readonly string[], surroundings: Surroundings): 
     const { prefix, key: isKey } = options;
     const hashTag = options['hash-tag'] as KeyOptions['hashTag'];
     const key = isKey ? (given: string): string => given : undefined;
-    const admin = await openAdmin({ target: redisTarget(options, env), prefix, hashTag, key });
+    const admin = await open({ target: redisTarget(options, env), prefix, hashTag, key });
     const context = { admin, terminal, options, resource };
     try {
       if (command === 'inspect') return await inspect(context);
@@ -56,18 +56,6 @@ async function watch(context: CommandContext): Promise<never> {
       context.terminal.complain(textOf(error));
     });
   }
-}
-
-/** Loads ioredis and connects. Help and wrong arguments do not load it. */
-async function loadAndOpen(settings: AdminSettings): Promise<LockAdmin> {
-  const { openAdmin } = await import('./lock-admin.js').catch((error: unknown) => {
-    // Node says so, and Yarn's Plug'n'Play.
-    if (!/^(?:Cannot find (?:package|module) 'ioredis'|.* tried to access ioredis\b)/.test(messageOf(error)))
-      throw error;
-    const message = 'The package ioredis is missing. Install it together with nestjs-redis-lock: npm install ioredis';
-    throw new CliError(EXIT.usage, message);
-  });
-  return openAdmin(settings);
 }
 
 /** Returns the text to print for an error: its message or, for a defect of this program, also its stack. */

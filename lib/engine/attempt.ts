@@ -1,9 +1,9 @@
-import { LockUnavailableError } from '../core/errors.js';
-import type { Clock } from '../core/time/clock.js';
-import type { AcquireReply, Held, LockMode } from '../stores/contract.js';
+import { LockUnavailableError } from '../common/errors.js';
+import type { Clock } from '../clock/clock.js';
+import type { AcquireReply, Held, LockMode } from '../contract/store.js';
 import type { KeyQueue } from './key-queue.js';
 import { AFTER_EXPIRY_MS, deadlineOf, handoffLease } from './lease.js';
-import type { Linked } from '../core/linked-list.js';
+import type { Linked } from '../common/linked-list.js';
 import type { Lane, OutcomeListener, Unsent } from './link.js';
 
 /** The pauses between requests that are in no queue: the first, the longest of the first few, and the longest. */
@@ -99,7 +99,7 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
 
   private sendAt(now: number): void {
     const { owner, mode, queue } = this;
-    const { leaseMs, asksForPlace } = queue.wanted();
+    const { leaseMs, asksForPlace, method, label } = queue.wanted();
     this.sentAt = now;
     this.leaseMs = leaseMs;
     this.asksForPlace = asksForPlace;
@@ -107,7 +107,8 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
     this.mustAskAgain = false;
     this.isForced = false;
     const handoffMs = Math.min(AFTER_EXPIRY_MS, handoffLease(leaseMs));
-    queue.parts.link.acquire({ key: queue.key, owner, mode, leaseMs, wait: asksForPlace, handoffMs }, this);
+    const { key } = queue;
+    queue.parts.link.acquire({ key, owner, mode, leaseMs, wait: asksForPlace, handoffMs, method, label }, this);
   }
 
   /** Stops waiting to be sent. */
@@ -147,11 +148,13 @@ export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
   pauseAfter({ queued, isFree, isForeign, remainingMs = Infinity, ahead = 0 }: Held): number {
     const { clock, link } = this.queue.parts;
     const { retry } = link.store.capabilities;
-    const expiresInMs = remainingMs + 1 + clock.random() * EXPIRY_SPREAD_MS;
+    const spreadMs = 1 + clock.random() * EXPIRY_SPREAD_MS;
+    // The next request removes more of the waiters that are gone.
+    if (isFree === true) return spreadMs;
+    const expiresInMs = remainingMs + spreadMs;
     // Another system's client frees the lock without a message.
     if (isForeign === true) return Math.min(this.foreignPause(remainingMs, clock) * jitter(clock), expiresInMs);
-    const isInQueue = queued && isFree !== true;
-    const pauseMs = isInQueue ? this.queuedPause(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
+    const pauseMs = queued ? this.queuedPause(ahead) * jitter(clock) : this.backoff(retry?.pauseMs);
     const stepsMs = Math.max(0, ahead - FIRST_FEW + 1) * EXPIRY_STEP_MS;
     return Math.min(pauseMs, expiresInMs + Math.min(LONGEST_EXPIRY_STEP_MS, stepsMs));
   }

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { shared } from '../core/brand.js';
-import { type LockLostError, LockNotHeldError } from '../core/errors.js';
-import type { Target } from '../core/events/call.js';
+import { shared } from '../common/brand.js';
+import { type LockLostError, LockNotHeldError } from '../common/errors.js';
+import type { Target } from '../events/call.js';
 import type { Hold } from './hold.js';
 import type { Lock } from './lock.js';
 import type { Parts } from './parts.js';

@@ -1,16 +1,17 @@
 import {
   LockConfigError,
   type LockError,
+  LockLostError,
   LockReentryError,
   LockReplicationError,
   LockTimeoutError,
   type LockUnavailableDetails,
   LockUnavailableError,
   messageOf,
-} from '../core/errors.js';
-import { secondsOf } from '../core/format-value.js';
-import { identityOf } from '../core/store/instance-id.js';
-import type { HolderHint, LockMode, LockStore, StoreCapabilities } from '../stores/contract.js';
+} from '../common/errors.js';
+import { nameOfWork, secondsOf } from '../common/format-value.js';
+import { identityOf } from '../contract/instance-id.js';
+import type { HolderHint, LockMode, LockStore, StoreCapabilities } from '../contract/store.js';
 import type { Outage } from './store-health.js';
 
 /** One holder of a lock. */
@@ -32,6 +33,8 @@ export type LastReply =
       readonly holder?: CurrentHolder | undefined;
       /** How many entries of the store's queue are ahead of this instance. Undefined if it is not known. */
       readonly ahead?: number | undefined;
+      /** Whether nobody holds it, and it stays closed because its work is done. */
+      readonly isDone?: boolean | undefined;
     }
   /** Others hold the lock with a different number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
@@ -48,8 +51,13 @@ type HeldReply = Extract<LastReply, { readonly kind: 'held' }>;
 
 export const NO_REPLY: LastReply = { kind: 'none' };
 
-export function heldUntil(until: number | undefined, holder?: CurrentHolder, ahead?: number): LastReply {
-  return { kind: 'held', until, holder, ahead };
+export function heldUntil(
+  until: number | undefined,
+  holder?: CurrentHolder,
+  ahead?: number,
+  isDone?: boolean,
+): LastReply {
+  return { kind: 'held', until, holder, ahead, isDone };
 }
 
 /**
@@ -126,11 +134,11 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   const waiting = { waitingHere: line?.waitingHere, queuedAhead: ahead, isQueueFull };
   const details = { resource, elapsedMs, remainingMs, publicMessage, ...waiting };
   if (holder === undefined) return new LockTimeoutError(`${publicMessage}${lineHint}`, details);
-  const { instanceId, since, count, isOwn, wireVersions } = holder;
+  const { instanceId, since, count, isOwn, wireVersions, method, label } = holder;
   // A moment in the future means that the server's clock was set back.
   const heldForMs = since === undefined || since > now ? undefined : now - since;
   const identity = identityOf(instanceId);
-  const who = isOwn ? describeOwn(call.ownMethod()) : identity;
+  const who = isOwn ? describeOwn(call.ownMethod()) : identity && identity + nameOfWork({ method, label });
   if (wireVersions !== undefined) {
     const { holder: theirs, own } = wireVersions;
     const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${theirs}`;
@@ -213,6 +221,16 @@ export function describeUnsupportedMode(capabilities: StoreCapabilities, mode: L
   return `${option}: ${name} does not support ${wanted}; use ${capabilities.modes.join(' or ')}`;
 }
 
+/** Returns the error for `onceMs` with a store that does not keep work that is done apart from a lock that is held. */
+export function unsupportedOnce(resource: string, capabilities: StoreCapabilities): LockConfigError {
+  return new LockConfigError(`${describeUnsupportedOnce(capabilities)}.`, { resource });
+}
+
+/** Returns what a store cannot do with `onceMs`, and which stores can. */
+export function describeUnsupportedOnce({ name }: StoreCapabilities): string {
+  return `onceMs: ${name} cannot keep work that is done apart from a lock that is held; use token() or memory()`;
+}
+
 /** Returns the error for a lease that is shorter than the store allows. Undefined for any other lease. */
 export function tooShortLease(
   leaseMs: number,
@@ -235,6 +253,49 @@ export function describeUnsupportedForce(
     return `forceRelease(): ${name} cannot end the hold of another owner; use a store that can, such as token().`;
   if (ifToken === undefined || fencing) return undefined;
   return `forceRelease(): ${name} gives no fencing tokens; call it without ifToken.`;
+}
+
+/** What decides whether a lock can be detached. */
+interface Detachable {
+  readonly root: object;
+  readonly mode: LockMode;
+  readonly options: { readonly minHoldMs: number };
+  readonly isOfSeveral: boolean;
+  readonly holdCount: number;
+}
+
+/** Returns why a store cannot give locks to tickets, and what is allowed. Undefined if it can. */
+export function describeUnsupportedTransfer({
+  capabilities,
+  transfer,
+}: Pick<LockStore, 'capabilities' | 'transfer'>): string | undefined {
+  if (transfer !== undefined) return undefined;
+  return `${capabilities.name} cannot keep a lock for a ticket; use token() or memory()`;
+}
+
+/** Returns why a lock cannot be detached, and what to do. Undefined if it can. */
+export function describeUndetachable(
+  store: Pick<LockStore, 'capabilities' | 'transfer'>,
+  lock: Detachable,
+): string | undefined {
+  const { mode, options, isOfSeveral, root, holdCount } = lock;
+  if (mode !== 'exclusive') return `the lock is held ${format(mode)}; only an exclusive lock can be detached`;
+  if (isOfSeveral) return 'the lock was acquired together with others; acquire it alone';
+  if (options.minHoldMs > 0) return `the lock has minHoldMs: ${options.minHoldMs}; acquire it without minHoldMs`;
+  if (root !== lock || holdCount > 1)
+    return (
+      'the lock is also held by a nested hold, a lock scope, a handler or a leader; ' +
+      'detach a lock that acquire() or using() returned outside of them'
+    );
+  return describeUnsupportedTransfer(store);
+}
+
+/** Returns the error for a ticket that no longer has the lock. */
+export function ticketIsOver(resource: string, status: 'free' | 'others'): LockLostError {
+  const now = status === 'free' ? 'Nobody holds the lock now' : 'Others hold the lock now';
+  const why = 'it has expired, was released or resumed, or is the ticket of another lock';
+  const message = `The ticket of ${resource} is over: ${why}. ${now}.`;
+  return new LockLostError(message, { resource, byClient: true });
 }
 
 function format(mode: LockMode): string {

@@ -1,4 +1,4 @@
-import type { LockLostError } from '../core/errors.js';
+import type { LockLostError } from '../common/errors.js';
 import type { Lock } from './lock.js';
 import type { Parts } from './parts.js';
 

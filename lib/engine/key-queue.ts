@@ -1,15 +1,22 @@
-import { runOutside } from '../core/context/async-context.js';
-import { type LockError, LockLostError, LockUnavailableError, withoutStack } from '../core/errors.js';
-import { nameOfCall, type Target } from '../core/events/call.js';
-import { repliesRead } from '../core/time/replies-read.js';
-import type { Timer } from '../core/time/clock.js';
-import { type AcquireReply, type Granted, type Held, type LockMode, UnansweredError } from '../stores/contract.js';
+import { runOutside } from '../common/async-context.js';
+import {
+  LockClosedError,
+  type LockError,
+  LockLostError,
+  LockUnavailableError,
+  withoutStack,
+} from '../common/errors.js';
+import { nameOfCall, type Target } from '../events/call.js';
+import { repliesRead } from '../clock/replies-read.js';
+import type { Timer } from '../clock/clock.js';
+import { type AcquireReply, type Granted, type Held, type LockMode, UnansweredError } from '../contract/store.js';
 import { Attempt, pauseAfterFailure } from './attempt.js';
 import { Lease } from './lease.js';
 import { closedError } from './lifecycle.js';
 import { MOST_ON_THEIR_WAY } from './link.js';
 import { Lock } from './lock.js';
 import { type AcquireOptions, leaseOf } from './options.js';
+import type { CallNames } from './own-calls.js';
 import type { Parts } from './parts.js';
 import {
   acquireError,
@@ -21,7 +28,9 @@ import {
   unavailable,
   upgradeError,
 } from './error-texts.js';
+import type { Heir } from './releaser.js';
 import type { Turns } from './turns.js';
+import { WorkDone } from './work-done.js';
 import { type Waiter, WaiterList } from './waiter.js';
 
 const HELD = heldUntil(undefined);
@@ -286,7 +295,7 @@ export class KeyQueue {
   }
 
   private onHeld(attempt: Attempt, held: Held, now: number): void {
-    const { remainingMs, holder, ahead, isForeign } = held;
+    const { remainingMs, holder, ahead, isForeign, isDone } = held;
     const { parts, turns } = this;
     if (isForeign === true) parts.turns.onForeigner(this.key);
     else if (attempt.isUnqueued(held)) turns?.onOthers(this.key);
@@ -295,7 +304,7 @@ export class KeyQueue {
     attempt.undecidedSince = undecided === undefined ? undefined : (attempt.undecidedSince ?? now);
     if (undecided === undefined) {
       const until = remainingMs === undefined ? undefined : now + remainingMs;
-      this.lastReply = heldUntil(until, holder && { ...holder, isOwn }, ahead);
+      this.lastReply = heldUntil(until, holder && { ...holder, isOwn }, ahead, isDone);
       this.countReply(now);
     } else if (!this.isReplyDue(now)) {
       const error = withoutStack(() => unavailable(this.resource, undecided));
@@ -308,7 +317,8 @@ export class KeyQueue {
   }
 
   /** Returns why nobody else seems to have the key, although it is not free. Undefined if somebody has it. */
-  private whyUndecided({ isFree }: Held, isOwn: boolean): string | undefined {
+  private whyUndecided({ isFree, isDone }: Held, isOwn: boolean): string | undefined {
+    if (isDone === true) return undefined;
     if (isFree === true) return 'waiters that are gone are being removed from its queue';
     if (!isOwn || this.leases.length > 0 || !this.parts.releaser.isReleasing(this.key)) return undefined;
     return 'the release of an earlier request of this instance has not arrived yet';
@@ -331,11 +341,14 @@ export class KeyQueue {
   // Asking the store.
 
   /**
-   * What the next request asks for: the lease of the first waiter, and a place in the queue if one waits for others.
+   * What the next request asks for: the lease of the first waiter, with the names of its call, and a place in the queue
+   * if one waits for others.
    */
-  wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } {
-    const { head } = this.waiters;
-    return { leaseMs: head === undefined ? 1 : leaseOf(head.options), asksForPlace: this.asksForPlace };
+  wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } & CallNames {
+    const { asksForPlace } = this;
+    const options = this.waiters.head?.options;
+    if (options === undefined) return { leaseMs: 1, asksForPlace, method: undefined, label: undefined };
+    return { leaseMs: leaseOf(options), asksForPlace, method: options.method, label: options.label };
   }
 
   /** Requests the key for the first waiter, unless a request is on its way or the key is about to be passed on. */
@@ -441,20 +454,60 @@ export class KeyQueue {
 
   // Leases and locks.
 
-  /** Ends a lock whose last hold has ended. Returns whether the store still had it. */
-  release(lock: Lock): Promise<boolean> {
+  /**
+   * Ends a lock whose last hold has ended. Returns whether the store still had it.
+   *
+   * @param heir whom it is given to. Default: it is released.
+   */
+  release(lock: Lock, heir?: Heir): Promise<boolean> {
     const { lease } = lock;
     const { clock, events } = this.parts;
     lock.onEnded();
-    if (!lock.isUnseen) events.released(lock, clock);
+    if (!lock.isUnseen) events.released(lock, clock, heir !== undefined);
     const now = clock.now();
-    lease.remove(lock, lock.minHoldUntil);
+    lock.leave(lease);
     this.parts.onEnded();
     if (lease.locks.length > 0) return Promise.resolve(true);
-    if (this.passOn(lease, now)) return Promise.resolve(true);
-    const released = this.releaseLease(lease, lock.resource, now);
+    if (heir === undefined && this.passOn(lease, now)) return Promise.resolve(true);
+    const released = this.releaseLease(lease, lock.resource, now, heir);
     this.parts.onReleasing(lock, released);
     return released;
+  }
+
+  /**
+   * Gives a lock to the owner of a ticket, and ends it here. Returns whether the store still had it.
+   *
+   * @throws LockUnavailableError if the store sent no reply until the lease was over.
+   */
+  async detach(lock: Lock, heir: Heir): Promise<boolean> {
+    const { owner, mode, longestMs, hasFailed } = lock.lease;
+    // A late request of this owner may still run.
+    const left = hasFailed ? [owner] : [];
+    try {
+      return await this.release(lock, heir);
+    } catch (error) {
+      // Nobody will have the ticket. A shutdown has closed the store.
+      if (!(error instanceof LockClosedError)) left.push(owner, heir.owner);
+      throw error;
+    } finally {
+      const { key, parts } = this;
+      const leaseMs = Math.max(longestMs, heir.leaseMs);
+      for (const each of new Set(left)) {
+        const release = { resource: lock.resource, key, owner: each, mode, leaseMs, closedUntil: 0 };
+        parts.releaser.release(release, parts.clock.now(), true).catch(() => undefined);
+      }
+    }
+  }
+
+  /** Gives a caller the lock that was given to an owner of this instance. It is never passed on. */
+  adopt(target: Target, options: AcquireOptions, { owner, token, sentAt }: Adoption, now: number): Lock {
+    const granted: Granted = { status: 'granted', token, tokens: 1 };
+    const lease = new Lease(this, owner, 'exclusive', granted, now, sentAt, leaseOf(options), false);
+    this.leases.push(lease);
+    const lock = new Lock(lease, target.resource, options, now, target.call);
+    lease.locks.push(lock);
+    this.parts.renewer.watch(lease, now);
+    return lock;
   }
 
   /** Declares a lock lost if its deadline has passed. */
@@ -566,14 +619,15 @@ export class KeyQueue {
   }
 
   /** Releases a lease that no caller uses. The release is sent before the next request for the key. */
-  private releaseLease(lease: Lease, resource: string, now: number): Promise<boolean> {
+  private releaseLease(lease: Lease, resource: string, now: number, heir?: Heir): Promise<boolean> {
     const { key, parts, turns } = this;
-    const { owner, mode, longestMs: leaseMs, closedUntil, askedAt, hasFailed } = lease;
+    const { owner, mode, longestMs: leaseMs, closedUntil, isDone, askedAt, hasFailed } = lease;
     this.leases.splice(this.leases.indexOf(lease), 1);
     parts.renewer.forget(lease);
     // The store had it from about then on. Short work takes less time than its request.
     turns?.onReleased(key, now - askedAt, this.waiters.head !== undefined);
-    const released = parts.releaser.release({ resource, key, owner, mode, leaseMs, closedUntil }, now, hasFailed);
+    const release = { resource, key, owner, mode, leaseMs, closedUntil, isDone, heir };
+    const released = parts.releaser.release(release, now, hasFailed && heir === undefined);
     this.askForHead(now);
     this.forgetIfIdle();
     return released;
@@ -597,7 +651,8 @@ export class KeyQueue {
     if (this.waiters.head === undefined) return;
     const { kind } = this.lastReply;
     // Waiters with a `waitMs` have their timers. The others stop no sooner than at a reply that is on its way.
-    if (this.isTimed && kind !== 'failed' && (this.waiters.areAllPatient || this.isReplyDue(now))) return;
+    const isDecided = kind === 'failed' || this.isDone(now);
+    if (this.isTimed && !isDecided && (this.waiters.areAllPatient || this.isReplyDue(now))) return;
     this.isTimed = kind !== 'none' && kind !== 'failed';
     for (const waiter of this.waiters.all()) this.review(waiter, now);
   }
@@ -606,6 +661,11 @@ export class KeyQueue {
   private review(waiter: Waiter, now: number): void {
     if (waiter.queue !== this) return;
     const { clock } = this.parts;
+    if (waiter.options.onceMs !== undefined && this.isDone(now))
+      return this.refuse(
+        waiter,
+        withoutStack(() => new WorkDone()),
+      );
     const at = this.givesUpAt(waiter, now);
     if (at <= now) this.refuse(waiter, this.errorFor(waiter, now));
     else if (at !== Infinity) waiter.wakeAt(at, now, clock, () => this.review(waiter, clock.now()));
@@ -636,6 +696,12 @@ export class KeyQueue {
     const sendUntil = lastReply.kind === 'undelivered' ? enteredAt + limitOf(options, limitMs) : 0;
     // It gets one reply, to report busy or unavailable.
     return Math.max(waitUntil, replyDueUntil, sendUntil);
+  }
+
+  /** Whether the key is closed because its work is done, by the last reply. */
+  private isDone(now: number): boolean {
+    const { lastReply } = this;
+    return lastReply.kind === 'held' && lastReply.isDone === true && now < (lastReply.until ?? 0);
   }
 
   /** Whether a reply is on its way, or the last one decides nothing and the next one comes soon. */
@@ -715,6 +781,14 @@ export class KeyQueue {
   }
 }
 
+/** What an owner of this instance was given. */
+export interface Adoption {
+  readonly owner: string;
+  readonly token: number;
+  /** When the request was sent. */
+  readonly sentAt: number;
+}
+
 type WaitingLine = Parameters<typeof acquireError>[1]['line'];
 
 /** Returns how long a caller without `waitMs` waits for its request to be sent, in milliseconds. */
@@ -727,10 +801,12 @@ function limitOf({ unavailableAfterMs = Infinity }: AcquireOptions, limitMs: num
  *
  * @throws LockReentryError if the hold does not cover the requested mode.
  * @throws LockLostError if the lock was lost.
+ * @throws WorkDone if the work of a call with `onceMs` was done under the hold.
  */
 export function nestIn(outer: Lock, options: AcquireOptions): Lock {
   outer.assertHeld();
   const { mode, resource } = outer;
   if (mode !== 'exclusive' && mode !== options.mode) throw upgradeError(resource, mode, options.mode);
+  if (options.onceMs !== undefined && outer.isDone) throw withoutStack(() => new WorkDone());
   return outer.nest(options);
 }

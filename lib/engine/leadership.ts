@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { onAbort } from '../core/context/abort-signals.js';
-import { runOutside } from '../core/context/async-context.js';
-import { LockClosedError, LockLostError, LockTimeoutError, LockUnavailableError, messageOf } from '../core/errors.js';
+import { onAbort } from '../common/abort-signals.js';
+import { runOutside } from '../common/async-context.js';
+import { LockClosedError, LockLostError, LockTimeoutError, LockUnavailableError, messageOf } from '../common/errors.js';
 import { runInHold } from './call-context.js';
 import type { Lock } from './lock.js';
-import type { Clock } from '../core/time/clock.js';
+import type { Clock } from '../clock/clock.js';
 import { LeaderTerm } from './leader-term.js';
 
 /** The callbacks of a leadership, which catches what they throw. */

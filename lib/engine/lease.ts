@@ -1,5 +1,5 @@
-import { driftOf } from '../core/time/clock.js';
-import type { Granted, LockMode } from '../stores/contract.js';
+import { driftOf } from '../clock/clock.js';
+import type { Granted, LockMode } from '../contract/store.js';
 import type { KeyQueue } from './key-queue.js';
 import type { Lock } from './lock.js';
 import { leaseOf, type HoldOptions, type PassingLimits } from './options.js';
@@ -49,8 +49,10 @@ export class Lease {
   renewNotBefore = 0;
   /** When the renewer looks at the lease next. Undefined while it is not watched. */
   dueAt: number | undefined = undefined;
-  /** The key stays closed until this moment (`minHoldMs`, or `lockDelayMs` after a loss). */
+  /** The key stays closed until this moment (`minHoldMs`, `onceMs`, or `lockDelayMs` after a loss). */
   closedUntil = 0;
+  /** Whether it then is closed because the work of the last lock is done. */
+  isDone = false;
   /** When the request that it was granted to was sent. */
   readonly askedAt: number;
   private passes = 0;
@@ -133,11 +135,13 @@ export class Lease {
   /**
    * Removes a lock that has ended.
    *
-   * @param closedUntil until when the key stays closed: `minHoldMs`, or `lockDelayMs` after a loss.
+   * @param closedUntil until when the key stays closed: `minHoldMs`, `onceMs`, or `lockDelayMs` after a loss.
+   * @param isDone whether it stays closed because the work of the lock is done.
    */
-  remove(lock: Lock, closedUntil: number): void {
+  remove(lock: Lock, closedUntil: number, isDone = false): void {
     this.locks.splice(this.locks.indexOf(lock), 1);
     this.wasLost ||= lock.loss !== undefined;
+    this.isDone = isDone && closedUntil >= this.closedUntil;
     this.closedUntil = Math.max(this.closedUntil, closedUntil);
   }
 

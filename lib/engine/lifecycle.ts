@@ -1,6 +1,6 @@
-import { latestCall } from '../core/events/call.js';
-import { LockClosedError } from '../core/errors.js';
-import { atEndOfTick, type Clock, type Timer } from '../core/time/clock.js';
+import { latestCall } from '../events/call.js';
+import { LockClosedError } from '../common/errors.js';
+import { atEndOfTick, type Clock, type Timer } from '../clock/clock.js';
 
 /** What has to end before an engine is closed. */
 export interface Lives {

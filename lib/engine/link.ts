@@ -1,4 +1,4 @@
-import { runOutside } from '../core/context/async-context.js';
+import { runOutside } from '../common/async-context.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -6,11 +6,13 @@ import {
   type ExtendRequest,
   type LockStore,
   type ReleaseRequest,
+  type TransferReply,
+  type TransferRequest,
   UnansweredError,
-} from '../stores/contract.js';
-import { type Linked, LinkedList } from '../core/linked-list.js';
+} from '../contract/store.js';
+import { type Linked, LinkedList } from '../common/linked-list.js';
 import type { StoreHealth } from './store-health.js';
-import type { StoreOperation } from '../core/store/refusals.js';
+import type { StoreOperation } from '../contract/refusal-log.js';
 
 /**
  * How many acquire requests for the locks of one server may be on their way. More would go stale in the buffers of this
@@ -83,6 +85,19 @@ export class Link {
   release(request: ReleaseRequest, listener: OutcomeListener<boolean>): void {
     const delayed = { ...request, handoffMs: this.delayed(request.handoffMs) };
     this.expect('release', request.key, () => this.store.release(delayed), listener);
+  }
+
+  /** Sends a transfer. Only for a store that can transfer locks. */
+  transfer(request: TransferRequest, listener: OutcomeListener<TransferReply>): void {
+    const { leaseMs, restMs } = request;
+    const delayed = { ...request, leaseMs: this.delayed(leaseMs), restMs: restMs && this.delayed(restMs) };
+    const send = (): Promise<TransferReply> =>
+      this.store.transfer?.(delayed) ?? Promise.reject(new Error('the store cannot transfer locks'));
+    const onReply = (reply: TransferReply): void => {
+      const isLimited = reply.status === 'transferred' && reply.restMs !== undefined;
+      listener.onReply(isLimited ? { ...reply, restMs: Math.max(0, reply.restMs - this.lockDelayMs) } : reply);
+    };
+    this.expect('transfer', request.key, send, { onReply, onFailed: (error) => listener.onFailed(error) });
   }
 
   /** Extends leases of one server. Returns a reply for each, in the same order. Does not reject. */

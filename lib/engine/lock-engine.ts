@@ -1,48 +1,61 @@
-import { throwIfAborted } from '../core/context/abort-signals.js';
-import { keepOutside, runOutside } from '../core/context/async-context.js';
+import { throwIfAborted } from '../common/abort-signals.js';
+import { keepOutside, runOutside } from '../common/async-context.js';
 import {
   LockConfigError,
+  LockLostError,
   LockReentryError,
   LockUnavailableError,
   messageOf,
   nameCaller,
   withoutStack,
-} from '../core/errors.js';
-import { describeCall, nextCall, type Target } from '../core/events/call.js';
-import { type lockChannels, LockEvents } from '../core/events/diagnostics.js';
-import { safely } from '../core/events/warnings.js';
-import { secondsOf } from '../core/format-value.js';
-import type { LocalCalls, ServerState } from '../core/state/instance-states.js';
-import { newInstanceId } from '../core/store/instance-id.js';
-import { kindOf } from '../core/store/lock-mode.js';
-import { atEndOfTick, type Clock, withTimeout } from '../core/time/clock.js';
+} from '../common/errors.js';
+import { describeCall, nextCall, type Target } from '../events/call.js';
+import { type lockChannels, LockEvents } from '../events/diagnostics.js';
+import { safely } from '../events/warnings.js';
+import { secondsOf } from '../common/format-value.js';
+import type { LocalCalls, ServerState } from '../events/instance-states.js';
+import { newInstanceId } from '../contract/instance-id.js';
+import { kindOf } from '../contract/lock-mode.js';
+import { atEndOfTick, type Clock, withTimeout } from '../clock/clock.js';
 import {
   type ListedLock,
   type ListRequest,
   type LockState,
   type LockStore,
   type StorePing,
+  type Transferred,
+  type TransferReply,
   UnansweredError,
-} from '../stores/contract.js';
+} from '../contract/store.js';
 import { assertHeldAround, heldAround } from './call-context.js';
 import { KeyQueue, nestIn } from './key-queue.js';
 import { type LeaderCallbacks, Leadership } from './leadership.js';
-import { handoffLease } from './lease.js';
+import { deadlineOf, handoffLease } from './lease.js';
 import { closedError, Lifecycle } from './lifecycle.js';
 import { Link } from './link.js';
-import type { Lock } from './lock.js';
+import type { DetachOptions, Lock } from './lock.js';
 import { scopeAround } from './lock-scope.js';
 import { MultiAcquire } from './multi-acquire.js';
 import { MultiLock } from './multi-lock.js';
 import { type AcquireOptions, leaseOf, type PassingLimits } from './options.js';
 import { callsByKey, type KeyCalls } from './own-calls.js';
 import type { Parts } from './parts.js';
-import { describeUnsupportedForce, tooShortLease, unsupportedMode, withPlace } from './error-texts.js';
+import {
+  describeUnsupportedForce,
+  describeUnsupportedTransfer,
+  ticketIsOver,
+  tooShortLease,
+  unsupportedMode,
+  unsupportedOnce,
+  withPlace,
+} from './error-texts.js';
 import { Releaser } from './releaser.js';
 import { Renewer } from './renewer.js';
 import { StoreHealth } from './store-health.js';
+import type { Ticket } from './ticket.js';
 import { Turns } from './turns.js';
 import { Waiter } from './waiter.js';
+import { WorkDone } from './work-done.js';
 
 /** How many callers are refused in one turn of the event loop before others wait for the next one. */
 const MOST_REFUSALS_IN_TURN = 1_000;
@@ -66,6 +79,8 @@ export interface EngineOptions {
   readonly channels?: typeof lockChannels | undefined;
   /** Throws `LockConfigError` if this is not a valid lease. */
   checkTtl(ttlMs: number): void;
+  /** Returns the options that are given. Throws `LockConfigError` if one is not allowed. */
+  checkDetach(options: DetachOptions): DetachOptions;
   /** Called with one line for each lost lock, for each lock that is held too long, and for each outage. */
   warn(message: string): void;
   /** Called with one line when an outage or a limitation has ended. */
@@ -90,6 +105,8 @@ export class LockEngine {
   private readonly leaderships = new Set<Leadership>();
   private readonly info: (this: void, message: string) => void;
   private attempts = 0;
+  /** The owners to which a ticket's lock is being given. */
+  private readonly resuming = new Set<string>();
   private isRefusing = false;
   private refusalsInTurn = 0;
   /** Called when no key is in use. */
@@ -129,6 +146,7 @@ export class LockEngine {
       nextOwner: () => `${instanceId}:${++this.attempts}`,
       warn,
       checkTtl: (ttlMs) => options.checkTtl(ttlMs),
+      checkDetach: (given) => options.checkDetach(given),
       forget: (queue) => {
         // A caller may have come again since the queue ended.
         if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
@@ -279,6 +297,95 @@ export class LockEngine {
       // A request without a reply may have run.
       if (mayBeReleased) runOutside(() => this.queues.get(key)?.onForced());
     }
+  }
+
+  /**
+   * Makes a detached lock a hold of this instance. Without a usable reply, gives it back to the ticket in the
+   * background.
+   *
+   * @throws LockLostError if the ticket no longer has the lock.
+   * @throws LockUnavailableError if the store sent no usable reply in time.
+   */
+  async resume(target: Target, ticket: Ticket, given: AcquireOptions): Promise<Lock> {
+    const { parts } = this;
+    const { events } = parts;
+    this.checkTransfer('resume()', target);
+    this.checkOpen(target);
+    const sentAt = this.now();
+    const owner = parts.nextOwner();
+    events.requested(target, given);
+    this.resuming.add(owner);
+    try {
+      const { token, restMs = Infinity } = await this.transfer(target, ticket, { owner, leaseMs: given.ttlMs, sentAt });
+      const now = this.now();
+      const options = { ...given, maxHoldMs: Math.max(0, restMs - (now - sentAt)) };
+      const lock = this.queueOf(target.key).adopt(target, options, { owner, token, sentAt }, now);
+      scopeAround()?.keep(lock, options.onLost);
+      events.granted(lock, target, now - sentAt);
+      return lock;
+    } catch (reason) {
+      events.refused(target, given, this.now() - sentAt, reason);
+      throw reason;
+    } finally {
+      this.resuming.delete(owner);
+    }
+  }
+
+  /**
+   * Renews the lease of a detached lock. Never shortens it.
+   *
+   * @throws what {@link resume} throws.
+   */
+  async extendDetached(target: Target, ticket: Ticket, leaseMs: number): Promise<void> {
+    this.checkTransfer('extend()', target);
+    const { owner } = ticket;
+    await this.transfer(target, ticket, { owner, leaseMs, sentAt: this.now() });
+  }
+
+  /**
+   * Releases a detached lock. Returns false if the ticket no longer has it.
+   *
+   * @throws LockUnavailableError if the store sent no reply. The release is repeated in the background.
+   */
+  releaseDetached({ resource, key }: Target, { owner, ttlMs: leaseMs }: Ticket): Promise<boolean> {
+    this.checkTransfer('release()', { resource, key });
+    const release = { resource, key, owner, mode: 'exclusive', leaseMs, closedUntil: 0 } as const;
+    return this.parts.releaser.release(release, this.now());
+  }
+
+  /** Gives the lock of a ticket to an owner, or renews it. */
+  private async transfer(
+    target: Target,
+    { owner: from, ttlMs }: Ticket,
+    { owner: to, leaseMs, sentAt }: { readonly owner: string; readonly leaseMs: number; readonly sentAt: number },
+  ): Promise<Transferred> {
+    const { link, releaser } = this.parts;
+    const { resource, key } = target;
+    const sent = new Promise<TransferReply>((onReply, onFailed) =>
+      link.transfer({ key, from, to, leaseMs }, { onReply, onFailed }),
+    );
+    try {
+      const reply = await this.inTime(sent, target, `The request for the detached lock on ${resource}`);
+      if (reply.status !== 'transferred') throw ticketIsOver(resource, reply.status);
+      if (from !== to) this.checkOpen(target);
+      if (this.now() < deadlineOf(sentAt, leaseMs)) return reply;
+      throw new LockUnavailableError(`The reply about the detached lock on ${resource} came too late.`, { resource });
+    } catch (error) {
+      const isAnswered = error instanceof LockLostError;
+      if (!isAnswered && from !== to) {
+        // The request may have run, or may still run. The ticket has to work again.
+        const heir = { owner: from, leaseMs: ttlMs };
+        const back = { resource, key, owner: to, mode: 'exclusive', leaseMs, closedUntil: 0, heir } as const;
+        releaser.release(back, this.now(), true).catch(() => undefined);
+      }
+      throw error;
+    }
+  }
+
+  /** @throws LockConfigError if the store cannot keep locks for tickets. */
+  private checkTransfer(call: string, { resource }: Target): void {
+    const refusal = describeUnsupportedTransfer(this.store);
+    if (refusal !== undefined) throw new LockConfigError(`${call}: ${refusal}.`, { resource });
   }
 
   /** Declares a lock lost, as if its lease had expired. For tests. */
@@ -451,7 +558,10 @@ export class LockEngine {
       },
       (reason: unknown) => {
         nameCaller(reason, options.signal);
-        events.refused(target, options, this.now() - startedAt, reason);
+        // The caller gets no error.
+        const isDone = reason instanceof WorkDone;
+        const [shown, outcome] = isDone ? ([undefined, 'done'] as const) : ([reason] as const);
+        events.refused(target, options, this.now() - startedAt, shown, outcome);
         this.lifecycle.onEnded();
         return this.rejectInTurn(reason);
       },
@@ -515,10 +625,11 @@ export class LockEngine {
     events.refused(target, options, this.now() - startedAt, reason, 'nested');
   }
 
-  /** @throws LockConfigError if the store does not support the mode or the lease. */
+  /** @throws LockConfigError if the store does not support the mode, the lease or `onceMs`. */
   private checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
-    const { mode } = options;
+    const { mode, onceMs } = options;
+    if (onceMs !== undefined && capabilities.once !== true) throw unsupportedOnce(resource, capabilities);
     if (mode !== 'exclusive' && !capabilities.modes.includes(kindOf(mode)))
       throw unsupportedMode(resource, mode, capabilities);
     const tooShort = tooShortLease(leaseOf(options), capabilities, resource);
@@ -569,7 +680,7 @@ export class LockEngine {
   private isOver(owner: string): boolean {
     const { instanceId } = this;
     const wasIssued = owner.startsWith(`${instanceId}:`) && Number(owner.slice(instanceId.length + 1)) <= this.attempts;
-    return wasIssued && ![...this.queues.values()].some((queue) => queue.isOf(owner));
+    return wasIssued && !this.resuming.has(owner) && ![...this.queues.values()].some((queue) => queue.isOf(owner));
   }
 
   /** No message grants anything: it only makes an owner ask, renew or release again. */

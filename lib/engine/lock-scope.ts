@@ -1,7 +1,7 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { aFunction, checkOptions, checkValue, oneOf } from '../core/checks/check-options.js';
-import { LockLostError } from '../core/errors.js';
-import { inspectFields } from '../core/inspect-fields.js';
+import { aFunction, checkOptions, checkValue, oneOf } from '../common/check-options.js';
+import { LockLostError } from '../common/errors.js';
+import { inspectFields } from '../common/inspect-fields.js';
 import { innermostScope, runInHold } from './call-context.js';
 import { expireAll, type Hold } from './hold.js';
 import { Lock } from './lock.js';
@@ -305,6 +305,8 @@ export class ScopeHold implements Hold, LockScope {
     this.open = false;
     this.parent?.children.delete(this);
     this.children.clear();
+    // What failed around the work may have undone it, as a rollback does.
+    if (workError !== undefined) for (const lock of this.kept.values()) lock.unmarkDone();
     return settle(this, this.onLost, workError);
   }
 

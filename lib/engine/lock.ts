@@ -1,13 +1,30 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { LockConfigError, LockLostError, LockUnavailableError } from '../core/errors.js';
-import type { LockCallContext } from '../core/events/tracing.js';
-import { inspectFields } from '../core/inspect-fields.js';
-import { driftOf } from '../core/time/clock.js';
-import type { LockMode } from '../stores/contract.js';
+import { LockConfigError, LockLostError, LockUnavailableError } from '../common/errors.js';
+import type { LockCallContext } from '../events/tracing.js';
+import { inspectFields } from '../common/inspect-fields.js';
+import { driftOf } from '../clock/clock.js';
+import type { LockMode } from '../contract/store.js';
+import { describeUndetachable } from './error-texts.js';
 import { endOf, type Hold } from './hold.js';
 import type { Lease } from './lease.js';
 import type { HoldOptions } from './options.js';
 import type { Parts } from './parts.js';
+import { newTicket, readTicket } from './ticket.js';
+
+/**
+ * The options of `Lock.detach()`.
+ *
+ * @publicApi
+ */
+export interface DetachOptions {
+  /**
+   * How long the lock lives on without a renewal, in milliseconds. `LockService.extend()` sets this lease again.
+   * Default: the lease of the lock.
+   *
+   * @minimum 50
+   */
+  readonly ttlMs?: number | undefined;
+}
 
 /**
  * One hold of a lock, from the grant until `release()` or until the lock is lost. Created by `LockService`.
@@ -27,10 +44,14 @@ export class Lock implements Hold {
   readonly limit: number;
   /** The key stays closed until this moment, even if the work ends sooner. @internal */
   minHoldUntil: number;
+  /** The key stays closed until this moment, because the work is done. 0: it is not. Only the root's is used. */
+  private doneUntil = 0;
   /** The lease of renewals. `extend(ttlMs)` changes it. @internal */
   ttlMs: number;
   /** When the lock is reported as held for too long. @internal */
   warnAt: number;
+  /** Whether it was acquired together with others. @internal */
+  isOfSeveral = false;
   /** Whether no event has reported the grant, so that none reports the end. @internal */
   isUnseen = false;
   /** Why the deadline has passed without a renewal, as found when that was first noticed. @internal */
@@ -157,15 +178,49 @@ export class Lock implements Hold {
 
   /**
    * Ends this hold. The lock is released with the last nested hold, or at the end of `minHoldMs`, which this method
-   * does not wait for. A second call returns the result of the first.
+   * does not wait for. A second call returns the result of the first. After `detach()` it does nothing.
    *
-   * @returns false if the lock was lost, as far as this instance knows. While other callers of this instance share the
-   * lock, the store is not queried.
+   * @returns false if the lock was lost or detached, as far as this instance knows. While other callers of this
+   * instance share the lock, the store is not queried.
    * @throws LockUnavailableError if the store sent no reply. The release is repeated in the background until the store
    * replies or the lease expires.
    */
   release(): Promise<boolean> {
     return this.end();
+  }
+
+  /**
+   * Ends this hold, and keeps the lock for callers with the returned ticket, in any process. The lock keeps its
+   * fencing token, and lives on for `ttlMs`. `LockService.extend()` renews it, `LockService.resume()` makes it a hold
+   * again, and `LockService.release()` releases it.
+   *
+   * The ticket is a secret, because it is enough to have the lock. Put it into a body or a cookie, never into a URL or
+   * a log.
+   *
+   * Without a reply, the request is repeated until the lease is over.
+   *
+   * @returns the ticket, a string of letters, digits, `-` and `_`.
+   * @throws LockLostError if the lock is lost.
+   * @throws LockUnavailableError if the store sent no reply until the lease was over. The lock is then released.
+   * @throws LockConfigError if an option is not allowed, or if the store cannot keep a lock for a ticket. Thrown for a
+   * lock that is shared, belongs to a multi-lock, has `minHoldMs`, or is also held by a nested hold, a lock scope, a
+   * handler with `@Locked` or a leader. The lock is still held then.
+   */
+  async detach(options: DetachOptions = {}): Promise<string> {
+    const { parts, resource } = this;
+    const { ttlMs = this.root.ttlMs } = parts.checkDetach(options);
+    const expiry = this.expire();
+    if (expiry !== undefined) await expiry;
+    this.throwUnlessHeld();
+    const refusal = describeUndetachable(parts.link.store, this);
+    if (refusal !== undefined) throw new LockConfigError(`detach(): ${refusal}.`, { resource });
+    const ticket = newTicket(ttlMs);
+    this.root.holds.length = 0;
+    this.ending = Promise.resolve(false);
+    const restMs = this.limit === Infinity ? undefined : this.limit - parts.clock.now();
+    const heir = { owner: readTicket(ticket, resource).owner, leaseMs: ttlMs, token: this.token, restMs };
+    if (await this.lease.queue.detach(this, heir)) return ticket;
+    throw new LockLostError(`The lock on ${resource} was lost before it was detached.`, { resource });
   }
 
   /** Releases the lock at the end of an `await using` block. Ignores a store that sends no reply. */
@@ -198,6 +253,11 @@ export class Lock implements Hold {
   /** Why the lock was lost. Undefined if it was not. @internal */
   get loss(): LockLostError | undefined {
     return this.root.lostBecause;
+  }
+
+  /** How many holds of the lock there are, with those of lock scopes. @internal */
+  get holdCount(): number {
+    return this.root.holds.length;
   }
 
   /** True until this hold ends, by `release()` or by loss. @internal */
@@ -233,6 +293,27 @@ export class Lock implements Hold {
   /** See {@link Hold.expire}. @internal */
   expire(): Promise<void> | undefined {
     return this.held ? this.lease.queue.expireUnlessRenewed(this.root) : undefined;
+  }
+
+  /** Whether the work is done for now. The last hold then closes the key. @internal */
+  get isDone(): boolean {
+    return this.parts.clock.now() < this.root.doneUntil;
+  }
+
+  /** Records that work under the lock ended without an error, and is done for `onceMs` from the grant. @internal */
+  markDone(onceMs: number): void {
+    this.root.doneUntil = this.root.grantedAt + onceMs;
+  }
+
+  /** Forgets that the work was done, because work around it failed. @internal */
+  unmarkDone(): void {
+    this.root.doneUntil = 0;
+  }
+
+  /** Removes the lock from its lease, which may keep the key closed. @internal */
+  leave(lease: Lease): void {
+    const { minHoldUntil, doneUntil } = this;
+    lease.remove(this, Math.max(minHoldUntil, doneUntil), doneUntil > minHoldUntil);
   }
 
   /** Returns a nested hold. The lock ends with the last of its holds. @internal */

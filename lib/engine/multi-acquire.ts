@@ -1,7 +1,7 @@
-import { onAbort, throwIfAborted } from '../core/context/abort-signals.js';
-import { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
-import type { Target } from '../core/events/call.js';
-import { hashTag } from '../core/keys/resource-key.js';
+import { onAbort, throwIfAborted } from '../common/abort-signals.js';
+import { LockTimeoutError, LockUnavailableError } from '../common/errors.js';
+import type { Target } from '../events/call.js';
+import { hashTag } from '../keys/resource-key.js';
 import type { Lock } from './lock.js';
 import type { AcquireOptions } from './options.js';
 

@@ -1,7 +1,7 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { formatValue, shortened } from '../core/format-value.js';
-import { LockKeyError, type LockLostError } from '../core/errors.js';
-import { inspectFields } from '../core/inspect-fields.js';
+import { formatValue, shortened } from '../common/format-value.js';
+import { LockKeyError, type LockLostError } from '../common/errors.js';
+import { inspectFields } from '../common/inspect-fields.js';
 import { endOf, expireAll, type Hold } from './hold.js';
 import type { Lock } from './lock.js';
 import type { Parts } from './parts.js';
@@ -21,7 +21,10 @@ export class MultiLock implements Hold {
   /** @internal */
   constructor(private readonly byResource: ReadonlyMap<string, Lock>) {
     this.locks = [...new Set(byResource.values())];
-    for (const lock of this.locks) lock.onAbort((reason) => this.abort(reason));
+    for (const lock of this.locks) {
+      lock.isOfSeveral = true;
+      lock.onAbort((reason) => this.abort(reason));
+    }
   }
 
   /** The resources that the caller named, `['account:1', 'account:2']`, without duplicates. */

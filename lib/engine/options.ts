@@ -1,5 +1,5 @@
-import type { CallDetails } from '../core/events/call.js';
-import { driftOf } from '../core/time/clock.js';
+import type { CallDetails } from '../events/call.js';
+import { driftOf } from '../clock/clock.js';
 
 /** What happens if the lock is lost while work runs under it: `throw` a `LockLostError`, or `ignore` the loss. */
 export type OnLost = 'throw' | 'ignore';
@@ -12,6 +12,8 @@ export interface HoldOptions extends CallDetails {
   readonly maxHoldMs: number;
   /** The key stays closed for this long after the grant, even if the work ends sooner. */
   readonly minHoldMs: number;
+  /** For this long after the grant, work that ended without an error is done. Default: it is never done. */
+  readonly onceMs?: number | undefined;
   /** A hold that is renewed for longer than this is reported once. False or Infinity: never. Default: false. */
   readonly warnHeldMs?: number | false | undefined;
   /** Whether the end of the work waits for the reply to the release. Default: true. */

@@ -1,5 +1,5 @@
-import { describeCall, type LockCall } from '../core/events/call.js';
-import type { LockMode } from '../stores/contract.js';
+import { describeCall, type LockCall } from '../events/call.js';
+import type { LockMode } from '../contract/store.js';
 import type { Lock } from './lock.js';
 import type { Waiter } from './waiter.js';
 

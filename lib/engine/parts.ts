@@ -1,8 +1,8 @@
-import type { LockEvents } from '../core/events/diagnostics.js';
-import type { Clock } from '../core/time/clock.js';
+import type { LockEvents } from '../events/diagnostics.js';
+import type { Clock } from '../clock/clock.js';
 import type { KeyQueue } from './key-queue.js';
 import type { Link } from './link.js';
-import type { Lock } from './lock.js';
+import type { DetachOptions, Lock } from './lock.js';
 import type { PassingLimits } from './options.js';
 import type { Releaser } from './releaser.js';
 import type { Renewer } from './renewer.js';
@@ -27,6 +27,8 @@ export interface Parts {
   warn(this: void, message: string): void;
   /** Throws `LockConfigError` if this is not a valid lease. */
   checkTtl(ttlMs: number): void;
+  /** Returns the options that are given. Throws `LockConfigError` if one is not allowed. */
+  checkDetach(options: DetachOptions): DetachOptions;
   /** Called when a key is no longer in use. */
   forget(queue: KeyQueue): void;
   /** Called when a wait or a hold has ended. A shutdown waits for that. */

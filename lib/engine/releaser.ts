@@ -1,9 +1,10 @@
-import { runOutside } from '../core/context/async-context.js';
-import { LockUnavailableError } from '../core/errors.js';
-import { dropPromise } from '../core/format-value.js';
-import { type Clock, type Timer, withTimeout } from '../core/time/clock.js';
-import { type LockMode, UnansweredError } from '../stores/contract.js';
+import { runOutside } from '../common/async-context.js';
+import { LockUnavailableError } from '../common/errors.js';
+import { dropPromise } from '../common/format-value.js';
+import { type Clock, type Timer, withTimeout } from '../clock/clock.js';
+import { type LockMode, type TransferReply, type TransferRequest, UnansweredError } from '../contract/store.js';
 import { HANDOFF_MS, handoffLease } from './lease.js';
+import { closedError } from './lifecycle.js';
 import type { Link, OutcomeListener } from './link.js';
 
 /** What is released: a lock, a place in the store's queue, or whatever a request without a reply has left. */
@@ -16,6 +17,16 @@ export interface Release {
   readonly leaseMs: number;
   /** The local moment until which the key stays closed. A moment in the past: it is free now. */
   readonly closedUntil: number;
+  /** Whether the key stays closed because the work is done. Default: false. */
+  readonly isDone?: boolean;
+  /** Whom the lock is given to. Undefined: it is released. */
+  readonly heir?: Heir | undefined;
+}
+
+/** The owner that a lock is given to. */
+export interface Heir extends Pick<TransferRequest, 'token' | 'restMs'> {
+  readonly owner: string;
+  readonly leaseMs: number;
 }
 
 const FIRST_REPEAT_MS = 100;
@@ -49,7 +60,8 @@ export class Releaser {
    * @param now the current time.
    * @param hasFailed whether a request of the owner has failed, and may still run.
    * @returns whether the store still had the lock.
-   * @throws LockUnavailableError if the first request failed. The release is then repeated in the background.
+   * @throws LockUnavailableError if the first request failed. The release is then repeated in the background. With an
+   * heir, only once the request is not repeated any longer.
    */
   release(release: Release, now: number, hasFailed = false): Promise<boolean> {
     const pending = new PendingRelease(this, release, now, hasFailed);
@@ -95,9 +107,14 @@ export class Releaser {
 
   /** @internal */
   send(pending: PendingRelease, now: number): void {
-    const { key, owner, mode, leaseMs, closedUntil } = pending.release;
+    const { key, owner, mode, leaseMs, closedUntil, isDone, heir } = pending.release;
+    if (heir !== undefined) {
+      const request = { ...heir, key, from: owner, to: heir.owner };
+      const onReply = ({ status }: TransferReply): void => pending.onReply(status === 'transferred');
+      return this.link.transfer(request, { onReply, onFailed: (error) => pending.onFailed(error) });
+    }
     const closedForMs = Math.max(0, Math.ceil(closedUntil - now));
-    this.link.release({ key, owner, mode, closedForMs, handoffMs: handoffLease(leaseMs) }, pending);
+    this.link.release({ key, owner, mode, closedForMs, isDone, handoffMs: handoffLease(leaseMs) }, pending);
   }
 
   /** Returns whether a release that fails may be repeated at `at`. @internal */
@@ -155,9 +172,11 @@ class PendingRelease implements OutcomeListener<boolean> {
   }
 
   onFailed(error: unknown): void {
-    if (!this.hasFailed) this.tellCaller(error);
-    const { releaser, pauseMs, leaseOverAt } = this;
-    if (!releaser.mayRepeat(error, releaser.clock.now() + pauseMs, leaseOverAt)) return releaser.onOver(this);
+    const { releaser, pauseMs, leaseOverAt, release } = this;
+    const mayRepeat = releaser.mayRepeat(error, releaser.clock.now() + pauseMs, leaseOverAt);
+    // The caller of a transfer waits for its outcome.
+    if (!this.hasFailed && (release.heir === undefined || !mayRepeat)) this.tellCaller(error);
+    if (!mayRepeat) return releaser.onOver(this);
     this.pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS);
     this.timer = runOutside(() => releaser.clock.schedule(pauseMs, () => this.repeat(), true));
   }
@@ -171,6 +190,7 @@ class PendingRelease implements OutcomeListener<boolean> {
 
   stop(): void {
     this.timer?.cancel();
+    if (this.release.heir !== undefined) this.reject(closedError(this.release.resource));
   }
 
   private repeat(): void {
@@ -187,6 +207,7 @@ class PendingRelease implements OutcomeListener<boolean> {
   private noReply({ message }: UnansweredError): LockUnavailableError {
     const { resource } = this.release;
     const elapsedMs = this.releaser.link.limitMs;
-    return new LockUnavailableError(`The release of ${resource} got ${message}.`, { resource, elapsedMs });
+    const what = this.release.heir === undefined ? 'release' : 'transfer';
+    return new LockUnavailableError(`The ${what} of ${resource} got ${message}.`, { resource, elapsedMs });
   }
 }

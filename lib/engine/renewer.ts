@@ -1,9 +1,9 @@
-import { runOutside } from '../core/context/async-context.js';
-import { nameOfCall } from '../core/events/call.js';
-import type { LockEvents } from '../core/events/diagnostics.js';
-import { secondsOf } from '../core/format-value.js';
-import { type Clock, type Timer, withTimeout } from '../core/time/clock.js';
-import type { ExtendReply, KeyFilter } from '../stores/contract.js';
+import { runOutside } from '../common/async-context.js';
+import { nameOfCall } from '../events/call.js';
+import type { LockEvents } from '../events/diagnostics.js';
+import { secondsOf } from '../common/format-value.js';
+import { type Clock, type Timer, withTimeout } from '../clock/clock.js';
+import type { ExtendReply, KeyFilter } from '../contract/store.js';
 import type { Lease, Renewal } from './lease.js';
 import type { Link } from './link.js';
 import type { Lock } from './lock.js';

@@ -1,7 +1,8 @@
-import { LockLostError } from '../core/errors.js';
-import { runWork, workChannel } from '../core/events/tracing.js';
+import { LockLostError } from '../common/errors.js';
+import { runWork, workChannel } from '../events/tracing.js';
 import { runInHold } from './call-context.js';
 import { endOf, type Hold } from './hold.js';
+import type { Lock } from './lock.js';
 import type { OnLost } from './options.js';
 
 /**
@@ -59,6 +60,22 @@ export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): P
   if (workError instanceof LockLostError) return;
   const { message, resource, elapsedMs } = loss;
   throw new LockLostError(message, { resource, elapsedMs, cause: workError });
+}
+
+/**
+ * Runs work under a lock, and marks the lock as done for `onceMs` if the work ends without an error. The end of the
+ * lock then closes the key.
+ */
+export async function runOnce<T>(lock: Lock, onceMs: number, work: () => T | Promise<T>): Promise<T> {
+  try {
+    const result = await work();
+    lock.markDone(onceMs);
+    return result;
+  } catch (error) {
+    // A nested call may have marked it.
+    lock.unmarkDone();
+    throw error;
+  }
 }
 
 function isHold<H extends Hold>(acquired: H | Promise<H>): acquired is H {

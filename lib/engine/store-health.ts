@@ -1,8 +1,8 @@
-import { messageOf } from '../core/errors.js';
-import { secondsOf } from '../core/format-value.js';
-import type { ServerState } from '../core/state/instance-states.js';
-import { isPermanent, refusalOf, Refusals, type StoreOperation } from '../core/store/refusals.js';
-import { UnansweredError } from '../stores/contract.js';
+import { messageOf } from '../common/errors.js';
+import { secondsOf } from '../common/format-value.js';
+import type { ServerState } from '../events/instance-states.js';
+import { isPermanent, refusalOf, RefusalLog, type StoreOperation } from '../contract/refusal-log.js';
+import { UnansweredError } from '../contract/store.js';
 
 /** Receives one line when a server goes (`warn`), and one when it is back (`info`). */
 export interface StoreLog {
@@ -69,7 +69,7 @@ export class StoreHealth {
   private readonly seen = new Set<string>();
   /** When each server that refuses all acquire requests was seen to do so. Undefined stands for the whole store. */
   private readonly refusing = new Map<string | undefined, { readonly since: number; lastAt: number }>();
-  private readonly refusals: Refusals;
+  private readonly refusals: RefusalLog;
 
   /**
    * @param now reads the local clock, in milliseconds.
@@ -85,7 +85,7 @@ export class StoreHealth {
     private readonly onSilent: () => void = () => undefined,
     private readonly place?: string,
   ) {
-    this.refusals = new Refusals(log.warn, now);
+    this.refusals = new RefusalLog(log.warn, now);
   }
 
   /** Returns why the key's server cannot be reached. Undefined if it can, as far as is known. */

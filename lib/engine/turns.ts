@@ -1,6 +1,6 @@
-import { dropOldest } from '../core/drop-oldest.js';
-import type { LockStore } from '../stores/contract.js';
-import type { Clock } from '../core/time/clock.js';
+import { dropOldest } from '../common/drop-oldest.js';
+import type { LockStore } from '../contract/store.js';
+import type { Clock } from '../clock/clock.js';
 
 /**
  * How long a turn and the yield after it last, in milliseconds. The yield is longer than the pause of a polling

@@ -1,9 +1,9 @@
-import { type AbortSubscription, onAbort, throwIfAborted } from '../core/context/abort-signals.js';
-import type { Target } from '../core/events/call.js';
-import type { Clock, Timer } from '../core/time/clock.js';
-import type { LockMode } from '../stores/contract.js';
+import { type AbortSubscription, onAbort, throwIfAborted } from '../common/abort-signals.js';
+import type { Target } from '../events/call.js';
+import type { Clock, Timer } from '../clock/clock.js';
+import type { LockMode } from '../contract/store.js';
 import type { KeyQueue } from './key-queue.js';
-import { type Linked, LinkedList } from '../core/linked-list.js';
+import { type Linked, LinkedList } from '../common/linked-list.js';
 import type { Lock } from './lock.js';
 import type { ScopeHold } from './lock-scope.js';
 import type { AcquireOptions } from './options.js';

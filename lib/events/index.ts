@@ -1,4 +1,4 @@
-export type { LockCall } from '../core/events/call.js';
+export type { LockCall } from './call.js';
 export {
   type EndedEvent,
   type GrantedEvent,
@@ -6,13 +6,8 @@ export {
   lockChannels,
   type LostEvent,
   type RefusedEvent,
+  type ReleasedEvent,
   storeChannel,
   type StoreEvent,
-} from '../core/events/diagnostics.js';
-export {
-  type LockCallContext,
-  type LockOutcome,
-  lockTracing,
-  workChannel,
-  type WorkMessage,
-} from '../core/events/tracing.js';
+} from './diagnostics.js';
+export { type LockCallContext, type LockOutcome, lockTracing, workChannel, type WorkMessage } from './tracing.js';

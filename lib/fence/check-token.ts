@@ -1,5 +1,5 @@
-import { LockConfigError, StaleFenceError } from '../core/errors.js';
-import { formatValue } from '../core/format-value.js';
+import { LockConfigError, StaleFenceError } from '../common/errors.js';
+import { formatValue } from '../common/format-value.js';
 
 /**
  * Checks that a token is a whole number from 0 to 2⁵³ - 1. Databases compare tokens as numbers or as text. Both orders

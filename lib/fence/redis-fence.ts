@@ -5,9 +5,9 @@ import {
   type OptionRule,
   type OptionRules,
   wholeNumber,
-} from '../core/checks/check-options.js';
-import { LockConfigError, messageOf } from '../core/errors.js';
-import { checkResource, helperKey } from '../core/keys/resource-key.js';
+} from '../common/check-options.js';
+import { LockConfigError, messageOf } from '../common/errors.js';
+import { checkResource, helperKey } from '../keys/resource-key.js';
 import { scripts } from './scripts.js';
 import type { ScriptClient } from '../redis/client-port.js';
 import { isOne } from '../redis/decode.js';

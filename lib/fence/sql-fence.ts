@@ -1,7 +1,7 @@
-import { aFunction, checkOptions, checkValue, oneOf, type OptionRules } from '../core/checks/check-options.js';
-import { LockConfigError } from '../core/errors.js';
-import { formatValue } from '../core/format-value.js';
-import { checkResource } from '../core/keys/resource-key.js';
+import { aFunction, checkOptions, checkValue, oneOf, type OptionRules } from '../common/check-options.js';
+import { LockConfigError } from '../common/errors.js';
+import { formatValue } from '../common/format-value.js';
+import { checkResource } from '../keys/resource-key.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
 import { DIALECTS, type SqlDialect, type SqlStatements } from './sql-statements.js';
 

@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common';
-import { checkValue, type OptionRule } from '../core/checks/check-options.js';
-import { LockConfigError } from '../core/errors.js';
-import { kindOf } from '../core/format-value.js';
+import { checkValue, type OptionRule } from '../common/check-options.js';
+import { LockConfigError } from '../common/errors.js';
+import { kindOf } from '../common/format-value.js';
 import { isLockService, type LockService } from '../lock.service.js';
 import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';

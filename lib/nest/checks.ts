@@ -1,9 +1,9 @@
 import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import type { DiscoveryService } from '@nestjs/core';
-import { describeUnsupportedMode } from '../engine/error-texts.js';
-import { LockConfigError } from '../core/errors.js';
+import { describeUnsupportedMode, describeUnsupportedOnce } from '../engine/error-texts.js';
+import { LockConfigError } from '../common/errors.js';
 import { transactionsAreScopes } from '../engine/transaction-scopes.js';
-import { kindOf } from '../core/store/lock-mode.js';
+import { kindOf } from '../contract/lock-mode.js';
 import type { LockService } from '../lock.service.js';
 import { boundServiceOf, NO_SERVICE } from './bind.js';
 import {
@@ -125,7 +125,9 @@ class Findings {
 
   private checkMethod(method: LockedMethod, owner: object, instance: unknown): void {
     const { capabilities } = this.target.service.engine.store;
-    const { mode } = method.options;
+    const { mode, onceMs } = method.options;
+    if (onceMs !== undefined && capabilities.once !== true)
+      this.add('error', `@Locked of ${method.name}: ${describeUnsupportedOnce(capabilities)}.`);
     if (!capabilities.modes.includes(kindOf(mode))) {
       this.add('error', `@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}; ${ADVICE}.`);
     }

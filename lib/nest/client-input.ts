@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
-import { LockKeyError } from '../core/errors.js';
+import { LockKeyError } from '../common/errors.js';
 
 /** Nest's number for a body, a message's payload and an argument of GraphQL. */
 const BODY = 3;

@@ -1,16 +1,10 @@
 import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import type { InjectionToken, Type, NestInterceptor } from '@nestjs/common';
-import type { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
 import type { OnLost } from '../engine/options.js';
 import type { ResolvedLockOptions } from '../options/resolve-options.js';
+import type { LabelOfCall, OnBusy, OnUnavailable } from '../refused-call.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
-
-/** What happens to a call if others hold the lock until `waitMs` has elapsed. */
-export type OnBusy = 'throw' | 'skip' | ((error: LockTimeoutError, ...args: never[]) => unknown);
-
-/** What happens to a call if the store cannot be reached or refuses the request. */
-export type OnUnavailable = 'throw' | 'skip' | ((error: LockUnavailableError, ...args: never[]) => unknown);
 
 /** The lock service that Nest injects into a class with decorated methods. */
 export interface ServiceBinding {
@@ -29,8 +23,7 @@ export interface LockedMethod extends ServiceBinding {
   readonly options: Partial<ResolvedLockOptions> & Pick<ResolvedLockOptions, 'mode'>;
   readonly onBusy: OnBusy;
   readonly onUnavailable: OnUnavailable;
-  /** The label of all calls, or a function that returns the label of a call with these arguments. */
-  readonly label: string | ((...args: never[]) => string | undefined) | undefined;
+  readonly label: LabelOfCall;
   /** The family of its resources in events and metrics, if it is not their first segment. */
   readonly family: string | undefined;
   readonly returnsObservable: boolean;

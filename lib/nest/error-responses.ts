@@ -1,6 +1,13 @@
 import { STATUS_CODES } from 'node:http';
 import type { ApplicationConfig } from '@nestjs/core';
-import { LockConfigError, LockError, type LockErrorCode, LockKeyError, LockUnavailableError } from '../core/errors.js';
+import {
+  LockConfigError,
+  LockError,
+  type LockErrorCode,
+  LockKeyError,
+  LockLostError,
+  LockUnavailableError,
+} from '../common/errors.js';
 import type { LockService } from '../lock.service.js';
 import { HTTP } from '../options/option-table.js';
 import type { HttpOptions } from '../options/redis-lock.options.js';
@@ -31,6 +38,7 @@ const PROGRAM: Kind = { status: 500, grpcStatus: 13, isTransient: false };
 const CLIENT: Kind = { status: 400, grpcStatus: 3, isTransient: false };
 const UNAVAILABLE: Kind = { status: 503, grpcStatus: 14, isTransient: true };
 const BUSY: Kind = { status: 423, grpcStatus: 10, isTransient: true };
+const OVER: Kind = { status: 409, grpcStatus: 10, isTransient: false };
 const STALE: Kind = { status: 409, grpcStatus: 10, isTransient: true };
 
 /** The errors that a client can do something about. All others are mistakes in the program. */
@@ -76,7 +84,7 @@ export class ErrorResponses {
   of(error: LockError): LockErrorResponse {
     const { code } = error;
     const isClientsKey = error instanceof LockKeyError && error.byClient;
-    const kind = isClientsKey ? CLIENT : (KINDS[code] ?? PROGRAM);
+    const kind = isClientsKey ? CLIENT : isClientsTicket(error) ? OVER : (KINDS[code] ?? PROGRAM);
     // A key that the program itself got wrong stays a 500.
     const isProgramsKey = code === 'LOCK_KEY' && !isClientsKey;
     // A wrong password stays wrong.
@@ -104,10 +112,16 @@ export function bodyOf({ status, code, message }: LockErrorResponse): object {
 
 /** Returns what a client may know about an error. Undefined for no more than its status. */
 function messageFor(error: LockError, isClientsKey: boolean): string | undefined {
+  if (isClientsTicket(error)) return `The ticket of ${error.resource ?? 'the lock'} is over.`;
   if (error.code === 'LOCK_TIMEOUT') return `${error.resource ?? 'It'} is locked by others.`;
   if (!isClientsKey || !(error instanceof LockKeyError)) return undefined;
-  const name = error.placeholder?.text.replace(/^<(?:\.\.\.)?|>$/g, '');
+  if (error.placeholder === undefined) return 'The ticket is missing or invalid.';
+  const name = error.placeholder.text.replace(/^<(?:\.\.\.)?|>$/g, '');
   return `The value of '${name}' is missing or invalid.`;
+}
+
+function isClientsTicket(error: LockError): boolean {
+  return error instanceof LockLostError && error.byClient;
 }
 
 function checkEqual(option: string, other: number | undefined, given: number | undefined): void {

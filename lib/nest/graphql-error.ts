@@ -1,4 +1,4 @@
-import { LockError } from '../core/errors.js';
+import { LockError } from '../common/errors.js';
 import { type ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
 
 /** HTTP headers as Apollo takes them from an error. Mercurius sends them as JSON. */

@@ -12,7 +12,7 @@ import {
 import { SSE_METADATA } from '@nestjs/common/constants.js';
 import { ApplicationConfig, HttpAdapterHost } from '@nestjs/core';
 import { catchError, Observable } from 'rxjs';
-import { LockError } from '../core/errors.js';
+import { LockError } from '../common/errors.js';
 import { boundaryOf } from './boundary.js';
 import { type DecoratedMethod, decoratedMethodOf } from './decorated-method.js';
 import { HandlerScope } from './handler-scope.js';

@@ -1,5 +1,5 @@
-import { checkValue, type OptionRule } from '../core/checks/check-options.js';
-import { LockConfigError, messageOf } from '../core/errors.js';
+import { checkValue, type OptionRule } from '../common/check-options.js';
+import { LockConfigError, messageOf } from '../common/errors.js';
 import type { Lock } from '../engine/lock.js';
 import type { LockService } from '../lock.service.js';
 import type { LeadOptions } from '../options/lead.options.js';

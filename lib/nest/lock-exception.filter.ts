@@ -2,7 +2,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, Inject, Logger, Option
 import { EXCEPTION_FILTERS_METADATA } from '@nestjs/common/constants.js';
 import { ApplicationConfig, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
-import { isOfOwnClass, LockClosedError, LockError, LockLostError, messageOf } from '../core/errors.js';
+import { isOfOwnClass, LockClosedError, LockError, LockLostError, messageOf } from '../common/errors.js';
 import { type Boundary, boundaryOf } from './boundary.js';
 import { prependMetadata } from './decorated-method.js';
 import { ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { HttpException } from '@nestjs/common';
-import type { LockError } from '../core/errors.js';
+import type { LockError } from '../common/errors.js';
 import { bodyOf, type LockErrorResponse } from './error-responses.js';
 
 /** What describes the original error, for logs. */

@@ -1,16 +1,14 @@
-import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
-import { eitherOf } from '../core/context/abort-signals.js';
-import { checkValue } from '../core/checks/check-options.js';
-import { LockTimeoutError, LockUnavailableError } from '../core/errors.js';
-import { dropPromise } from '../core/format-value.js';
+import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription, tap } from 'rxjs';
+import { eitherOf } from '../common/abort-signals.js';
+import { dropPromise } from '../common/format-value.js';
 import { runInHold } from '../engine/call-context.js';
 import type { Lock } from '../engine/lock.js';
 import type { MultiLock } from '../engine/multi-lock.js';
-import { runUnder, settle } from '../engine/run-under.js';
-import { runWork, workChannel } from '../core/events/tracing.js';
+import { runOnce, runUnder, settle } from '../engine/run-under.js';
+import { runWork, workChannel } from '../events/tracing.js';
 import type { LockService } from '../lock.service.js';
-import { OPTIONS } from '../options/option-table.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
+import { labelOf, resultInstead } from '../refused-call.js';
 import { serviceOf } from './bind.js';
 import { ErrorResponses } from './error-responses.js';
 import { throwFieldError } from './graphql-error.js';
@@ -82,7 +80,10 @@ class LockedCall {
     }
     // A handler may use the lock until its response is complete, for example for a file that it returns.
     const given = this.scope?.ownHoldOf(lock) ?? lock;
-    return runUnder(lock, this.options.onLost, () => this.callAndCheck(given));
+    const { onceMs, onLost } = this.options;
+    if (onceMs === undefined) return runUnder(lock, onLost, () => this.callAndCheck(given));
+    const one = lock as Lock;
+    return runUnder(one, onLost, () => runOnce(one, onceMs, () => this.callAndCheck(given)));
   }
 
   private async callAndCheck(lock: Held): Promise<unknown> {
@@ -127,9 +128,20 @@ class LockedCall {
 
   private subscribe(lock: Held, observer: Partial<Observer<unknown>>): Subscription {
     // Even if the method returns something other than it declares.
-    const source = defer(() => toObservable(this.callMethod(lock)));
+    const source = this.once(
+      lock,
+      defer(() => toObservable(this.callMethod(lock))),
+    );
     if (!workChannel.hasSubscribers) return source.subscribe(observer);
     return runWork(lock.locks, () => source.subscribe(observer));
+  }
+
+  /** Returns an Observable whose completion marks the lock as done, if the method runs once. */
+  private once(lock: Held, source: Observable<unknown>): Observable<unknown> {
+    const { onceMs } = this.options;
+    if (onceMs === undefined) return source;
+    const one = lock as Lock;
+    return source.pipe(tap({ complete: () => one.markDone(onceMs), error: () => one.unmarkDone() }));
   }
 
   private async streamInstead(error: unknown, subscriber: Subscriber<unknown>): Promise<void> {
@@ -146,7 +158,12 @@ class LockedCall {
     let lock: Held;
     try {
       const { name: method, family } = this.method;
-      const call = { method, family, label: this.label(), signal: either.signal };
+      const call = {
+        method,
+        family,
+        label: labelOf(method, this.method.label, this.instance, this.args),
+        signal: either.signal,
+      };
       lock = await this.service.acquireResolved(resource, { ...options, ...call, warnHeldMs: this.warnHeldMs });
     } finally {
       either.stop();
@@ -174,22 +191,9 @@ class LockedCall {
     return returnsObservable ? (options.warnHeldMs ?? false) : this.options.warnHeldMs;
   }
 
-  private label(): string | undefined {
-    const { label } = this.method;
-    if (typeof label !== 'function') return label;
-    const given: unknown = Reflect.apply(label, this.instance, this.args);
-    dropPromise(given);
-    if (given !== undefined) checkValue(this.method.name, 'the result of the label function', given, OPTIONS.label);
-    return given as string | undefined;
-  }
-
   /** Returns what the call returns in place of the method's result. Throws the error if nothing takes its place. */
   private onRefused(error: unknown): unknown {
-    const { onBusy, onUnavailable } = this.method;
-    const isBusy = error instanceof LockTimeoutError;
-    const instead = isBusy ? onBusy : error instanceof LockUnavailableError ? onUnavailable : 'throw';
-    if (instead === 'throw') throw error;
-    return instead === 'skip' ? undefined : (Reflect.apply(instead, this.instance, [error, ...this.args]) as unknown);
+    return resultInstead(error, this.method, this.instance, this.args);
   }
 
   private callMethod(lock: Held): unknown {

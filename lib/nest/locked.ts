@@ -1,68 +1,34 @@
-import { LockConfigError, type LockTimeoutError, type LockUnavailableError } from '../core/errors.js';
-import { familyOfTemplate } from '../core/events/call.js';
-import type { RenderResource } from '../core/keys/key-template.js';
-import { isList, readList } from '../core/keys/read-list.js';
-import { modeOf } from '../core/store/lock-mode.js';
-import type { LockOptions } from '../options/lock.options.js';
+import { LockConfigError } from '../common/errors.js';
+import { familyOfTemplate } from '../events/call.js';
+import { namesSeveral, type ResourceOption, resourceOfCall } from '../keys/bind-template.js';
+import { modeOf } from '../contract/lock-mode.js';
 import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { checkHoldTimes, checkMode } from '../options/resolve-options.js';
+import { checkHoldTimes, checkMode, checkOnce } from '../options/resolve-options.js';
+import type { OneMode, WrapOptions } from '../options/wrap.options.js';
 import { injectServiceInto } from './bind.js';
-import {
-  decoratedMethodOf,
-  functionOf,
-  type LockedMethod,
-  lockedMethods,
-  type Method,
-  wrapMethod,
-} from './decorated-method.js';
+import { decoratedMethodOf, functionOf, type LockedMethod, lockedMethods, wrapMethod } from './decorated-method.js';
 import { isFieldResolver } from './graphql-error.js';
 import { LockedInterceptor } from './interceptor.js';
 import { answerErrorsOf } from './lock-exception.filter.js';
 import { callLocked } from './locked-call.js';
 import { methodBelow, refuseBare, refuseStatic, returnsObservable } from './method-below.js';
-import type { LockedDecorator, OneMode, Replacement } from './method-types.js';
-import { bindTemplate } from './parameters/bind-template.js';
+import type { LockedDecorator, Replacement } from './method-types.js';
+import { bindTemplate, LOCKED } from './parameters/bind-template.js';
 import { currentLockIndexes } from './parameters/current-lock.js';
 
-type ResourceOption = string | readonly string[] | Method;
-
 /**
- * The options of {@link Locked}.
+ * The options of {@link Locked}: those of `LockService.wrap()`, and the module instance. The function is the method.
  *
  * @publicApi
  */
-export interface LockedOptions<A extends readonly unknown[] = never[]> extends Omit<LockOptions, 'label'> {
+export interface LockedOptions<A extends readonly unknown[] = never[]> extends WrapOptions<A> {
   /**
    * The `name` of the module instance that acquires the lock, if an application has several.
    *
    * @default 'default'
    */
   readonly name?: string | undefined;
-  /**
-   * What happens if others hold the lock until `waitMs` has elapsed. `throw`: the call rejects with `LockTimeoutError`.
-   * `skip`: the method is not called, and the call returns undefined. A function: it is called on the same instance
-   * with the error and the arguments, and the call returns its result. Other errors are always thrown.
-   *
-   * @default 'throw'
-   */
-  readonly onBusy?: 'throw' | 'skip' | ((error: LockTimeoutError, ...args: A) => unknown) | undefined;
-  /**
-   * What happens if Redis cannot be reached or refuses the request. `throw`: the call rejects with
-   * `LockUnavailableError`. `skip`: the method is not called, and the call returns undefined. A function: it is called
-   * on the same instance with the error and the arguments, and the call returns its result. **It runs without the
-   * lock**, possibly in several processes at the same time. So use it only for work that the lock merely avoids
-   * repeating, such as filling a cache, and never for data that the lock keeps consistent. Other errors, including
-   * those of the method, are always thrown.
-   *
-   * @default 'throw'
-   */
-  readonly onUnavailable?: 'throw' | 'skip' | ((error: LockUnavailableError, ...args: A) => unknown) | undefined;
-  /**
-   * Names the calls in events and traces. A function is called on the same instance with the arguments, and returns the
-   * name of one call. Its errors are thrown.
-   */
-  readonly label?: string | ((...args: A) => string | undefined) | undefined;
 }
 
 /**
@@ -110,7 +76,9 @@ export function Locked(...args: unknown[]): unknown {
     // A wrapper between the two decorators may have no metadata, but the class has the registration.
     if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
-    const known = checkMode(checkAt('@Locked', options, place), place);
+    const known = checkOnce(checkMode(checkAt('@Locked', options, place), place), place);
+    if (known.onceMs !== undefined && namesSeveral(resource))
+      throw new LockConfigError(`${place}: onceMs is set for several resources; expected one.`);
     checkHoldTimes(known, place);
     const { name = DEFAULT_INSTANCE, onBusy = 'throw', onUnavailable = 'throw', label, mode, permits, ...rest } = known;
     const method: LockedMethod = {
@@ -124,7 +92,9 @@ export function Locked(...args: unknown[]): unknown {
       returnsObservable: returnsObservable(target, propertyKey),
       lockIndexes: currentLockIndexes(target, propertyKey),
       original,
-      resourceOf: resourceFunction(where, resource, target, propertyKey, original),
+      resourceOf: resourceOfCall(resource, where, LOCKED, (template) =>
+        bindTemplate(template, target, propertyKey, original),
+      ),
       ...injectServiceInto(target, name),
     };
     const wrapped = wrapMethod(original, { locked: method }, LockedInterceptor, (instance, given) =>
@@ -135,24 +105,4 @@ export function Locked(...args: unknown[]): unknown {
     lockedMethods.add(target, propertyKey, method);
     (descriptor as PropertyDescriptor).value = wrapped;
   };
-}
-
-function resourceFunction(
-  where: string,
-  resource: ResourceOption,
-  target: object,
-  propertyKey: string | symbol,
-  original: Method,
-): LockedMethod['resourceOf'] {
-  if (typeof resource === 'function') {
-    return (instance, args) => Reflect.apply(resource, instance, args) as string | readonly string[];
-  }
-  const bind = (template: string): RenderResource => bindTemplate(template, target, propertyKey, original);
-  if (!isList(resource)) {
-    const render = bind(resource);
-    return (_instance, args) => render(args);
-  }
-  const templates = readList(resource, () => `${where}: the list of @Locked`);
-  const renders = templates.map((template) => bind(template as string));
-  return (_instance, args) => renders.flatMap((render) => render(args));
 }

@@ -1,6 +1,6 @@
 import { Observable } from 'rxjs';
-import { LockConfigError } from '../core/errors.js';
-import { formatName, formatValue, shortened } from '../core/format-value.js';
+import { LockConfigError } from '../common/errors.js';
+import { formatName, formatValue, shortened } from '../common/format-value.js';
 import type { Method } from './decorated-method.js';
 
 /**

@@ -50,7 +50,7 @@ type KeyedDecorator<A extends readonly unknown[], R> = <
  * function that makes a decorator of your own from `@Locked`.
  *
  * @typeParam A the parameters of the key function. Default: there is none.
- * @typeParam R what `onBusy` and `onUnavailable` return in place of the method's result. Default: they throw.
+ * @typeParam R what `onBusy`, `onUnavailable` and `onceMs` return in place of the method's result. Default: nothing.
  *
  * @publicApi
  */
@@ -58,15 +58,11 @@ export type LockedDecorator<A extends readonly unknown[] = never[], R = never> =
   ? TemplateDecorator<R>
   : KeyedDecorator<A, R>;
 
-/** Does not compile if the options have both `mode` and `permits`. */
-export type OneMode<O> = O extends { readonly mode: string; readonly permits: number }
-  ? { 'mode and permits exclude each other': never }
-  : unknown;
-
 /** What a call returns in place of the method's result, with these options. */
 export type Replacement<O> =
   | (O extends { readonly onBusy: infer F } ? ResultOf<F> : never)
-  | (O extends { readonly onUnavailable: infer F } ? ResultOf<F> : never);
+  | (O extends { readonly onUnavailable: infer F } ? ResultOf<F> : never)
+  | (O extends { readonly onceMs: number } ? undefined : never);
 
 type ResultOf<F> = F extends 'skip' ? undefined : F extends (...args: never) => infer R ? ValueOf<R> : never;
 type ValueOf<R> = R extends Pick<Observable<infer T>, 'subscribe' | 'pipe'> ? T : Awaited<R>;

@@ -8,14 +8,15 @@ import {
   type OptionRule,
   type OptionRules,
   withoutUndefined,
-} from '../core/checks/check-options.js';
-import { keepOutside } from '../core/context/async-context.js';
-import { LockConfigError } from '../core/errors.js';
+} from '../common/check-options.js';
+import { keepOutside } from '../common/async-context.js';
+import { LockConfigError } from '../common/errors.js';
 import { checkAt, defaultsOf, optionsAt } from '../options/option-table.js';
 import { LockRuntime } from '../lock-runtime.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { ApplicationInterceptor } from './interceptor.js';
 import { LockExceptionFilter } from './lock-exception.filter.js';
+import { loggerOf } from './logger.js';
 import { getLockServiceToken } from './service-token.js';
 
 /**
@@ -133,7 +134,7 @@ function withInstance(definition: DynamicModule, { name = DEFAULT_INSTANCE, isGl
     {
       provide: LOCK_RUNTIME,
       inject: [REDIS_LOCK_MODULE_OPTIONS],
-      useFactory: (options: RedisLockModuleOptions) => LockRuntime.start(options, name),
+      useFactory: (options: RedisLockModuleOptions) => LockRuntime.start(options, name, { logger: loggerOf(name) }),
     },
     { provide: service, inject: [LOCK_RUNTIME], useFactory: (runtime: LockRuntime) => runtime.service },
     { provide: PROVIDED_SERVICE, useExisting: service },

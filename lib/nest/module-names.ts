@@ -1,6 +1,6 @@
 import type { ModulesContainer } from '@nestjs/core';
-import { shared } from '../core/brand.js';
-import { LockConfigError } from '../core/errors.js';
+import { shared } from '../common/brand.js';
+import { LockConfigError } from '../common/errors.js';
 import type { ModuleExtras } from './module-definition.js';
 
 /** The names of the module instances of each application. */

@@ -10,7 +10,7 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import type { Timer } from '../core/time/clock.js';
+import type { Timer } from '../clock/clock.js';
 import type { LockRuntime } from '../lock-runtime.js';
 import { isSameService } from '../lock.service.js';
 import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { LockConfigError } from '../core/errors.js';
+import { LockConfigError } from '../common/errors.js';
 import type { LockedMethod } from './decorated-method.js';
 
 /** Each method is reported once. */

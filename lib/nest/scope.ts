@@ -1,5 +1,5 @@
 import { defer, isObservable, Observable } from 'rxjs';
-import { LockConfigError } from '../core/errors.js';
+import { LockConfigError } from '../common/errors.js';
 import {
   checkScopeOptions,
   type LockScope as RunningScope,

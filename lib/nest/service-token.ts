@@ -1,5 +1,5 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
-import { checkValue } from '../core/checks/check-options.js';
+import { checkValue } from '../common/check-options.js';
 import { LockService } from '../lock.service.js';
 import { instanceName } from '../options/instance-name.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';

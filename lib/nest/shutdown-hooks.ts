@@ -1,6 +1,6 @@
 import { isMainThread } from 'node:worker_threads';
 import type { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import type { Clock, Timer } from '../core/time/clock.js';
+import type { Clock, Timer } from '../clock/clock.js';
 
 /** `enableShutdownHooks()` may be called after `listen()`, or after an application context was created. */
 const CHECK_AFTER_MS = 5_000;

@@ -8,7 +8,7 @@ import {
   type Subscriber,
   type Subscription,
 } from 'rxjs';
-import { LockConfigError } from '../core/errors.js';
+import { LockConfigError } from '../common/errors.js';
 
 /** An Observable that is subscribed under a hold. */
 interface Stream {

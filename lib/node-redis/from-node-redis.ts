@@ -1,17 +1,14 @@
-import { checkValue, hasMethods, type OptionRule } from '../core/checks/check-options.js';
+import { checkValue, hasMethods, type OptionRule } from '../common/check-options.js';
 import type { ClusterClient, ServerClient } from '../redis/client-port.js';
-import type { NodeRedisClient, NodeRedisCluster } from './node-redis.js';
-import { SharedClient } from './shared-client.js';
-import { SharedCluster } from './shared-cluster.js';
+import { type NodeRedisClient, SharedClient } from './node-redis-client.js';
+import { type NodeRedisCluster, SharedCluster } from './node-redis-cluster.js';
 
 const isCluster = (value: unknown): value is NodeRedisCluster =>
   hasMethods(value, ['nodeClient', 'on']) && 'masters' in value;
 
+// Sentinel and pools have no options, and the legacy client has no duplicate().
 const isClient = (value: unknown): boolean =>
-  hasMethods(value, ['sendCommand', 'duplicate', 'subscribe', 'sSubscribe', 'destroy', 'connect', 'on']) &&
-  // Sentinel and pools have no options, and the legacy client has no duplicate().
-  'options' in value &&
-  'isReady' in value;
+  hasMethods(value, ['sendCommand', 'duplicate', 'sSubscribe', 'on']) && 'options' in value && 'isReady' in value;
 
 const clientRule: OptionRule = {
   allowed:
@@ -36,10 +33,7 @@ const adapters = new WeakMap<object, SharedClient | SharedCluster>();
  */
 export function fromNodeRedis(client: NodeRedisClient | NodeRedisCluster): ServerClient | ClusterClient {
   checkValue('fromNodeRedis()', 'the client', client, clientRule);
-  let adapter = adapters.get(client);
-  if (adapter === undefined) {
-    adapter = isCluster(client) ? new SharedCluster(client) : new SharedClient(client);
-    adapters.set(client, adapter);
-  }
+  const adapter = adapters.get(client) ?? (isCluster(client) ? new SharedCluster(client) : new SharedClient(client));
+  adapters.set(client, adapter);
   return adapter;
 }

@@ -1,6 +1,6 @@
 import type { Attributes } from '@opentelemetry/api';
-import type { LockCallContext, LockOutcome } from '../core/events/tracing.js';
-import type { MetricLabels } from '../core/state/lock-collector.js';
+import type { LockCallContext, LockOutcome } from '../events/tracing.js';
+import type { MetricLabels } from '../events/lock-collector.js';
 
 const NAMESPACE = 'redis_lock';
 
@@ -19,7 +19,14 @@ export const ERROR_TYPE = 'error.type';
  * Outcomes that are not errors of the operation, whatever the caller's promise rejects with. A call that does not wait
  * expects to be refused if others hold the lock.
  */
-const NO_ERROR: ReadonlySet<LockOutcome | undefined> = new Set(['granted', 'nested', 'aborted', 'busy', 'released']);
+const NO_ERROR: ReadonlySet<LockOutcome | undefined> = new Set([
+  'granted',
+  'nested',
+  'done',
+  'aborted',
+  'busy',
+  'released',
+]);
 
 /** Returns the attributes of a span at its start. */
 export function spanAttributes(call: LockCallContext): Attributes {

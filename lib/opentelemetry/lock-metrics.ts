@@ -1,5 +1,5 @@
 import type { BatchObservableResult, Histogram, Meter, Observable } from '@opentelemetry/api';
-import type { LockCollector, MetricEnd, MetricRecorder } from '../core/state/lock-collector.js';
+import type { LockCollector, MetricEnd, MetricRecorder } from '../events/lock-collector.js';
 import { metricAttributes, outcomeAttributes } from './attributes.js';
 
 /** In seconds: from a grant without a round trip up to a wait of a minute. */

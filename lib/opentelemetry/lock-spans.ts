@@ -1,5 +1,5 @@
 import { type Context, context, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
-import type { LockCallContext, WorkMessage } from '../core/events/tracing.js';
+import type { LockCallContext, WorkMessage } from '../events/tracing.js';
 import { errorTypeOf, FENCING_TOKEN, outcomeAttributes, spanAttributes } from './attributes.js';
 
 /** The spans of one call, and the context that it was made in. */

@@ -1,9 +1,9 @@
 import type { Channel } from 'node:diagnostics_channel';
 import { diag, metrics, type MeterProvider, trace, type Tracer, type TracerProvider } from '@opentelemetry/api';
-import { checkOptions, oneOf } from '../core/checks/check-options.js';
-import { type LockCallContext, lockTracing, workChannel, type WorkMessage } from '../core/events/tracing.js';
-import { LockCollector, type MetricEnd } from '../core/state/lock-collector.js';
-import { VERSION } from '../core/version.js';
+import { checkOptions, oneOf } from '../common/check-options.js';
+import { type LockCallContext, lockTracing, workChannel, type WorkMessage } from '../events/tracing.js';
+import { LockCollector, type MetricEnd } from '../events/lock-collector.js';
+import { VERSION } from '../common/version.js';
 import { LockMetrics } from './lock-metrics.js';
 import { LockSpans } from './lock-spans.js';
 

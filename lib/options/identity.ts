@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
-import type { OptionRule } from '../core/checks/check-options.js';
-import { isIdentity, LONGEST_IDENTITY } from '../core/store/instance-id.js';
+import type { OptionRule } from '../common/check-options.js';
+import { isIdentity, LONGEST_IDENTITY } from '../contract/instance-id.js';
 
 /** Allows an identity, or none. */
 export const identityRule: OptionRule = {

@@ -1,4 +1,4 @@
-import type { OptionRule } from '../core/checks/check-options.js';
+import type { OptionRule } from '../common/check-options.js';
 
 /** Allows the name of a module instance. */
 export const instanceName: OptionRule = {

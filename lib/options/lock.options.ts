@@ -45,8 +45,7 @@ export interface CommonLockOptions {
 
   /**
    * Keeps the lock held in Redis for this long after the grant, in milliseconds, even if its holder releases it sooner.
-   * The release does not wait. A cron job that takes 1 ms runs once if the machines' clocks differ by less than this.
-   * At most `maxHoldMs`.
+   * The release does not wait. At most `maxHoldMs`. For a job that runs once at each tick, see {@link OnceOptions}.
    *
    * @default 0
    */
@@ -87,8 +86,10 @@ export interface CommonLockOptions {
   readonly signal?: AbortSignal | undefined;
 
   /**
-   * Names the call in events, traces and `inspect`, such as a request id. The first 128 characters are shown, with `?`
-   * in place of unprintable ones, so it may be a header that a client sent. Never sent to Redis.
+   * Names the call in events, traces, errors and `inspect`, such as a request id. The first 128 characters are shown,
+   * with `?` in place of unprintable ones, so it may be a header that a client sent. For an exclusive lock with
+   * `token()`, the label and the method are in Redis while the lock is held, so that all instances show them. There
+   * they have at most 120 characters, percent-encoded.
    */
   readonly label?: string | undefined;
 }
@@ -98,7 +99,42 @@ export interface CommonLockOptions {
  *
  * @publicApi
  */
-export type LockOptions = CommonLockOptions & HowToShare;
+export type LockOptions = CommonLockOptions & HowToShare & NotOnce;
+
+/**
+ * The options of `using` for work that runs once, such as a job that every instance starts.
+ *
+ * @publicApi
+ */
+export interface OnceOptions extends Omit<CommonLockOptions, 'minHoldMs'> {
+  /**
+   * Runs the work once in this many milliseconds, over all instances. Less than this after the grant of a run that has
+   * ended without an error, the work is done: it is not called, and the call returns undefined. Redis keeps that mark,
+   * so the clocks of the machines do not matter. While a run is still going on, the call waits, and is refused as busy
+   * after `waitMs`. After a run that failed, or whose holder died, the next call runs.
+   *
+   * For a job, choose less than its period minus the jitter of its timer and the difference of the machines' clocks:
+   * 30,000 for a job of each minute.
+   *
+   * The work may still run twice: if its process dies after the effect and before the mark, if the release does not
+   * reach Redis within the lease, or if Redis loses its data.
+   *
+   * For an exclusive lock of one resource, with `token()` or `memory()`. Not allowed with `minHoldMs`, whose default of
+   * the module does not apply. `acquire` and `tryAcquire` refuse it, because they do not know whether work succeeded.
+   *
+   * @minimum 1
+   * @maximum 31536000000
+   */
+  readonly onceMs: number;
+  readonly minHoldMs?: undefined;
+  readonly mode?: 'exclusive' | undefined;
+  readonly permits?: undefined;
+}
+
+/** The options of a call that runs its work each time. */
+interface NotOnce {
+  readonly onceMs?: undefined;
+}
 
 /** How others may hold the lock at the same time. */
 export type HowToShare = ModeOption | PermitsOption;

@@ -1,4 +1,4 @@
-import { ABORT_SIGNAL_SHAPE, isAbortSignal } from '../core/context/abort-signals.js';
+import { ABORT_SIGNAL_SHAPE, isAbortSignal } from '../common/abort-signals.js';
 import {
   aFunction,
   checkOptions,
@@ -13,8 +13,8 @@ import {
   type OptionRules,
   wholeNumber,
   wholeNumberFrom,
-} from '../core/checks/check-options.js';
-import { LOCK_ERROR_CODES } from '../core/errors.js';
+} from '../common/check-options.js';
+import { LOCK_ERROR_CODES } from '../common/errors.js';
 import { identityRule } from './identity.js';
 import { instanceName } from './instance-name.js';
 import { DEFAULT_INSTANCE } from './redis-lock.options.js';
@@ -24,9 +24,13 @@ export type Place =
   | 'module'
   | 'extras'
   | 'lock'
+  | 'createLocks()'
+  | 'wrap()'
   | '@Locked'
   | '@WhileLeader'
   | 'extend()'
+  | 'detach()'
+  | 'resume()'
   | 'lead()'
   | 'list()'
   | 'forceRelease()'
@@ -55,10 +59,13 @@ const allow = (allowed: string, fits: OptionRule['fits'], fields?: OptionRules<o
 };
 
 /** Options of every lock. The module has their defaults. */
-const EACH = ['module', 'lock', '@Locked'] as const;
+const EACH = ['module', 'createLocks()', 'lock', 'wrap()', '@Locked'] as const;
 /** Options that belong to one call or one resource, so a module has no defaults for them. */
-const ONE = ['lock', '@Locked'] as const;
-const MODULE = ['module'] as const;
+const ONE = ['lock', 'wrap()', '@Locked'] as const;
+/** Options of functions and methods that run under a lock. */
+const WORK = ['wrap()', '@Locked'] as const;
+/** Options of each module instance, with and without Nest. */
+const MODULE = ['module', 'createLocks()'] as const;
 
 // Redis stores expiries as 64-bit milliseconds since 1970. A year is more than any lease needs.
 const MAX_TTL_MS = 365 * 24 * 3600 * 1000;
@@ -111,6 +118,8 @@ const REDIS =
 const PREFIX = 'a string without braces, |, white space and control characters; it may be empty';
 const STORE = 'what token(), timestamp(), redisson(), quorum() or memory() returns';
 const WARN_HELD = 'false, or a number of milliseconds from 1 up, or Infinity';
+const LOGGER = 'console, a Logger, or another object with the methods log, warn and error';
+const isLogger = (value: unknown): boolean => hasMethods(value, ['log', 'warn', 'error']);
 const GLOB = 'a glob over resources such as goods:*, of 1 to 1024 characters';
 
 /**
@@ -118,13 +127,17 @@ const GLOB = 'a glob over resources such as goods:*, of 1 to 1024 characters';
  * messages come from it. Tests compare the interfaces and the page on configuration with it.
  */
 export const OPTIONS = {
-  ttlMs: option([...EACH, '@WhileLeader', 'lead()', 'extend()'], milliseconds(50, MAX_TTL_MS), 30_000),
+  ttlMs: option(
+    [...EACH, '@WhileLeader', 'lead()', 'extend()', 'detach()', 'resume()'],
+    milliseconds(50, MAX_TTL_MS),
+    30_000,
+  ),
   waitMs: option(EACH, millisecondsFrom(0), 5_000),
   maxWaiting: option(EACH, wholeNumberFrom(1), 1_000),
   maxHoldMs: option(EACH, millisecondsFrom(1), Infinity),
   minHoldMs: option(EACH, milliseconds(0, MAX_TTL_MS), 0),
   warnHeldMs: option(
-    EACH,
+    [...EACH, 'resume()'],
     allow(WARN_HELD, (value) => value === false || millisecondsFrom(1).fits(value)),
     30_000,
   ),
@@ -133,8 +146,9 @@ export const OPTIONS = {
   signal: option([...ONE, 'lead()'], allow(ABORT_SIGNAL_SHAPE, isAbortSignal)),
   mode: option([...ONE, 'assertHeld()'], oneOf('exclusive', 'shared'), 'exclusive'),
   permits: option(ONE, wholeNumber(1, 1_000_000)),
+  onceMs: option(ONE, milliseconds(1, MAX_TTL_MS)),
   // Any string, because it may come from a client. Events show a part of it.
-  label: option(ONE, allow('a string', isString)),
+  label: option([...ONE, 'resume()'], allow('a string', isString)),
 
   redis: option(MODULE, allow(REDIS, isRedis), 'redis://127.0.0.1:6379'),
   store: option(MODULE, allow(STORE, isFunction)),
@@ -148,16 +162,17 @@ export const OPTIONS = {
   fairness: option(MODULE, oneOf('throughput', 'strict'), 'throughput'),
   unavailableAfterMs: option(MODULE, millisecondsFrom(0), 500),
   checks: option(MODULE, oneOf('warn', 'error', 'off'), 'warn'),
-  http: option(MODULE, allow('like { retryAfterMs: 1000 }', isOptionsObject, HTTP)),
+  http: option(['module'], allow('like { retryAfterMs: 1000 }', isOptionsObject, HTTP)),
   shutdownGraceMs: option(MODULE, milliseconds(0, MAX_TIMER_MS), 5_000),
   replicas: option(MODULE, allow('like { min: 1, timeoutMs: 50 }', isReplicas, REPLICAS)),
   lockDelayMs: option(MODULE, milliseconds(0, MAX_TTL_MS), 0),
   identity: option(MODULE, identityRule),
+  logger: option(['createLocks()'], allow(LOGGER, isLogger)),
   isGlobal: option(['extras'], boolean, true),
 
   name: option(['extras', '@Locked', '@WhileLeader'], instanceName, DEFAULT_INSTANCE),
-  onBusy: option(['@Locked'], instead, 'throw'),
-  onUnavailable: option(['@Locked'], instead, 'throw'),
+  onBusy: option(WORK, instead, 'throw'),
+  onUnavailable: option(WORK, instead, 'throw'),
   onElected: option(['lead()'], aFunction),
   onDeposed: option(['lead()'], aFunction),
   match: option(
@@ -168,9 +183,9 @@ export const OPTIONS = {
   ifToken: option(['forceRelease()'], { ...fromOneUp, allowed: `a fencing token, ${fromOneUp.allowed}` }),
 };
 
-/** With `@Locked`, a label may depend on the arguments of the call. */
+/** The label of a function or a method may depend on the arguments of the call. */
 const METHOD_LABEL = option(
-  ['@Locked'],
+  WORK,
   allow('a string or a function', (value) => isString(value) || isFunction(value)),
 );
 
@@ -192,7 +207,9 @@ export type WithDefaults<T> = Required<Pick<T, keyof T & Defaulted>> & Omit<T, D
 
 /** Returns the options that may be given at a place. */
 export function optionsAt<P extends Place>(place: P): Pick<Table, NamesAt<P>> {
-  const all: Readonly<Record<string, Option>> = place === '@Locked' ? { ...OPTIONS, label: METHOD_LABEL } : OPTIONS;
+  const all: Readonly<Record<string, Option>> = WORK.some((each) => each === place)
+    ? { ...OPTIONS, label: METHOD_LABEL }
+    : OPTIONS;
   const rows = Object.entries(all).filter(([, { at }]) => at.includes(place));
   return Object.fromEntries(rows) as Pick<Table, NamesAt<P>>;
 }

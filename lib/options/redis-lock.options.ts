@@ -1,5 +1,5 @@
 import type { RedisOptions } from 'ioredis';
-import type { LockErrorCode } from '../core/errors.js';
+import type { LockErrorCode } from '../common/errors.js';
 import type { RedisClient, RedisClusterOptions } from '../redis/redis-client.js';
 import type { ReplicaOptions, StoreFactory } from '../stores/store-context.js';
 import type { CommonLockOptions } from './lock.options.js';

@@ -1,9 +1,9 @@
-import type { GivenOptions } from '../core/checks/check-options.js';
-import { LockConfigError } from '../core/errors.js';
-import { type LockMode, modeOf } from '../core/store/lock-mode.js';
+import type { GivenOptions } from '../common/check-options.js';
+import { LockConfigError } from '../common/errors.js';
+import { type LockMode, modeOf } from '../contract/lock-mode.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
 import { defaultIdentity } from './identity.js';
-import type { LockOptions } from './lock.options.js';
+import type { LockOptions, OnceOptions } from './lock.options.js';
 import { checkAt, defaultsOf, type NamesAt, optionsAt, REPLICAS, type WithDefaults } from './option-table.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
@@ -22,6 +22,7 @@ export interface ResolvedLockOptions extends LockDefaults {
   readonly mode: LockMode;
   readonly signal: AbortSignal | undefined;
   readonly label?: string | undefined;
+  readonly onceMs?: number | undefined;
 }
 
 // How errors name the place.
@@ -55,9 +56,12 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
  *
  * @throws LockConfigError that names the option, what was given and what is allowed.
  */
-export function resolveLockOptions(given: LockOptions | undefined, defaults: ResolvedLockOptions): ResolvedLockOptions {
+export function resolveLockOptions(
+  given: LockOptions | OnceOptions | undefined,
+  defaults: ResolvedLockOptions,
+): ResolvedLockOptions {
   if (given === undefined) return defaults;
-  const { mode, permits, ...rest } = checkMode(checkAt('lock', given, CALL), CALL);
+  const { mode, permits, ...rest } = checkOnce(checkMode(checkAt('lock', given as LockOptions, CALL), CALL), CALL);
   const resolved = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };
   checkHoldTimes(resolved, CALL);
   return resolved;
@@ -79,6 +83,32 @@ export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
 export function checkMode<T extends GivenOptions<Pick<LockOptions, 'mode' | 'permits'>>>(known: T, place: string): T {
   if (known.mode === undefined || known.permits === undefined) return known;
   throw new LockConfigError(`${place}: mode and permits are both set; use only one of them.`);
+}
+
+/** The options that decide whether work runs once. */
+interface OnceRelated {
+  readonly onceMs?: number | undefined;
+  readonly minHoldMs?: number | undefined;
+  readonly mode?: 'exclusive' | 'shared' | undefined;
+  readonly permits?: number | undefined;
+}
+
+/**
+ * Returns the given options. With `onceMs`, the module's `minHoldMs` does not apply.
+ *
+ * @param place where the options were given, for the error.
+ * @throws LockConfigError if `onceMs` is given with `minHoldMs`, or for a lock that is shared.
+ */
+export function checkOnce<T extends object>(known: T, place: string): T {
+  const { onceMs, minHoldMs, mode, permits }: OnceRelated = known;
+  if (onceMs === undefined) return known;
+  if (minHoldMs !== undefined)
+    throw new LockConfigError(`${place}: onceMs and minHoldMs are both set; use only one of them.`);
+  if (mode === 'shared' || permits !== undefined) {
+    const given = permits === undefined ? `mode: '${mode}'` : `permits: ${permits}`;
+    throw new LockConfigError(`${place}: onceMs is set with ${given}; expected an exclusive lock.`);
+  }
+  return { ...known, minHoldMs: 0 };
 }
 
 /**

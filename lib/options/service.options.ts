@@ -32,6 +32,39 @@ export interface ForceReleaseOptions {
 }
 
 /**
+ * The options of `LockService.extend()`.
+ *
+ * @publicApi
+ */
+export interface ExtendOptions {
+  /**
+   * The new lease in milliseconds, counted from now. Never shortens the current lease. Default: the `ttlMs` that
+   * `detach()` was given.
+   *
+   * @minimum 50
+   */
+  readonly ttlMs?: number | undefined;
+}
+
+/**
+ * The options of `LockService.resume()`. `maxHoldMs` counts from the first grant, so it is not among them.
+ *
+ * @publicApi
+ */
+export interface ResumeOptions {
+  /**
+   * The lease of each renewal in milliseconds. Default: that of the module.
+   *
+   * @minimum 50
+   */
+  readonly ttlMs?: number | undefined;
+  /** A hold that is renewed for longer than this is reported once. Default: that of the module. */
+  readonly warnHeldMs?: number | false | undefined;
+  /** The caller's name for the call, in events and errors. Default: none. */
+  readonly label?: string | undefined;
+}
+
+/**
  * The options of `LockService.assertHeld()`.
  *
  * @publicApi

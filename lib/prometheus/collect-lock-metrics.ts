@@ -1,6 +1,6 @@
 import { type OpenMetricsContentType, register as globalRegister, type Registry } from 'prom-client';
-import { aFunction, checkOptions, hasMethods, type OptionRules } from '../core/checks/check-options.js';
-import type { LockCall } from '../core/events/call.js';
+import { aFunction, checkOptions, hasMethods, type OptionRules } from '../common/check-options.js';
+import type { LockCall } from '../events/call.js';
 import { LockMetrics } from './lock-metrics.js';
 
 /**

@@ -1,8 +1,8 @@
 import { Counter, Gauge, Histogram, type OpenMetricsContentType, type Registry } from 'prom-client';
-import type { LockCall } from '../core/events/call.js';
-import { LockConfigError } from '../core/errors.js';
-import { instanceStates } from '../core/state/instance-states.js';
-import { LockCollector, type MetricEnd, type MetricLabels } from '../core/state/lock-collector.js';
+import type { LockCall } from '../events/call.js';
+import { LockConfigError } from '../common/errors.js';
+import { instanceStates } from '../events/instance-states.js';
+import { LockCollector, type MetricEnd, type MetricLabels } from '../events/lock-collector.js';
 
 /** What the metrics of a registry are made of. */
 export interface MetricsOptions {

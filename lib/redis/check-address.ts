@@ -1,4 +1,4 @@
-import { LockConfigError } from '../core/errors.js';
+import { LockConfigError } from '../common/errors.js';
 
 /**
  * Options of other clients that say where a server is, and names that users wrote for `host`. ioredis ignores them and

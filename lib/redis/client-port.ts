@@ -11,6 +11,8 @@
  * - The error of a server has the name `ReplyError` and begins with the server's code.
  */
 
+import type { NatMap } from './redirection.js';
+
 /** Runs scripts: all that a fence needs. */
 export interface ScriptClient {
   /** Runs a script, by its text or by its digest. */
@@ -126,11 +128,6 @@ export interface ClusterClient extends ScriptClient {
   /** Begins to report. Returns a function that stops it. */
   watch(listener: ClusterListener): () => void;
 }
-
-/** See {@link ClusterClient.natMap}. An address without an entry stays as it is. */
-export type NatMap =
-  | { readonly [address: string]: { readonly host: string; readonly port: number } }
-  | ((address: string) => { readonly host: string; readonly port: number } | null | undefined);
 
 /** Returns true if the client is of a cluster. */
 export function isCluster(client: object): client is ClusterClient {

@@ -1,12 +1,10 @@
-import type { ExtendReply } from '../core/store/lock-store.js';
-
 /** Returns true if a script replied 1. A client with `stringNumbers` receives numbers as strings. */
 export function isOne(reply: unknown): boolean {
   return Number(reply) === 1;
 }
 
 /** Returns `renewed` if an extend script replied 1, else `lost`. */
-export function toExtendReply(reply: unknown): ExtendReply {
+export function toExtendReply(reply: unknown): 'renewed' | 'lost' {
   return isOne(reply) ? 'renewed' : 'lost';
 }
 

@@ -1,4 +1,4 @@
-import { hashTag } from '../core/keys/resource-key.js';
+import { hashTag } from '../keys/resource-key.js';
 import { checksum, slotOfChecksum, slotOfTag } from './cluster/hash-slot.js';
 
 /**

@@ -1,5 +1,5 @@
-import { LockConfigError } from '../core/errors.js';
-import { type Clock, scheduleTimeout } from '../core/time/clock.js';
+import { LockConfigError } from '../common/errors.js';
+import { type Clock, scheduleTimeout } from '../clock/clock.js';
 import { unavailableBecause } from './redis-errors.js';
 
 /**

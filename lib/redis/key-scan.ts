@@ -1,6 +1,6 @@
-import { type Clock, withTimeout } from '../core/time/clock.js';
-import { LockUnavailableError } from '../core/errors.js';
-import { escapeGlob } from '../core/keys/glob.js';
+import { type Clock, withTimeout } from '../clock/clock.js';
+import { LockUnavailableError } from '../common/errors.js';
+import { escapeGlob } from '../keys/glob.js';
 import type { RedisConnection } from './redis-connection.js';
 import { unavailableBecause } from './redis-errors.js';
 

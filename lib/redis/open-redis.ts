@@ -1,10 +1,11 @@
-import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
-import { hasMethods } from '../core/checks/check-options.js';
-import { type Clock, withTimeout } from '../core/time/clock.js';
+import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
+import { hasMethods } from '../common/check-options.js';
+import { type Clock, withTimeout } from '../clock/clock.js';
 import { checkAddress, checkAddresses, checkDatabase } from './check-address.js';
 import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
 import { IoredisCluster } from './ioredis/ioredis-cluster.js';
 import { failWithConnection, IoredisServer, onErrors } from './ioredis/ioredis-server.js';
+import { type Ioredis, loadIoredis } from './load-ioredis.js';
 import type { IoredisClient, RedisClient, RedisClusterOptions } from './redis-client.js';
 import { SILENCE_MS, sentinelConnector } from './sentinel-connector.js';
 
@@ -22,7 +23,11 @@ export interface OpenedRedis {
 /** How long a closing connection may wait for replies before it is cut. */
 const QUIT_TIMEOUT_MS = 500;
 
-/** Returns the given client, or makes one with ioredis from a URL or options. */
+/**
+ * Returns the given client, or makes one with ioredis from a URL or options.
+ *
+ * @throws LockConfigError if an address cannot be one, or if ioredis is not installed.
+ */
 export function openRedis(redis: string | RedisOptions | RedisClusterOptions | RedisClient, clock: Clock): OpenedRedis {
   if (isClient(redis)) {
     const client = 'run' in redis ? redis : portOf(redis);
@@ -31,7 +36,7 @@ export function openRedis(redis: string | RedisOptions | RedisClusterOptions | R
   const ioredis = makeClient(redis, clock);
   onErrors(ioredis);
   // A Cluster rejects the requests of a node whose connection has ended.
-  if (ioredis instanceof Redis) failWithConnection(ioredis);
+  if (!isOfCluster(ioredis)) failWithConnection(ioredis);
   const connect = (): void => {
     if (ioredis.status === 'wait') ioredis.connect().catch(() => undefined);
   };
@@ -52,19 +57,22 @@ function portOf(client: IoredisClient, isOurs = false): ServerClient | ClusterCl
 function makeClient(redis: string | RedisOptions | RedisClusterOptions, clock: Clock): Redis | Cluster {
   if (typeof redis === 'string') {
     checkAddress(redis);
-    return new Redis(redis, defaultsFor({}, clock));
+    const ioredis = loadIoredis();
+    return new ioredis.Redis(redis, defaultsFor({}, clock, ioredis));
   }
   checkDatabase(redis);
   if (!('nodes' in redis)) {
     if (redis.sentinels) checkAddresses(redis.sentinels, 'sentinels');
     else checkAddress(redis);
-    return new Redis({ ...defaultsFor(redis, clock), ...redis });
+    const ioredis = loadIoredis();
+    return new ioredis.Redis({ ...defaultsFor(redis, clock, ioredis), ...redis });
   }
   const { nodes, ...options } = redis;
   checkAddresses(nodes, 'nodes');
   const { lazyConnect, ...nodeDefaults } = DEFAULTS;
   const redisOptions = { ...nodeDefaults, ...options.redisOptions } as ClusterOptions['redisOptions'];
-  return new Cluster([...nodes], { lazyConnect, ...options, redisOptions });
+  const ioredis = loadIoredis();
+  return new ioredis.Cluster([...nodes], { lazyConnect, ...options, redisOptions });
 }
 
 const DEFAULTS: RedisOptions = {
@@ -86,14 +94,14 @@ const QUICK_RETRIES = 10;
 
 // ioredis' own pauses grow to 5 s. Leases run in that time, and callers get errors, so a connection has to come back
 // sooner.
-function defaultsFor(redis: RedisOptions, clock: Clock): RedisOptions {
+function defaultsFor(redis: RedisOptions, clock: Clock, ioredis: Ioredis): RedisOptions {
   const retryAfter = (pauseMs: number): number =>
     Math.min(Math.max(pauseMs, SHORTEST_RETRY_MS), LONGEST_RETRY_MS) * (0.5 + clock.random());
   // Options that were read from a client contain null here.
   if (!redis.sentinels)
     return { ...DEFAULTS, retryStrategy: (times) => retryAfter((times - QUICK_RETRIES) * SHORTEST_RETRY_MS) };
   const retryStrategy = (times: number): number => retryAfter(times * SHORTEST_RETRY_MS);
-  const Connector = sentinelConnector(clock);
+  const Connector = sentinelConnector(ioredis.SentinelConnector, clock);
   return { ...DEFAULTS, Connector, failoverDetector: true, sentinelCommandTimeout: SILENCE_MS, retryStrategy };
 }
 
@@ -101,16 +109,20 @@ function isClient(redis: RedisOptions | RedisClusterOptions | RedisClient | stri
   return hasMethods(redis, ['evalsha']) || hasMethods(redis, ['run']);
 }
 
+function isOfCluster(client: Redis | Cluster): client is Cluster {
+  return isCluster(client);
+}
+
 const ignore = (): void => undefined;
 
 function unref(client: Redis | Cluster): void {
-  const connections = client instanceof Cluster ? client.nodes('all') : [client];
+  const connections = isOfCluster(client) ? client.nodes('all') : [client];
   // A client has no stream before its first connection. That of TLS may have no such method.
   for (const { stream } of connections) (stream as Partial<typeof stream> | undefined)?.unref?.();
 }
 
 async function closeClient(client: Redis | Cluster, clock: Clock): Promise<void> {
-  if (client instanceof Cluster && client.status === 'end') return;
+  if (isOfCluster(client) && client.status === 'end') return;
   if (client.status !== 'ready') return client.disconnect();
   await withTimeout<unknown>(clock, QUIT_TIMEOUT_MS, client.quit(), () => undefined).catch(() => undefined);
   client.disconnect();

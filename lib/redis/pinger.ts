@@ -1,6 +1,6 @@
-import { messageOf } from '../core/errors.js';
-import { downServer, type ServerPing } from '../core/store/store-ping.js';
-import { type Clock, withTimeout } from '../core/time/clock.js';
+import { messageOf } from '../common/errors.js';
+import { downServer, type ServerPing } from '../contract/store-ping.js';
+import { type Clock, withTimeout } from '../clock/clock.js';
 import type { ServerClient } from './client-port.js';
 import type { RedisConnection } from './redis-connection.js';
 

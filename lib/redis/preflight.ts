@@ -1,5 +1,5 @@
-import { LockConfigError } from '../core/errors.js';
-import { type Clock, withTimeout } from '../core/time/clock.js';
+import { LockConfigError } from '../common/errors.js';
+import { type Clock, withTimeout } from '../clock/clock.js';
 import { type ClusterClient, isCluster, mastersOf, type ServerClient } from './client-port.js';
 import { addressOf } from './server-address.js';
 

@@ -1,17 +1,23 @@
-import { messageOf } from '../core/errors.js';
-import type { NatMap } from './client-port.js';
+import { messageOf } from '../common/errors.js';
 import { causeOf } from './redis-errors.js';
 
-/** The reply of a cluster node that sends a request elsewhere. */
+/** Why a node of a cluster has not served a request. */
 export interface Redirection {
-  /** `again`: to the same node, a little later. `lost`: the connection has ended, perhaps because the node has left. */
+  /**
+   * `moved`: another node has the slot. `ask`: another node has the keys already. `again`: the keys are on two nodes.
+   * `lost`: the connection has ended, perhaps because the node has left.
+   */
   readonly kind: 'moved' | 'ask' | 'again' | 'lost';
-  /** Empty if it is the host of the node that replied. */
-  readonly host: string;
-  readonly port: string;
+  /** `host:port` of the other node. The host is empty if it is that of the node that replied. */
+  readonly address: string | undefined;
 }
 
-const KINDS: Record<string, Redirection['kind']> = {
+/** Maps the address that a node announces to the one at which it is reached. Others stay as they are. */
+export type NatMap =
+  | { readonly [address: string]: { readonly host: string; readonly port: number } | undefined }
+  | ((address: string) => { readonly host: string; readonly port: number } | null | undefined);
+
+const KINDS: Readonly<Record<string, Redirection['kind']>> = {
   MOVED: 'moved',
   ASK: 'ask',
   TRYAGAIN: 'again',
@@ -20,24 +26,13 @@ const KINDS: Record<string, Redirection['kind']> = {
 
 /** Returns the redirection that an error of a cluster node contains, or undefined for every other error. */
 export function redirectionIn(error: unknown): Redirection | undefined {
-  // The last colon stands before the port, because IPv6 addresses come without brackets.
-  const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S*):(\d+))?/.exec(messageOf(causeOf(error)));
-  if (found === null) return undefined;
-  const [, kind, host = '', port = ''] = found;
-  return { kind: KINDS[kind], host, port };
+  const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S*:\d+))?/.exec(messageOf(causeOf(error)));
+  return found === null ? undefined : { kind: KINDS[found[1]], address: found[2] };
 }
 
-/**
- * Returns the address `host:port` of the node that a redirection names, translated by `natMap`.
- *
- * @param sender the address of the node that replied.
- */
-export function targetAddress(
-  { host, port }: Redirection,
-  sender: string | undefined,
-  natMap: NatMap | undefined,
-): string {
-  const address = `${host || hostAndPort(sender ?? '').host}:${port}`;
+/** Returns the address at which a node is reached that `sender` names so. */
+export function reachedAt(named: string, sender: string, natMap: NatMap | undefined): string {
+  const address = named.startsWith(':') ? hostAndPort(sender).host + named : named;
   const mapped = typeof natMap === 'function' ? natMap(address) : natMap?.[address];
   return mapped ? `${mapped.host}:${mapped.port}` : address;
 }

@@ -1,6 +1,6 @@
-import { afterPromiseJobs, type Clock, scheduleTimeout, withTimeout, type Timer } from '../core/time/clock.js';
-import type { ServerConnection, StoreListener } from '../core/store/lock-store.js';
-import { SILENT_LIMITS } from '../core/store/server-signs.js';
+import { afterPromiseJobs, type Clock, scheduleTimeout, withTimeout, type Timer } from '../clock/clock.js';
+import type { KeyFilter, ServerConnection } from '../contract/server-connection.js';
+import { SILENT_LIMITS } from '../contract/server-signs.js';
 import { inOnePacket, type ServerClient } from './client-port.js';
 import { describeState, NO_HANDSHAKE, REPORT_EVERY_MS } from './connection-state.js';
 import { hasClosed, isConnectTimeout, neverConnected, toError, withoutArguments } from './redis-errors.js';
@@ -8,10 +8,16 @@ import type { ScriptConnection } from './redis-script.js';
 import { ServerTime } from './server-time.js';
 
 /** Receives what happens to the connections of a store. */
-export type ConnectionListener = Pick<
-  StoreListener,
-  'onDisconnected' | 'onReconnected' | 'onUnreachable' | 'onReachable'
->;
+export interface ConnectionListener {
+  /** A connection ended, of all keys or of those that `concerns` selects. Its requests may never get a reply. */
+  onDisconnected(concerns?: KeyFilter): void;
+  /** A connection that had ended is back. It may lead to another server, or to one that has lost locks. */
+  onReconnected(concerns?: KeyFilter): void;
+  /** A server, or the whole store, cannot be reached. May be reported repeatedly. */
+  onUnreachable(error: Error, server?: string): void;
+  /** A server, or the whole store, replies again. */
+  onReachable(server?: string): void;
+}
 
 /** A timer that fires more than this many milliseconds late shows that the event loop stood still. */
 const LATE_MS = 100;
@@ -44,6 +50,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
 
   private readonly serverTime = new ServerTime();
   private learning: Promise<void> | undefined;
+  private reaching: Promise<void> | undefined;
   private listener: ConnectionListener | undefined;
   private follower: Follower | undefined;
   private outageTimer: Timer | undefined;
@@ -156,6 +163,24 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   /** Returns a local moment that is certainly not later than this server time in µs. Undefined if it is not known. */
   localLowerBound(serverMicros: number): number | undefined {
     return this.serverTime.localLowerBound(serverMicros / 1000);
+  }
+
+  /** Waits until requests can be sent, however long that takes. Rejects if the client does not reconnect. */
+  reached(): Promise<void> {
+    const { client } = this;
+    if (this.ready) return Promise.resolve();
+    if (client.status === 'end') return Promise.reject(this.whyNotReady());
+    this.reaching ??= new Promise<void>((resolve) => {
+      const stop = client.watch({
+        ready: () => {
+          this.reaching = undefined;
+          stop();
+          resolve();
+        },
+      });
+      if (client.status === 'wait') client.connect();
+    });
+    return this.reaching;
   }
 
   /** Waits until the server's clock is known, or until the local moment `until`. */

@@ -1,4 +1,4 @@
-import { LockUnavailableError, messageOf } from '../core/errors.js';
+import { LockUnavailableError, messageOf } from '../common/errors.js';
 
 /** Redis 6.2 puts the error code inside the text of a script's error. Later versions put it first. */
 const CODE_IN_SCRIPT =
@@ -121,6 +121,11 @@ export function releaseFailed(error: unknown): LockUnavailableError {
 /** Converts the error of a failed renewal. */
 export function extendFailed(error: unknown): LockUnavailableError {
   return unavailableBecause(error, 'a renewal');
+}
+
+/** Converts the error of a failed transfer. */
+export function transferFailed(error: unknown): LockUnavailableError {
+  return unavailableBecause(error, 'a transfer');
 }
 
 /** Returns the error without the `command` that ioredis adds. Its arguments hold owners of locks and passwords. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { ReplyListener } from '../core/store/reply-listener.js';
+import type { ReplyListener } from '../contract/reply-listener.js';
 import type { ScriptClient } from './client-port.js';
 import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
 

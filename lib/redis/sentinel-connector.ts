@@ -1,5 +1,5 @@
-import { type RedisOptions, SentinelConnector } from 'ioredis';
-import type { Clock } from '../core/time/clock.js';
+import type { RedisOptions, SentinelConnector } from 'ioredis';
+import type { Clock } from '../clock/clock.js';
 
 type Connect = SentinelConnector['connect'];
 type SentinelConnectionOptions = ConstructorParameters<typeof SentinelConnector>[0];
@@ -16,9 +16,11 @@ const LONGEST_SILENCE_MS = 10_000;
  * Returns ioredis' Sentinel connector with three changes. It survives a failover that happens while it looks for the
  * master, which ends the client permanently in ioredis 6.0. It gives up a server that accepts the connection and sends
  * nothing. A closed client keeps no process alive.
+ *
+ * @param Base the connector of ioredis.
  */
-export function sentinelConnector(clock: Clock): RedisOptions['Connector'] {
-  class ResilientSentinelConnector extends SentinelConnector {
+export function sentinelConnector(Base: typeof SentinelConnector, clock: Clock): RedisOptions['Connector'] {
+  class ResilientSentinelConnector extends Base {
     /** Whether a failover detector may be left from the last connection. */
     private hasDetector = false;
     private silenceMs = SILENCE_MS;

@@ -1,5 +1,4 @@
-import type { Clock } from '../core/time/clock.js';
-import { DeadlineRequests, PendingRequests } from './deadline-requests.js';
+import type { Clock } from '../clock/clock.js';
 import { scanKeys, type ScanRequest } from './key-scan.js';
 import { Pinger } from './pinger.js';
 import type { ServerClient } from './client-port.js';
@@ -12,9 +11,7 @@ import type { Call, NodeRequest, RedisNode, Topology, TopologyPing } from './top
 /** The topology of one server: every key is there. */
 export class SingleNode implements Topology, RedisNode {
   readonly connection: RedisConnection;
-  readonly deadlineRequests: DeadlineRequests;
   readonly prefix: string;
-  private readonly pending = new PendingRequests();
   private readonly pinger: Pinger;
   private readonly source: ChannelSource;
   private channels: ChannelListener | undefined;
@@ -23,7 +20,6 @@ export class SingleNode implements Topology, RedisNode {
     this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
     this.prefix = client.keyPrefix;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
-    this.deadlineRequests = new DeadlineRequests(this.connection, clock, this.pending);
     this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, () => this.channels);
   }
 
@@ -64,9 +60,5 @@ export class SingleNode implements Topology, RedisNode {
 
   sourceOf(): ChannelSource {
     return this.source;
-  }
-
-  cancelPending(owner: string): boolean {
-    return this.pending.cancel(owner);
   }
 }

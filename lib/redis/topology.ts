@@ -1,16 +1,14 @@
-import type { ServerConnection } from '../core/store/lock-store.js';
-import type { ServerPing } from '../core/store/store-ping.js';
-import type { DeadlineRequests } from './deadline-requests.js';
+import type { ServerConnection } from '../contract/server-connection.js';
+import type { ServerPing } from '../contract/store-ping.js';
 import type { ScanRequest } from './key-scan.js';
 import type { ChannelListener, ChannelSources } from './pubsub/channel-source.js';
 import type { ConnectionListener, RedisConnection } from './redis-connection.js';
-import type { ReplyListener } from '../core/store/reply-listener.js';
+import type { ReplyListener } from '../contract/reply-listener.js';
 import type { RedisScript } from './redis-script.js';
 
 /** One Redis server and what is known of it. Each node has its own clock and its own script cache. */
 export interface RedisNode {
   readonly connection: RedisConnection;
-  readonly deadlineRequests: DeadlineRequests;
   /** True if a request is sent or rejected soon. False if it would wait in the client's queue through an outage. */
   readonly failsFast: boolean;
 }
@@ -59,6 +57,4 @@ export interface Topology extends ChannelSources {
   ping(): Promise<TopologyPing>;
   /** Begins to report the state of the connections and their channels. Returns a function that stops it. */
   watch(listener: ConnectionListener, channels: ChannelListener): () => void;
-  /** Cancels the owner's acquire request. Returns true if it was not sent yet. */
-  cancelPending(owner: string): boolean;
 }

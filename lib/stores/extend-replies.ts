@@ -1,5 +1,5 @@
-import type { ExtendReply, ExtendRequest, StoreListener } from '../core/store/lock-store.js';
 import { extendFailed } from '../redis/redis-errors.js';
+import { type ExtendReply, type ExtendRequest, type StoreListener, UnansweredError } from '../contract/store.js';
 
 /** Returns `unknown` for each error, and reports it to the listener. */
 export function extendReplies(
@@ -9,7 +9,8 @@ export function extendReplies(
 ): readonly ExtendReply[] {
   return replies.map((reply, i) => {
     if (!(reply instanceof Error)) return reply;
-    listener?.onExtendFailed?.(requests[i].keys[0], extendFailed(reply));
+    // Silence and ended connections are reported for the whole server.
+    if (!(reply instanceof UnansweredError)) listener?.onExtendFailed(requests[i].key, extendFailed(reply));
     return 'unknown';
   });
 }

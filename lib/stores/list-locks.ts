@@ -1,6 +1,6 @@
-import { dropOldest } from '../core/drop-oldest.js';
-import type { ListedLock, ListRequest } from '../core/store/lock-listing.js';
-import type { LockState } from '../core/store/lock-state.js';
+import { dropOldest } from '../common/drop-oldest.js';
+import type { ListedLock, ListRequest } from '../contract/lock-listing.js';
+import type { LockState } from '../contract/lock-state.js';
 import { listingFailed } from '../redis/key-scan.js';
 
 /** How a store lists its locks. */

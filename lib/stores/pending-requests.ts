@@ -1,8 +1,9 @@
-import type { KeyFilter, LockStore as FormerContract } from '../core/store/lock-store.js';
-import { ServerSigns } from '../core/store/server-signs.js';
-import type { Clock } from '../core/time/clock.js';
-import { TimeoutPool } from '../core/time/timeout-pool.js';
-import { UnansweredError } from './contract.js';
+import type { KeyFilter, Servers } from '../contract/server-connection.js';
+import { ServerSigns } from '../contract/server-signs.js';
+import type { Clock } from '../clock/clock.js';
+import { TimeoutPool } from '../clock/timeout-pool.js';
+import { unavailableBecause } from '../redis/redis-errors.js';
+import { UnansweredError } from '../contract/store.js';
 import type { StoreContext } from './store-context.js';
 
 /** A request whose outcome is expected. */
@@ -24,7 +25,7 @@ export class PendingRequests {
   constructor(
     { clock, requestTimeoutMs: limitMs }: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
     /** Which connections show whether a server is alive. Without them, one request without a reply is enough. */
-    private readonly servers: Pick<FormerContract, 'connections' | 'serverOf'>,
+    private readonly servers: Servers,
     /** Called with each request that ends because its server is silent. */
     private readonly onSilent: (error: Error, server: string | undefined) => void,
   ) {
@@ -44,12 +45,16 @@ export class PendingRequests {
   /**
    * Sends a request. Returns its reply.
    *
+   * @param send gets a function that returns whether the request has ended. Nothing more is sent for it then.
+   * @param subject what the request is for: `a lock`. Undefined: its errors are passed on as they are.
    * @throws UnansweredError if its connection ends or its server is silent.
+   * @throws LockUnavailableError for other errors.
    */
-  expect<T>(key: string, send: () => PromiseLike<T>): Promise<T> {
+  expect<T>(key: string, send: (isOver: () => boolean) => PromiseLike<T>, subject?: string): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const sentAt = this.clock.now();
-      const reply = send();
+      let isOver = false;
+      const reply = send(() => isOver);
       const fail = (why: string): void => {
         end();
         reject(new UnansweredError(why));
@@ -63,6 +68,7 @@ export class PendingRequests {
       const timer = this.timeouts.limitRequest(key, { onTimeout }, sentAt);
       this.pending.add(pending);
       const end = (): void => {
+        isOver = true;
         timer.cancel();
         this.pending.delete(pending);
       };
@@ -72,7 +78,7 @@ export class PendingRequests {
       };
       const onFailed = (error: unknown): void => {
         end();
-        reject(error);
+        reject(subject === undefined ? error : unavailableBecause(error, subject));
       };
       void reply.then(onReply, onFailed);
     });

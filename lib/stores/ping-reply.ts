@@ -1,4 +1,4 @@
-import type { StorePing } from '../core/store/store-ping.js';
+import type { StorePing } from '../contract/store-ping.js';
 import type { TopologyPing } from '../redis/topology.js';
 
 /**

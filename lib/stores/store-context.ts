@@ -1,6 +1,6 @@
-import type { Clock } from '../core/time/clock.js';
+import type { Clock } from '../clock/clock.js';
 import type { ClusterClient, ServerClient } from '../redis/client-port.js';
-import type { LockStore } from './contract.js';
+import type { LockStore } from '../contract/store.js';
 
 /**
  * How many replicas must have a lock before it counts.

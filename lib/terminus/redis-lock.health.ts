@@ -1,10 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
-import { checkOptions, milliseconds, type OptionRules, withoutUndefined } from '../core/checks/check-options.js';
-import { LockConfigError } from '../core/errors.js';
-import type { StorePing } from '../core/store/store-ping.js';
-import { withTimeout } from '../core/time/clock.js';
+import { checkOptions, milliseconds, type OptionRules, withoutUndefined } from '../common/check-options.js';
+import { LockConfigError } from '../common/errors.js';
+import type { StorePing } from '../contract/store-ping.js';
+import { withTimeout } from '../clock/clock.js';
 import { getLockServiceToken } from '../nest/service-token.js';
 import type { LockService } from '../lock.service.js';
 import { instanceName } from '../options/instance-name.js';

@@ -1,5 +1,5 @@
-import { runOutside } from '../core/context/async-context.js';
-import { atEndOfTick, type Timer } from '../core/time/clock.js';
+import { runOutside } from '../common/async-context.js';
+import { atEndOfTick, type Timer } from '../clock/clock.js';
 import { ManualClock } from './manual-clock.js';
 
 /** How many turns of the event loop the program has for its own work before the clock advances. */

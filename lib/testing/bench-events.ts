@@ -1,6 +1,6 @@
-import type { LockCall } from '../core/events/call.js';
-import { type LockEvent, lockChannels, type LostEvent, type RefusedEvent } from '../core/events/diagnostics.js';
-import type { LockOutcome } from '../core/events/tracing.js';
+import type { LockCall } from '../events/call.js';
+import { type LockEvent, lockChannels, type LostEvent, type RefusedEvent } from '../events/diagnostics.js';
+import type { LockOutcome } from '../events/tracing.js';
 
 type ChannelName = keyof typeof lockChannels;
 

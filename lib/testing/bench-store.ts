@@ -1,4 +1,4 @@
-import { LockUnavailableError } from '../core/errors.js';
+import { LockUnavailableError } from '../common/errors.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -13,8 +13,10 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../stores/contract.js';
-import type { Clock, Timer } from '../core/time/clock.js';
+  TransferReply,
+  TransferRequest,
+} from '../contract/store.js';
+import type { Clock, Timer } from '../clock/clock.js';
 import type { MemoryStore } from '../stores/memory/memory.store.js';
 
 /** How long a client waits between two attempts to connect. */
@@ -70,6 +72,11 @@ export class BenchStore implements LockStore {
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     return this.outage === undefined ? this.memory.extend(requests) : requests.map(() => 'unknown');
+  }
+
+  async transfer(request: TransferRequest): Promise<TransferReply> {
+    this.throwIfDown();
+    return this.memory.transfer(request);
   }
 
   async forceRelease(request: ForceReleaseRequest): Promise<boolean> {

@@ -1,5 +1,5 @@
-import { contextOfCaller } from '../core/context/async-context.js';
-import type { Clock, Timer } from '../core/time/clock.js';
+import { contextOfCaller } from '../common/async-context.js';
+import type { Clock, Timer } from '../clock/clock.js';
 
 /** A timer that is scheduled. */
 export interface Alarm {

@@ -1,18 +1,13 @@
-import {
-  checkOptions,
-  checkValue,
-  copyOptions,
-  millisecondsFrom,
-  type OptionRules,
-} from '../core/checks/check-options.js';
-import { createKeyFactory, type KeyFactory } from '../core/keys/resource-key.js';
+import { checkOptions, checkValue, copyOptions, millisecondsFrom, type OptionRules } from '../common/check-options.js';
+import { createKeyFactory, type KeyFactory } from '../keys/resource-key.js';
 import type { Lock } from '../engine/lock.js';
 import type { Waiter } from '../engine/waiter.js';
-import { newInstanceId } from '../core/store/instance-id.js';
-import type { Timer } from '../core/time/clock.js';
+import { newInstanceId } from '../contract/instance-id.js';
+import type { Timer } from '../clock/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
 import { DEFAULT_INSTANCE, type RedisLockModuleOptions } from '../options/redis-lock.options.js';
+import { loggerOf } from '../nest/logger.js';
 import { resolveOptions } from '../options/resolve-options.js';
 import { MemoryStore } from '../stores/memory/memory.store.js';
 import { AutoAdvancingClock } from './auto-advancing-clock.js';
@@ -178,7 +173,8 @@ export class TestBench {
     const store = new BenchStore(this.memory, this.clock, () => void this.instances.delete(instance));
     const channels = recordedChannels((event) => this.record(event));
     // The module closes what a function has made.
-    const runtime = LockRuntime.start({ ...options, store: () => store }, name, { clock: this.clock, channels });
+    const internals = { clock: this.clock, channels, logger: loggerOf(name) };
+    const runtime = LockRuntime.start({ ...options, store: () => store }, name, internals);
     const { service } = runtime;
     const keyOf = createKeyFactory(resolveOptions(options));
     const instance: BenchInstance = { service, store, keyOf };

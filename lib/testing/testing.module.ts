@@ -1,10 +1,11 @@
 import type { DynamicModule } from '@nestjs/common';
-import { checkOptions, checkValue, copyOptions, hasMethods, type OptionRule } from '../core/checks/check-options.js';
-import { LockConfigError } from '../core/errors.js';
-import { type Clock, SystemClock } from '../core/time/clock.js';
+import { checkOptions, checkValue, copyOptions, hasMethods, type OptionRule } from '../common/check-options.js';
+import { LockConfigError } from '../common/errors.js';
+import { type Clock, SystemClock } from '../clock/clock.js';
 import type { LockService } from '../lock.service.js';
 import { LockRuntime } from '../lock-runtime.js';
 import { bindLocksAt } from '../nest/bind.js';
+import { loggerOf } from '../nest/logger.js';
 import { RedisLockModule } from '../nest/module.js';
 import {
   copyModuleOptions,
@@ -82,7 +83,7 @@ function starterOf(place: string, { bench, clock, store }: Pick<TestingOptions, 
   if (bench === undefined) {
     const own = clock === undefined ? new SystemClock() : clock;
     checkValue(place, 'clock', own, clockRule);
-    return (options, name) => LockRuntime.start(options, name, { clock: own });
+    return (options, name) => LockRuntime.start(options, name, { clock: own, logger: loggerOf(name) });
   }
   checkValue(place, 'bench', bench, benchRule);
   const beside = clock === undefined ? store && 'store' : 'clock';

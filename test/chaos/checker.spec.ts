@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LockMode } from '../../lib/core/store/lock-mode.js';
+import type { LockMode } from '../../lib/contract/lock-mode.js';
 import { check, type CheckTerms, type Findings } from '../support/chaos/history/checker.js';
 import type { Event, History, OpEvent, Write } from '../support/chaos/history/events.js';
 import { breachesOf } from '../support/chaos/history/promises.js';

@@ -1,6 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { LockMode } from '../../lib/stores/contract.js';
-import { fencing, force, native, otherClient, permits, queue, shared } from './needs.js';
+import type { LockMode } from '../../lib/contract/store.js';
+import { fencing, force, otherClient, permits, queue, shared } from './needs.js';
 import { type ContractPart, HANDOFF_MS, LONG_MS, onlyWith, type StoreFixture } from './store-fixture.js';
 
 /** Tests that all holders of a lock in that mode lose it. */
@@ -92,14 +92,14 @@ export const forceContract: ContractPart = {
       await fixture.untilWoken('ann');
     }),
 
-    'wakes the former holder': onlyWith([queue, native], async (fixture) => {
+    'wakes the former holder': onlyWith([queue], async (fixture) => {
       await fixture.subscribe();
       await fixture.acquire('ann');
       await fixture.forceRelease();
       deepStrictEqual(await fixture.woken(1), ['ann']);
     }),
 
-    'wakes all former holders of a shared lock': onlyWith([shared, queue, native], async (fixture) => {
+    'wakes all former holders of a shared lock': onlyWith([shared, queue], async (fixture) => {
       await fixture.subscribe();
       fixture.setMode('shared', 'ann', 'bob');
       await fixture.acquireAll('ann', 'bob');

@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import type { ListedLock } from '../../lib/stores/contract.js';
+import type { ListedLock } from '../../lib/contract/store.js';
 import { list, queue, shared } from './needs.js';
 import { type ContractPart, LONG_MS, type StoreFixture } from './store-fixture.js';
 

@@ -1,29 +1,21 @@
-import type { LockModeKind } from '../../lib/core/store/lock-mode.js';
-import type { LockStore, StoreCapabilities } from '../../lib/stores/contract.js';
+import type { LockModeKind } from '../../lib/contract/lock-mode.js';
+import type { LockStore, StoreCapabilities } from '../../lib/contract/store.js';
 
 /** What a store declares: its capabilities, and the optional methods that it has. */
-export type StoreDeclaration = Pick<LockStore, 'capabilities' | 'list' | 'forceRelease'>;
+export type StoreDeclaration = Pick<LockStore, 'capabilities' | 'list' | 'forceRelease' | 'transfer'>;
 
 /** What decides which tests are registered. */
 export interface ContractSubject {
   readonly capabilities: StoreCapabilities;
   readonly lists: boolean;
   readonly forces: boolean;
+  readonly transfers: boolean;
   readonly hasOtherClient: boolean;
   readonly canTurnBack: boolean;
 }
 
 /** Returns whether a test can run on a store. */
 export type Need = (subject: ContractSubject) => boolean;
-
-/** The stores that an adapter connects to the contract. They cannot do all that it asks for. */
-const ADAPTED: readonly string[] = ['quorum()', 'redisson()', 'timestamp()'];
-
-/**
- * A store that does without an adapter: it reserves 17 tokens with each grant, wakes owners by their names only, and a
- * closed key of it belongs to nobody.
- */
-export const native: Need = ({ capabilities }) => !ADAPTED.includes(capabilities.name);
 
 const mode =
   (kind: LockModeKind): Need =>
@@ -34,14 +26,21 @@ export const shared = mode('shared');
 export const permits = mode('permits');
 export const queue: Need = ({ capabilities }) => capabilities.queue;
 export const noQueue: Need = ({ capabilities }) => !capabilities.queue;
+/** A store that grants several tokens at once. Redis counts those of Redisson one by one. */
+export const reserving: Need = ({ capabilities }) => capabilities.name !== 'redisson()';
 export const fencing: Need = ({ capabilities }) => capabilities.fencing;
 export const repeats: Need = ({ capabilities }) => capabilities.idempotentAcquire;
+export const once: Need = ({ capabilities }) => capabilities.once === true;
+/** A store that keeps the names of the holder's call. */
+export const naming: Need = ({ capabilities }) => ['token()', 'memory()'].includes(capabilities.name);
 export const list: Need = ({ lists }) => lists;
 export const force: Need = ({ forces }) => forces;
+export const transfer: Need = ({ transfers }) => transfers;
 export const otherClient: Need = ({ hasOtherClient }) => hasOtherClient;
 export const turningBack: Need = ({ canTurnBack }) => canTurnBack;
 
 /** Returns what the store declares, without the methods themselves, so that two declarations can be compared. */
-export function declarationOf({ capabilities, list: lists, forceRelease }: StoreDeclaration) {
-  return { capabilities, lists: lists !== undefined, forces: forceRelease !== undefined };
+export function declarationOf({ capabilities, list: lists, forceRelease, transfer: gives }: StoreDeclaration) {
+  const [forces, transfers] = [forceRelease !== undefined, gives !== undefined];
+  return { capabilities, lists: lists !== undefined, forces, transfers };
 }

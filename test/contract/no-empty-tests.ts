@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import type { LockStore } from '../../lib/stores/contract.js';
+import type { LockStore } from '../../lib/contract/store.js';
 
 const ASSERTIONS = ['ok', 'strictEqual', 'deepStrictEqual'] as const;
 

@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { fencing, native, queue } from './needs.js';
+import { fencing, queue } from './needs.js';
 import { type ContractPart, HANDOFF_MS, LONG_MS, onlyWith } from './store-fixture.js';
 
 /** Tests that waiters get a lock in arrival order. */
@@ -83,7 +83,7 @@ export const queueContract: ContractPart = {
       ok((await fixture.tokenOf('dot')) >= next);
     }),
 
-    'a handoff reserves as many tokens as any grant': onlyWith([fencing, native], async (fixture) => {
+    'a handoff reserves as many tokens as any grant': onlyWith([fencing], async (fixture) => {
       await fixture.subscribe();
       const first = await fixture.grantOf('ann');
       await fixture.queue('bob');
@@ -244,7 +244,7 @@ export const queueContract: ContractPart = {
       strictEqual(await fixture.statusOf('bob'), 'granted');
     },
 
-    'closing a key wakes the first waiter, which learns the rest of the time': onlyWith([native], async (fixture) => {
+    'closing a key wakes the first waiter, which learns the rest of the time': async (fixture) => {
       await fixture.subscribe();
       await fixture.acquire('ann');
       for (const name of ['bob', 'cid']) await fixture.queue(name);
@@ -257,6 +257,6 @@ export const queueContract: ContractPart = {
       strictEqual(await fixture.statusOf('bob'), 'granted');
       strictEqual(await fixture.release('bob'), true);
       deepStrictEqual(await fixture.woken(2), ['bob', 'cid']);
-    }),
+    },
   },
 };

@@ -7,6 +7,7 @@ import { queueContract } from './queue-contract.js';
 import { permitsContract, permitsQueueContract, sharedContract, sharedQueueContract } from './shared-mode-contract.js';
 import { type ContractPart, type OtherClient, type Run, StoreFixture, type StoreUnderTest } from './store-fixture.js';
 import { contentionContract, tokenContract } from './token-contract.js';
+import { transferContract } from './transfer-contract.js';
 import { turnsContract } from './turns-contract.js';
 
 /** The options of {@link registerStoreContract}. */
@@ -47,6 +48,7 @@ const CONTRACT: readonly ContractPart[] = [
   queueListingContract,
   sharedListingContract,
   forceContract,
+  transferContract,
   sharedContract,
   sharedQueueContract,
   permitsContract,

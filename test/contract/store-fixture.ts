@@ -1,5 +1,6 @@
 import { ok, strictEqual } from 'node:assert/strict';
-import type { Clock } from '../../lib/core/time/clock.js';
+import type { Clock } from '../../lib/clock/clock.js';
+import type { HolderWork } from '../../lib/contract/lock-state.js';
 import type {
   AcquireReply,
   Granted,
@@ -8,7 +9,9 @@ import type {
   LockStore,
   StoreCapabilities,
   StoreListener,
-} from '../../lib/stores/contract.js';
+  TransferReply,
+  TransferRequest,
+} from '../../lib/contract/store.js';
 import type { Need } from './needs.js';
 
 /** A client of another library that locks the same keys by its own rules. */
@@ -73,7 +76,7 @@ export const DEAD = 'dead';
 export const HANDOFF_MS = 30_000;
 
 /** The details of an acquire request. Defaults: the test's key, and no queue before `subscribe()`. */
-interface AcquireDetails {
+interface AcquireDetails extends HolderWork {
   readonly key?: string;
   readonly wait?: boolean;
 }
@@ -82,6 +85,7 @@ interface AcquireDetails {
 interface ReleaseDetails {
   readonly key?: string;
   readonly closedForMs?: number;
+  readonly isDone?: boolean;
   readonly handoffMs?: number;
 }
 
@@ -174,6 +178,14 @@ export class StoreFixture {
     return store.forceRelease({ key, handoffMs: HANDOFF_MS, ifToken });
   }
 
+  /** Gives the lock of one caller to another. Call it only if the store can do that. */
+  transfer(from: string, to: string, details: Partial<TransferRequest> = {}): Promise<TransferReply> {
+    const { store } = this.under;
+    if (store.transfer === undefined) throw new Error('the store cannot transfer locks');
+    const [{ key, owner }, { owner: heir }] = [this.ownership(from), this.ownership(to)];
+    return store.transfer({ key, from: owner, to: heir, leaseMs: LONG_MS, ...details });
+  }
+
   /** Waits until messages can be received. From now on, acquire requests join the queue. */
   async subscribe(): Promise<void> {
     const acknowledged = new Promise<void>((resolve) => this.onSubscribed.add(resolve));
@@ -240,9 +252,10 @@ export class StoreFixture {
   acquire(
     name: string,
     leaseMs: number = LONG_MS,
-    { key = this.key, wait = this.isSubscribed }: AcquireDetails = {},
+    { key = this.key, wait = this.isSubscribed, method, label }: AcquireDetails = {},
   ): Promise<AcquireReply> {
-    return this.under.store.acquire({ ...this.ownership(name, key), leaseMs, wait, handoffMs: HANDOFF_MS });
+    const request = { ...this.ownership(name, key), leaseMs, wait, handoffMs: HANDOFF_MS, method, label };
+    return this.under.store.acquire(request);
   }
 
   async acquireAll(...names: readonly string[]): Promise<void> {
@@ -277,9 +290,9 @@ export class StoreFixture {
 
   release(
     name: string,
-    { key = this.key, closedForMs = 0, handoffMs = HANDOFF_MS }: ReleaseDetails = {},
+    { key = this.key, closedForMs = 0, isDone, handoffMs = HANDOFF_MS }: ReleaseDetails = {},
   ): Promise<boolean> {
-    return this.under.store.release({ ...this.ownership(name, key), closedForMs, handoffMs });
+    return this.under.store.release({ ...this.ownership(name, key), closedForMs, isDone, handoffMs });
   }
 
   async extend(name: string, leaseMs: number = LONG_MS): Promise<string> {

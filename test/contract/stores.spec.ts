@@ -4,7 +4,7 @@ import { memory, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import type { StoreListener } from '../../lib/stores/contract.js';
+import type { StoreListener } from '../../lib/contract/store.js';
 import type { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { NODE_REDIS } from '../support/client-libraries.js';
 import { canSetWallClocks } from '../support/server-clock/shim.js';

@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { fencing, native, turningBack } from './needs.js';
+import { fencing, reserving, turningBack } from './needs.js';
 import { type ContractPart, onlyWith } from './store-fixture.js';
 
 /** One token for the holder, and one for each of 16 callers that its instance may pass the lock on to. */
@@ -36,7 +36,7 @@ export const tokenContract: ContractPart = {
       }
     },
 
-    'are 17 for each grant, also for grants within a microsecond': onlyWith([native], async (fixture) => {
+    'are 17 for each grant, also for grants within a microsecond': onlyWith([reserving], async (fixture) => {
       let last = -Infinity;
       for (const name of ['ann', 'bob', 'cid', 'dot']) {
         const { token, tokens } = await fixture.grantOf(name);

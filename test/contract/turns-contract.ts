@@ -42,6 +42,7 @@ class BusyInstance {
       lockDelayMs: 0,
       passing: { maxLocalPasses: 16, maxLocalHoldMs: 50 },
       checkTtl: nothing,
+      checkDetach: (given) => given,
       warn: nothing,
     });
   }

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
-import type { LockStore } from '../../lib/stores/contract.js';
+import type { LockStore } from '../../lib/contract/store.js';
 import type { StoreFactory } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { SystemClock } from '../../lib/core/time/clock.js';
+import { SystemClock } from '../../lib/clock/clock.js';
 import { turnsContract } from './turns-contract.js';
 import { type ClientLibrary, ioredis, type OpenClient } from '../support/client-libraries.js';
 import { asPort } from '../support/client-port.js';

@@ -76,7 +76,12 @@ describe('the page on guarantees', () => {
   it('has a method that goes on without its lock', async () => {
     const { ReportService } = load('docs/guarantees.md', 'ReportService');
     const store = new FaultyStore(new MemoryStore(new ManualClock()));
-    const reports = withLocks(new ReportService(), createTestLocks({ store: () => store, unavailableAfterMs: 0 }));
+    const imports = [RedisLockTestingModule.forRoot({ store: () => store, unavailableAfterMs: 0 })];
+    const module = await Test.createTestingModule({ imports, providers: [ReportService] }).compile();
+    // Closed at the end, so that no late release is sent.
+    open.push(module);
+    await module.init();
+    const reports = module.get(ReportService);
     for (const Failure of [LockUnavailableError, LockReplicationError]) {
       store.lose('acquire', new Failure('Redis is down.'));
       expect(await reports.report('monday')).toBe('the report of monday');
@@ -150,6 +155,36 @@ describe('the page on modes', () => {
   });
 });
 
+describe('the page on jobs', () => {
+  it('has a report that runs once at each tick', async () => {
+    const { ReportJobs } = load('docs/recipes/jobs.md', 'ReportJobs');
+    const clock = new ManualClock();
+    const locks = createTestLocks({ clock });
+    const all = [1, 2, 3].map(() => withLocks(new ReportJobs(), locks));
+    for (const tick of [1, 2]) {
+      await Promise.all(all.map((jobs) => jobs.report()));
+      await clock.advance(59_000); // a tick that comes a second early
+      expect(all.flatMap(({ sent }) => sent)).toHaveLength(tick);
+    }
+  });
+
+  it('has mails that are sent once, and again after a failure', async () => {
+    const { MailService } = load('docs/recipes/jobs.md', 'MailService');
+    const locks = createTestLocks({ clock: new ManualClock() });
+    const mails = withLocks(new MailService(), locks);
+    await expect(mails.onPaid({ id: 7, to: '' })).rejects.toThrow('no address');
+    const deliveries = [mails.onPaid({ id: 7, to: 'ann@example.com' }), mails.onPaid({ id: 7, to: 'ann@example.com' })];
+    expect(await Promise.all(deliveries)).toEqual([true, undefined]);
+    expect(mails.outbox).toEqual(['ann@example.com']);
+  });
+
+  it('has work that says whether it ran', async () => {
+    const { rebuild } = load('docs/recipes/jobs.md', 'rebuild');
+    const locks = createTestLocks({ clock: new ManualClock() });
+    expect([await rebuild(locks), await rebuild(locks)]).toEqual(['3 pages', 'already done']);
+  });
+});
+
 describe('the page on leader election', () => {
   it('has a cron job that runs once', async () => {
     const { ReportService } = load('docs/leader-election.md', 'ReportService');
@@ -157,7 +192,7 @@ describe('the page on leader election', () => {
     const [one, other] = [withLocks(new ReportService(), locks), withLocks(new ReportService(), locks)];
     await one.hourly();
     await other.hourly();
-    expect(await locks.tryAcquire('report')).toBeNull();
+    expect(await locks.using('report', { onceMs: 1 }, () => 'again')).toBeUndefined();
   });
 
   it('has a method that runs on the leader', async () => {

@@ -29,7 +29,7 @@ import {
 import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { Pool } from 'pg';
 import { io } from 'socket.io-client';
-import { eventually } from '../support/async.js';
+import { deferred, eventually } from '../support/async.js';
 import { ByTenant, PriceList } from '../support/durable-provider.js';
 import { page } from '../support/pages.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
@@ -98,6 +98,46 @@ describe('the README', () => {
   });
 });
 
+describe('the page on modes', () => {
+  it('has a document with one editor at a time, on any instance', async () => {
+    const { DocumentsController } = load('docs/modes.md', 'DocumentsController');
+    const prefix = uniquePrefix();
+    const controllers = [DocumentsController];
+    const [one, other] = [await start({ controllers }, { prefix }), await start({ controllers }, { prefix })];
+    const logged: unknown[] = [];
+    const log = (...args: unknown[]): void => void logged.push(args);
+    const overridden = { log, warn: log, error: log };
+    Logger.overrideLogger(overridden);
+    open.push({ close: () => Logger.overrideLogger(false) });
+    const send = async (app: INestApplication, method: string, path: string, body: object) => {
+      const init = { method, body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
+      const [status, text] = await call(app, `/documents/1${path}`, init);
+      return { status, text, ticket: text.includes('"ticket":"') ? String(JSON.parse(text).ticket) : '' };
+    };
+    const { status, ticket: first } = await send(one, 'POST', '/edit', {});
+    expect(status).toBe(201);
+    expect((await send(other, 'POST', '/edit', {})).status).toBe(423);
+    expect((await send(other, 'POST', '/heartbeat', { ticket: first })).status).toBe(201);
+    const { ticket } = await send(other, 'PUT', '', { ticket: first, text: 'hello' });
+    const over = await send(one, 'PUT', '', { ticket: first, text: 'late' });
+    const message = 'The ticket of doc:1 is over.';
+    expect(JSON.parse(over.text)).toEqual({ statusCode: 409, code: 'LOCK_LOST', message, error: 'Conflict' });
+    for (const wrong of [undefined, 7, '', `${ticket}x`, { ticket }]) {
+      const refused = await send(one, 'POST', '/heartbeat', { ticket: wrong });
+      expect(refused.status).toBe(400);
+      const { code, message: told } = JSON.parse(refused.text);
+      expect([code, told]).toEqual(['LOCK_KEY', 'The ticket is missing or invalid.']);
+    }
+    expect((await send(one, 'DELETE', '/edit', { ticket })).status).toBe(200);
+    expect((await send(one, 'POST', '/heartbeat', { ticket })).status).toBe(409);
+    const next = await send(other, 'POST', '/edit', {});
+    expect(next.text).toContain('"text":"hello"');
+    expect((await send(one, 'DELETE', '/edit', { ticket: next.ticket })).status).toBe(200);
+    const texts = JSON.stringify(logged);
+    for (const secret of [first, ticket, next.ticket]) expect(texts).not.toContain(secret);
+  });
+});
+
 describe('the quick start', () => {
   const before = process.env['PORT'];
   const { text } = page('docs/quick-start.md');
@@ -129,6 +169,48 @@ describe('the quick start', () => {
     expect(text).toContain(`\`\`\`text\n${reply}${await refused.text()}\n\`\`\``);
     await lock.release();
     await eventually('seat 8 is sold', async () => (await (await post('8/try/bob')).text()).includes('sold to bob'));
+  });
+});
+
+describe('the page on locks without Nest', () => {
+  beforeEach(() => {
+    process.env['LOCK_PREFIX'] = uniquePrefix();
+    jest.spyOn(console, 'log').mockImplementation(() => undefined);
+  });
+
+  it('has a script that waits for a method of an application', async () => {
+    @Injectable()
+    class Goods {
+      readonly entered = deferred();
+      readonly end = deferred();
+      @Locked('goods:<id>')
+      async buy(id: number): Promise<number> {
+        this.entered.resolve();
+        await this.end.promise;
+        return id;
+      }
+    }
+    const { restock } = load('docs/standalone.md', 'restock');
+    const app = await start({ providers: [Goods] }, { prefix: process.env['LOCK_PREFIX'] });
+    const goods = app.get(Goods);
+    const bought = goods.buy(2);
+    await goods.entered.promise;
+    const script = restock([1, 2]);
+    const locks = app.get(LockService);
+    await eventually('the script waits', async () => (await locks.inspect('goods:2'))?.waiting.length === 1);
+    goods.end.resolve();
+    expect(await bought).toBe(2);
+    expect(await script).toEqual([1, 2].map((id) => expect.stringMatching(`^goods ${id}: token \\d+$`)));
+  });
+
+  it('has functions under locks', async () => {
+    const { locks, pay, refund } = load('docs/standalone.md', 'pay');
+    open.push(locks);
+    expect(await pay(1)).toBe('order 1 is paid');
+    const lock = await locks.acquire('order:1');
+    expect(await pay(1)).toBeUndefined();
+    await lock.release();
+    expect(await refund({ id: 1 })).toBe('order 1 is refunded');
   });
 });
 

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { LIBRARY_PEER } from './install-libraries.js';
-import { CLASSES } from './maven.js';
+import { classesOf, REDISSON_VERSIONS } from './maven.js';
 
 /** A process that takes commands about locks, one a line. It ends with this process. */
 export class Peer {
@@ -24,8 +24,9 @@ export class Peer {
   /**
    * Starts a JVM with Redisson. @param url the URL of a Redis, or the URLs of a cluster's nodes, separated by commas.
    */
-  static java(url: string, leaseMs = 30_000): Promise<Peer> {
-    const classpath = `${join(CLASSES, 'classes')}:${join(CLASSES, 'lib', '*')}`;
+  static java(url: string, leaseMs = 30_000, version: string = REDISSON_VERSIONS[0]): Promise<Peer> {
+    const folder = classesOf(version);
+    const classpath = `${join(folder, 'classes')}:${join(folder, 'lib', '*')}`;
     return Peer.started('java', ['-cp', classpath, 'Peer', url, String(leaseMs)]);
   }
 

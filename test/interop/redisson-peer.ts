@@ -1,18 +1,17 @@
 // The main of a process that takes commands about locks on its stdin, as `redisson/src/main/java/Peer.java` does.
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
 import { Cluster, Redis } from 'ioredis';
 import type { Lock } from '../../lib/engine/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
-import { redisson } from '../../lib/stores/redisson/redisson.store.js';
+import { redisson } from '../../lib/stores/redisson/redisson.js';
+import { silent } from '../support/silent-logger.js';
 
 const [addresses, ttlMs] = process.argv.slice(2);
 const nodes = addresses.split(',');
 const [url] = nodes;
 const inCluster = nodes.length > 1;
 
-Logger.overrideLogger(false);
 const client = inCluster ? new Cluster(nodes) : new Redis(url);
 const common = {
   redis: inCluster ? { nodes } : url,
@@ -20,8 +19,9 @@ const common = {
   waitMs: Infinity,
   key: (resource: string) => resource,
 };
-const plain = LockRuntime.start({ ...common, store: redisson() });
-const fenced = LockRuntime.start({ ...common, store: redisson({ fencing: true }) });
+const internals = { logger: silent };
+const plain = LockRuntime.start({ ...common, store: redisson() }, undefined, internals);
+const fenced = LockRuntime.start({ ...common, store: redisson({ fencing: true }) }, undefined, internals);
 for (const runtime of [plain, fenced]) runtime.connect();
 const held = new Map<string, Lock>();
 

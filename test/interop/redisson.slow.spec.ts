@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { startRedis, type RedisServer } from '../support/redis/index.js';
 import { eventually, RedisLocks } from '../support/redis-locks.js';
-import { buildJava } from './maven.js';
+import { buildJava, REDISSON_VERSIONS } from './maven.js';
 import { missing, onJava, wakeUp } from './on-java.js';
 import { Peer } from './peer.js';
 
@@ -16,7 +16,6 @@ let admin: Redis;
 const peers: Peer[] = [];
 
 beforeAll(async () => {
-  if (missing === undefined) await buildJava();
   server = await startRedis({ local: true });
   admin = new Redis(server.url);
 });
@@ -39,11 +38,17 @@ async function listeners(channel = CHANNEL): Promise<number> {
   return ((await admin.pubsub('NUMSUB', channel)) as [string, number])[1];
 }
 
-describe('redisson() beside Redisson', () => {
+describe.each(REDISSON_VERSIONS)('redisson() beside Redisson %s', (version) => {
+  const startJava = (leaseMs?: number): Promise<Peer> => Peer.java(server.url, leaseMs, version);
+
+  beforeAll(async () => {
+    if (missing === undefined) await buildJava(version);
+  });
+
   it(
     'loses no update of a counter by a JVM and two Node processes',
     onJava(async () => {
-      const all = await started(Peer.java(server.url), Peer.node(server.url), Peer.node(server.url));
+      const all = await started(startJava(), Peer.node(server.url), Peer.node(server.url));
       await Promise.all(all.map((peer) => peer.call('count', NAME, 'counter', '500')));
       expect(await admin.get('counter')).toBe('1500');
       expect(await admin.exists(NAME)).toBe(0);
@@ -53,7 +58,7 @@ describe('redisson() beside Redisson', () => {
   it(
     'does not starve a JVM beside five busy callers',
     onJava(async () => {
-      const [java] = await started(Peer.java(server.url));
+      const [java] = await started(startJava());
       const running = new RedisLocks();
       const locks = running.start({ redis: server.url, store: redisson(), key: (resource) => resource });
       const over = new AbortController();
@@ -72,7 +77,7 @@ describe('redisson() beside Redisson', () => {
   it(
     'notifies and is notified, with and without braces in the name',
     onJava(async () => {
-      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      const [java, node] = await started(startJava(), Peer.node(server.url));
       for (const [name, channel] of [
         [NAME, CHANNEL],
         ['{accounts}:1', 'redisson_lock__channel:{accounts}:1'],
@@ -89,11 +94,10 @@ describe('redisson() beside Redisson', () => {
   it(
     'gets the lock, or gives it, when the lease of a killed holder is over',
     onJava(async () => {
-      const java = (leaseMs?: number) => Peer.java(server.url, leaseMs);
       const node = (leaseMs?: number) => Peer.node(server.url, leaseMs);
       for (const [startVictim, startSurvivor] of [
-        [java, node],
-        [node, java],
+        [startJava, node],
+        [node, startJava],
       ]) {
         const [victim, survivor] = await started(startVictim(1_500), startSurvivor());
         await victim.call('lock', NAME);
@@ -109,7 +113,7 @@ describe('redisson() beside Redisson', () => {
   it(
     'gets the lock, or gives it, when a lease without renewal is over',
     onJava(async () => {
-      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      const [java, node] = await started(startJava(), Peer.node(server.url));
       for (const [holder, waiter] of [
         [java, node],
         [node, java],
@@ -125,7 +129,7 @@ describe('redisson() beside Redisson', () => {
   it(
     'lets the JVM acquire after a minimum hold, although no process is left',
     onJava(async () => {
-      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      const [java, node] = await started(startJava(), Peer.node(server.url));
       await node.call('lockKept', NAME, '10000');
       const granted = java.call('lock', NAME);
       await eventually('it listens', async () => (await listeners()) === 1);
@@ -140,7 +144,7 @@ describe('redisson() beside Redisson', () => {
   it(
     'shares the fencing token of fenced locks',
     onJava(async () => {
-      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      const [java, node] = await started(startJava(), Peer.node(server.url));
       const tokens: number[] = [];
       for (const peer of [java, node, node, java, node]) {
         tokens.push(Number(await peer.call('lockFenced', NAME)));
@@ -153,7 +157,7 @@ describe('redisson() beside Redisson', () => {
   it(
     'refuses a ReadWriteLock, and leaves one that entered its lock as it is',
     onJava(async () => {
-      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      const [java, node] = await started(startJava(), Peer.node(server.url));
       expect(await java.call('tryWrite', NAME)).toBe('true');
       await expect(node.call('lock', NAME)).rejects.toThrow('ReadWriteLock of Redisson');
       await java.call('unlockWrite', NAME);
@@ -172,7 +176,7 @@ describe('redisson() beside Redisson', () => {
   it(
     'excludes a fair lock, and is excluded by it',
     onJava(async () => {
-      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      const [java, node] = await started(startJava(), Peer.node(server.url));
       await node.call('lock', NAME);
       expect(await java.call('tryFair', NAME)).toBe('false');
       await node.call('unlock', NAME);
@@ -189,7 +193,7 @@ describe('redisson() beside Redisson', () => {
   it(
     'loses a lock that Redisson ends by force',
     onJava(async () => {
-      const [java, node] = await started(Peer.java(server.url), Peer.node(server.url));
+      const [java, node] = await started(startJava(), Peer.node(server.url));
       await node.call('lock', NAME);
       expect(await java.call('isLocked', NAME)).toBe('true');
       expect(await java.call('isMine', NAME)).toBe('false 0');

@@ -51,7 +51,7 @@ describe('events', () => {
       ['requested', place],
       ['granted', { ...place, waitedMs: 0, fencingToken: lock.fencingToken }],
       ['extended', place],
-      ['released', { ...place, heldMs: 1_000 }],
+      ['released', { ...place, heldMs: 1_000, isDetached: false }],
     ]);
   });
 
@@ -461,7 +461,7 @@ describe('events without a subscriber', () => {
     const steps = { start: silent, end: silent, asyncStart: silent, asyncEnd: silent, error: silent };
     await jest.isolateModulesAsync(async () => {
       jest.doMock('node:diagnostics_channel', () => ({ channel: () => silent, tracingChannel: () => steps }));
-      const { LockEvents } = await import('../../lib/core/events/diagnostics.js');
+      const { LockEvents } = await import('../../lib/events/diagnostics.js');
       const events = new LockEvents('default');
       const grant = unread({ trace: undefined });
       expect(() => {

@@ -13,7 +13,7 @@ import {
   MultiLock,
 } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
-import { createKeyFactory } from '../../lib/core/keys/resource-key.js';
+import { createKeyFactory } from '../../lib/keys/resource-key.js';
 import { outcome } from '../support/async.js';
 import { ownerOf } from '../support/inside.js';
 import { faultyLocks } from '../support/locks.js';

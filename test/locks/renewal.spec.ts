@@ -262,6 +262,16 @@ describe('a lost hold', () => {
     expect(await stranger.leave(KEY)).toBe(true);
   });
 
+  it('aborts the signals of its callers before its release is sent', async () => {
+    const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
+    const { signal } = await locks.acquire('goods:300');
+    let releasesBefore: number | undefined;
+    signal.addEventListener('abort', () => (releasesBefore = store.releases.length));
+    store.hold('extend');
+    await clock.advance(3_000);
+    expect([releasesBefore, store.releases.length]).toEqual([0, 1]);
+  });
+
   it('is known by the signal of a nested hold that a listener of the loss has released', async () => {
     const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
     const released = await locks.using('goods:300', { onLost: 'ignore' }, async ({ signal }) => {

@@ -11,7 +11,7 @@ import {
   LockTimeoutError,
 } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
-import type { LockStore } from '../../lib/stores/contract.js';
+import type { LockStore } from '../../lib/contract/store.js';
 import { outcome } from '../support/async.js';
 import { keptBy, refuseWaitersOf } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type LockService, LockTimeoutError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
-import type { AcquireReply, AcquireRequest, ReleaseRequest } from '../../lib/stores/contract.js';
+import type { AcquireReply, AcquireRequest, ReleaseRequest } from '../../lib/contract/store.js';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { outcome } from '../support/async.js';
 import { FaultyStore } from '../support/faulty-store.js';

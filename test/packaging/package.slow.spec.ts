@@ -4,6 +4,7 @@ import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Alone } from './alone.js';
 import { run } from './command.js';
 import { Consumer, type Format, FORMATS, packTarball } from './consumer.js';
 import { declaredNames, filesOf, importsOf, loadedBy, namesIn, type Surfaces } from './installed.js';
@@ -43,7 +44,7 @@ const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
 const FOREIGN = ['RedisLockModuleAsyncOptions', 'RedisClusterOptions', 'HandoffOptions'];
 /** Of the unpacked tarball. */
 const MOST_BYTES = 1_900_000;
-const MOST_FILES = 115;
+const MOST_FILES = 140;
 
 const committed = async (): Promise<Surfaces> => namesIn(await readFile(join(__dirname, 'public-api.txt'), 'utf8'));
 
@@ -151,6 +152,12 @@ describe.each(formats)('an entry point of dist/%s loads only what it needs', (fo
     expect((await loaded('.')).code).not.toContain('function fromNodeRedis(');
   });
 
+  it('locks without Nest load no package but the parser, and ioredis to make a client', async () => {
+    expect((await loaded('./standalone')).code).toContain('function createLocks(');
+    expect((await loaded('./standalone')).packages.toSorted()).toEqual(['acorn', 'ioredis']);
+    expect((await loaded('.')).code).not.toContain('function createLocks(');
+  });
+
   it('the health indicator loads Terminus, which the root does not', async () => {
     expect((await loaded('./terminus')).packages).toContain('@nestjs/terminus');
     expect((await loaded('.')).packages).not.toContain('@nestjs/terminus');
@@ -168,6 +175,103 @@ describe.each(formats)('an entry point of dist/%s loads only what it needs', (fo
 
   it.each(['.', './board', './testing'])('%s loads reflect-metadata before Nest', async (entry) => {
     expect((await loaded(entry)).packages[0]).toBe('reflect-metadata');
+  });
+});
+
+describe('an entry point beside its own peers only', () => {
+  const alone = async (name: string, packages: readonly string[]): Promise<Alone> =>
+    Alone.create(join(folder, `alone-${name}`), await consumer('nest12').installed(), packages);
+  const NEST = ['@nestjs/common', '@nestjs/core', 'reflect-metadata', 'rxjs'];
+  /** The peers of each entry point, without ioredis, which a node-redis client replaces. */
+  const PEERS: Readonly<Record<string, readonly string[]>> = {
+    '.': NEST,
+    './board': NEST,
+    './events': [],
+    './fence': [],
+    './node-redis': [],
+    './opentelemetry': ['@opentelemetry/api'],
+    './prometheus': ['prom-client'],
+    './quorum': [],
+    './redisson': [],
+    './standalone': [],
+    './terminus': [...NEST, '@nestjs/terminus'],
+    './testing': NEST,
+    './timestamp': [],
+    './transactional': ['@nestjs-cls/transactional'],
+  };
+
+  it('is checked for every entry point', () => {
+    expect(Object.keys(PEERS)).toEqual(Object.keys(ENTRIES));
+  });
+
+  it.each(Object.entries(PEERS))('has declarations that compile: %s', async (entry, peers) => {
+    const project = await alone(`types-${ENTRIES[entry]}`, [...peers, '@types']);
+    const specifier = join('nestjs-redis-lock', entry);
+    expect(await project.errorsOf(`import * as all from '${specifier}';\nexport const names = all;\n`)).toEqual([]);
+  });
+
+  it('has declarations that know the options of ioredis if it is installed', async () => {
+    const project = await alone('ioredis-types', ['ioredis', '@types']);
+    const source = `
+      import { createLocks } from 'nestjs-redis-lock/standalone';
+      import { Redis } from 'ioredis';
+      createLocks({ redis: new Redis() });
+      createLocks({ redis: { host: 'localhost', port: 6379 } });
+      // @ts-expect-error: a port is a number
+      createLocks({ redis: { port: '6379' } });
+    `;
+    expect(await project.errorsOf(source)).toEqual([]);
+  });
+
+  const START = {
+    mjs: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n",
+    cjs: '',
+  };
+  const IMPORT = {
+    mjs: (names: string, specifier: string) => `import { ${names} } from '${specifier}';\n`,
+    cjs: (names: string, specifier: string) => `const { ${names} } = require('${specifier}');\n`,
+  };
+  const CHECK = `
+    for (const name of ['@nestjs/common', '@nestjs/core', 'rxjs', 'reflect-metadata']) {
+      let code;
+      try { require.resolve(name); } catch (error) { code = error.code; }
+      if (code !== 'MODULE_NOT_FOUND') throw new Error(name + ' is there');
+    }
+    if (typeof Reflect.defineMetadata === 'function') throw new Error('reflect-metadata is loaded');
+  `;
+
+  it.each(['mjs', 'cjs'] as const)('locks on Redis, without Nest: %s', async (format) => {
+    const project = await alone(`ioredis-${format}`, ['ioredis']);
+    const program = `${START[format]}${IMPORT[format]('createLocks', 'nestjs-redis-lock/standalone')}${CHECK}
+      const locks = createLocks({ redis: '${testRedisUrl()}', prefix: 'alone_${format}_' });
+      const sell = locks.wrap('goods:<id>', async (id) => 'goods ' + id + ' are sold');
+      sell(300).then(console.log).then(() => locks.close());
+    `;
+    expect(await project.node(format, program)).toMatch(/^Locks are in .*\ngoods 300 are sold\n$/);
+  });
+
+  it.each(['mjs', 'cjs'] as const)('locks by node-redis, and names ioredis if it is missing: %s', async (format) => {
+    const project = await alone(`redis-${format}`, ['redis']);
+    const program = `${START[format]}${IMPORT[format]('createLocks, memory', 'nestjs-redis-lock/standalone')}
+      ${IMPORT[format]('fromNodeRedis', 'nestjs-redis-lock/node-redis')}${IMPORT[format]('createClient', 'redis')}${CHECK}
+      const logger = { ...console, log: () => undefined };
+      try { createLocks(); } catch (error) { console.log(error.code, error.message); }
+      const run = async (options) => {
+        const locks = createLocks({ ...options, logger });
+        console.log(await locks.using('goods:300', () => 'sold'));
+        await locks.close();
+      };
+      const client = createClient({ url: '${testRedisUrl()}' });
+      const redis = fromNodeRedis(client);
+      run({ store: memory() })
+        .then(() => client.connect())
+        .then(() => run({ redis, prefix: 'alone_${format}_' }))
+        .then(() => client.close());
+    `;
+    const advice = 'Run `npm install ioredis`, or pass a node-redis client with fromNodeRedis().';
+    expect(await project.node(format, program)).toBe(
+      `LOCK_CONFIG The package ioredis is missing. ${advice}\nsold\nsold\n`,
+    );
   });
 });
 

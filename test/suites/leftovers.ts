@@ -1,6 +1,6 @@
 import type { Channel } from 'node:diagnostics_channel';
-import { lockChannels } from '../../lib/core/events/diagnostics.js';
-import { workChannel } from '../../lib/core/events/tracing.js';
+import { lockChannels } from '../../lib/events/diagnostics.js';
+import { workChannel } from '../../lib/events/tracing.js';
 
 /** Returns the sockets, servers and child processes that are open. Node does not document it. */
 const activeHandles = Reflect.get(process, '_getActiveHandles') as () => readonly object[];
@@ -64,7 +64,7 @@ function placeOf({ stack = '' }: Error): string | undefined {
   const frames = stack.split('\n').slice(2);
   // Request timeouts share a timer. It waits on for a moment after the last of them was cancelled.
   if (frames.some((frame) => frame.includes('TimeoutPool.arm'))) return undefined;
-  const first = frames.find((frame) => !/core\/time\/(?:clock|timeout-pool)\.ts/.test(frame)) ?? '';
+  const first = frames.find((frame) => !/lib\/clock\/(?:clock|timeout-pool)\.ts/.test(frame)) ?? '';
   if (first.includes('/node_modules/')) return undefined;
   return /\/((?:lib|test|labs)\/[^)]+)/.exec(first)?.[1];
 }

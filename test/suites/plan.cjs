@@ -9,6 +9,7 @@ const quickSuites = {
   locks: ['test/locks/', 'test/contract/'],
   unit: ['test/unit/', 'test/architecture.spec.ts', 'test/chaos/', 'test/explorer/', 'labs/'],
   nest: ['test/nest/'],
+  token: ['test/integration/token/', 'test/integration/token-scripts/'],
   redis: ['test/integration/', 'test/docs/', 'test/sample/'],
 };
 

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { SystemClock } from '../../lib/core/time/clock.js';
+import { SystemClock } from '../../lib/clock/clock.js';
 import type { Lease } from '../../lib/engine/lease.js';
 import { Renewer } from '../../lib/engine/renewer.js';
 

@@ -1,5 +1,5 @@
 import type { ServerClient } from '../../lib/redis/client-port.js';
-import { SystemClock } from '../../lib/core/time/clock.js';
+import { SystemClock } from '../../lib/clock/clock.js';
 import { openRedis } from '../../lib/redis/open-redis.js';
 import type { RedisClient } from '../../lib/redis/redis-client.js';
 

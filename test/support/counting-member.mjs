@@ -5,14 +5,14 @@ import { parentPort, workerData } from 'node:worker_threads';
 
 // Hooks of the main thread do not reach a worker thread in all versions of Node.
 register('./typescript-hooks.mjs', import.meta.url);
-const { Logger } = await import('@nestjs/common');
 const { Redis } = await import('ioredis');
 const { LockRuntime } = await import('../../lib/lock-runtime.ts');
+const { silent } = await import('./silent-logger.ts');
 
 const { url, prefix, counter, rounds } = workerData ?? JSON.parse(process.argv[2]);
-Logger.overrideLogger(false);
 const redis = new Redis(url);
-const runtime = LockRuntime.start({ redis: url, prefix, waitMs: 60_000, unavailableAfterMs: Infinity });
+const options = { redis: url, prefix, waitMs: 60_000, unavailableAfterMs: Infinity };
+const runtime = LockRuntime.start(options, undefined, { logger: silent });
 runtime.connect();
 for (let round = 0; round < rounds; round += 1) {
   await runtime.service.using('counter:1', async () => {

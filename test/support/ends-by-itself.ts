@@ -12,6 +12,7 @@ const PRELUDE = `
   import { Redis } from 'ioredis';
   import { LockRuntime } from '${lib('lock-runtime.ts')}';
   import { memory } from '${lib('stores/memory/memory.store.ts')}';
+  import { silent } from '${pathToFileURL(join(__dirname, 'silent-logger.ts')).href}';
   const timers = new Map();
   const [start, stop] = [setTimeout, clearTimeout];
   globalThis.setTimeout = Object.assign((run, ms, ...args) => {
@@ -45,6 +46,5 @@ export async function longestTimerAtEndOf(script: string): Promise<number> {
   const flags = ['--import', hooks, '--input-type=module', '--eval', code];
   const limits = { timeout: HANGS_AFTER_MS, killSignal: 'SIGKILL' } as const;
   const { stdout } = await run(process.execPath, flags, { cwd: root, ...limits });
-  // The module has logged where the locks are.
-  return Number(stdout.trim().split('\n').at(-1));
+  return Number(stdout);
 }

@@ -11,8 +11,10 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../../lib/stores/contract.js';
-import type { LockStore as FormerContract } from '../../lib/core/store/lock-store.js';
+  TransferReply,
+  TransferRequest,
+} from '../../lib/contract/store.js';
+import type { Servers } from '../../lib/contract/server-connection.js';
 import { PendingRequests } from '../../lib/stores/pending-requests.js';
 import type { StoreContext } from '../../lib/stores/store-context.js';
 
@@ -22,7 +24,7 @@ export interface Wake {
   readonly key: string;
 }
 
-type Verb = 'acquire' | 'release' | 'extend' | 'inspect' | 'forceRelease';
+type Verb = 'acquire' | 'release' | 'extend' | 'inspect' | 'forceRelease' | 'transfer';
 
 /** What comes back from the store: replies and messages. */
 type Returned = Verb | 'wake';
@@ -40,6 +42,7 @@ export class FaultyStore implements LockStore {
   readonly acquires: AcquireRequest[] = [];
   readonly releases: ReleaseRequest[] = [];
   readonly forced: ForceReleaseRequest[] = [];
+  readonly transfers: TransferRequest[] = [];
   readonly extendBatches: (readonly ExtendRequest[])[] = [];
   /** The messages to this instance, received or held back. */
   readonly wakes: Wake[] = [];
@@ -59,8 +62,8 @@ export class FaultyStore implements LockStore {
    */
   constructor(
     private readonly inner: LockStore,
-    private readonly connections?: FormerContract['connections'],
-    private readonly serverOfKey?: FormerContract['serverOf'],
+    private readonly connections?: Servers['connections'],
+    private readonly serverOfKey?: Servers['serverOf'],
   ) {}
 
   /** Makes it the store of a module instance. */
@@ -202,6 +205,12 @@ export class FaultyStore implements LockStore {
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {
     this.forced.push(request);
     return this.request('forceRelease', () => this.inner.forceRelease?.(request) ?? Promise.resolve(false));
+  }
+
+  transfer(request: TransferRequest): Promise<TransferReply> {
+    this.transfers.push(request);
+    const free = { status: 'free' } as const;
+    return this.expect(request.key, 'transfer', () => this.inner.transfer?.(request) ?? Promise.resolve(free));
   }
 
   inspect(key: string): Promise<LockState | null> {

@@ -1,12 +1,12 @@
 // The main of a forked process. It acquires locks at random until its parent stops it, and reports to the parent.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
-import { LockError } from '../../lib/core/errors.js';
+import { LockError } from '../../lib/common/errors.js';
 import type { Lock } from '../../lib/engine/lock.js';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import { machineMs, randomFrom } from './random.js';
 import type { InstanceOptions } from './redis-locks.js';
 import type { Report } from './referee.js';
+import { silent } from './silent-logger.js';
 
 /** The task of one process. */
 export interface FuzzTask {
@@ -16,11 +16,13 @@ export interface FuzzTask {
   readonly options: InstanceOptions;
 }
 
-Logger.overrideLogger(false);
 const { seed, resources, callers, options: given } = JSON.parse(process.argv[2]) as FuzzTask;
 const random = randomFrom(seed);
 const { requestTimeoutMs, ...options } = given;
-const runtime = LockRuntime.start({ unavailableAfterMs: Infinity, ...options }, undefined, { requestTimeoutMs });
+const runtime = LockRuntime.start({ unavailableAfterMs: Infinity, ...options }, undefined, {
+  requestTimeoutMs,
+  logger: silent,
+});
 const stop = new AbortController();
 
 const report = (one: Report): void => void process.send?.(one);

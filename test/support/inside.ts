@@ -1,6 +1,5 @@
 import type { Lock, LockService } from 'nestjs-redis-lock';
 import { holdsAround } from '../../lib/engine/call-context.js';
-import { FormerStore } from '../../lib/stores/former-store.js';
 
 /** What tests need of the inside of an engine. A change of its classes changes this file, and no test. */
 
@@ -33,5 +32,5 @@ export const contextsAround = (): number => [...holdsAround()].length;
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- only the caller knows which store it is
 export function storeOf<Store extends object>({ engine }: Pick<LockService, 'engine'>): Store {
   const { store } = engine;
-  return (store instanceof FormerStore ? store['inner'] : store) as object as Store;
+  return store as object as Store;
 }

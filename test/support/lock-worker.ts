@@ -1,6 +1,5 @@
 // The main of a forked process: one module instance that runs the calls of its parent and ends with it.
 import { existsSync } from 'node:fs';
-import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import type { Lock } from '../../lib/engine/lock.js';
@@ -9,6 +8,7 @@ import { fromNodeRedis } from '../../lib/node-redis/index.js';
 import type { LockOptions } from '../../lib/options/lock.options.js';
 import { quorum } from '../../lib/stores/quorum/quorum.store.js';
 import type { InstanceOptions } from './redis-locks.js';
+import { silent } from './silent-logger.js';
 
 /** The options of the instance. */
 export interface LockProcessOptions extends InstanceOptions {
@@ -18,7 +18,6 @@ export interface LockProcessOptions extends InstanceOptions {
   readonly byNodeRedis?: boolean;
 }
 
-Logger.overrideLogger(false);
 const { nodes, byNodeRedis, requestTimeoutMs, ...given } = JSON.parse(process.argv[2]) as LockProcessOptions & {
   redis: string;
 };
@@ -29,7 +28,7 @@ const redis = client === undefined ? given.redis : fromNodeRedis(client);
 // A busy machine is not an outage.
 const patient = { unavailableAfterMs: Infinity, ...given, redis };
 const store = nodes === undefined ? undefined : quorum(nodes);
-const runtime = LockRuntime.start({ ...patient, store }, undefined, { requestTimeoutMs });
+const runtime = LockRuntime.start({ ...patient, store }, undefined, { requestTimeoutMs, logger: silent });
 runtime.connect();
 const data = new Redis(given.redis, { lazyConnect: true });
 const held = new Map<string, Lock>();

@@ -1,9 +1,10 @@
 import { Logger } from '@nestjs/common';
 import type { Lock, LockOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
-import type { LockStore as FormerContract } from '../../lib/core/store/lock-store.js';
+import type { Servers } from '../../lib/contract/server-connection.js';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../lib/lock-runtime.js';
+import { loggerOf } from '../../lib/nest/logger.js';
 import { outcome } from './async.js';
 import { FaultyStore } from './faulty-store.js';
 import type { InstanceOptions } from './redis-locks.js';
@@ -23,12 +24,12 @@ const PATIENT = { unavailableAfterMs: Infinity };
  */
 export function faultyLocks(
   { passing, requestTimeoutMs, ...options }: InstanceOptions = {},
-  connections?: FormerContract['connections'],
-  serverOf?: FormerContract['serverOf'],
+  connections?: Servers['connections'],
+  serverOf?: Servers['serverOf'],
   clock = new ManualClock(),
 ) {
   const start = (store: FaultyStore, own: RedisLockModuleOptions): LockService => {
-    const internal = { clock, passing, requestTimeoutMs };
+    const internal = { clock, passing, requestTimeoutMs, logger: loggerOf() };
     return LockRuntime.start({ ...PATIENT, ...own, store: store.factory }, undefined, internal).service;
   };
   const memory = new MemoryStore(clock);

@@ -99,7 +99,8 @@ export class Masters {
     const locks = this.running.start({ waitMs: 20_000, store, ...options });
     // Connecting takes real time, whatever the clock says. A vote does not wait for a node that still connects.
     const nodesOf = storeOf<QuorumStore>(locks)['nodes'];
-    const isSettled = ({ known, outage }: QuorumNode): boolean => known || outage !== undefined;
+    const isSettled = ({ connection, outage }: QuorumNode): boolean =>
+      connection.microsAt(0) !== undefined || outage !== undefined;
     await eventually('it is connected', () => nodesOf.filter(isSettled).length >= connectedTo);
     return locks;
   }

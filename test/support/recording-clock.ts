@@ -1,5 +1,5 @@
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import type { Timer } from '../../lib/core/time/clock.js';
+import type { Timer } from '../../lib/clock/clock.js';
 
 /** A manual clock that records its timers and counts how often it is read. */
 export class RecordingClock extends ManualClock {

@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { LockRuntime, type RuntimeInternals } from '../../lib/lock-runtime.js';
+import { loggerOf } from '../../lib/nest/logger.js';
 import { eventually } from './async.js';
 import type { ServerManualClock } from './server-clock/server-manual-clock.js';
 import { uniquePrefix } from './shared-redis.js';
@@ -38,7 +39,12 @@ export class RedisLocks {
   start({ passing, requestTimeoutMs = 5_000, ...options }: InstanceOptions): LockService {
     const patience = { waitMs: 100_000, unavailableAfterMs: Infinity };
     const given = { prefix: this.prefix, shutdownGraceMs: 0, ...patience, ...options };
-    const runtime = LockRuntime.start(given, undefined, { clock: this.clock, passing, requestTimeoutMs });
+    const runtime = LockRuntime.start(given, undefined, {
+      clock: this.clock,
+      passing,
+      requestTimeoutMs,
+      logger: loggerOf(),
+    });
     runtime.connect();
     this.running.push(runtime);
     return runtime.service;

@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import * as ts from 'typescript';
 
 export interface Import {
-  /** The path of a repository file, such as `lib/core/hold/lock.ts`, or the name of a module. */
+  /** The path of a repository file, such as `lib/engine/lock.ts`, or the name of a module. */
   readonly from: string;
   readonly typeOnly: boolean;
   readonly dynamic: boolean;

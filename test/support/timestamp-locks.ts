@@ -1,7 +1,6 @@
-import type { FormerStore } from '../../lib/stores/former-store.js';
 import { Redis } from 'ioredis';
-import type { AcquireReply, LockStore } from '../../lib/core/store/lock-store.js';
-import type { Clock } from '../../lib/core/time/clock.js';
+import type { Clock } from '../../lib/clock/clock.js';
+import type { AcquireReply, LockStore } from '../../lib/contract/store.js';
 import { timestamp, type TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { asPort } from './client-port.js';
@@ -20,8 +19,6 @@ class WallClock extends ManualClock {
   }
 }
 
-const REQUEST_DEFAULTS = { handoffMs: 3_000, tokens: 1 };
-
 /**
  * Timestamp stores on one key, with clocks that move only if a test moves them, and commands of other clients between
  * their own. The wall clock of the stores is not the server's.
@@ -30,8 +27,6 @@ export class TimestampLocks {
   readonly key = `${uniquePrefix()}account:1_lock`;
   readonly clock = new WallClock();
   readonly admin: Redis;
-  /** The deadline of acquire requests, in milliseconds. */
-  timeoutMs = 5_000;
   /** The admin's client and one for each store. */
   readonly clients: Redis[];
   private owners = 0;
@@ -79,7 +74,7 @@ export class TimestampLocks {
       redis: () => asPort(redis),
       open: none,
     };
-    return (timestamp(options)(context) as FormerStore)['inner'];
+    return timestamp(options)(context);
   }
 
   /** Lets time pass for leases, here and on the server. The wall clock of the stores stays as it is. */
@@ -93,17 +88,9 @@ export class TimestampLocks {
     return `instance:${this.owners}`;
   }
 
-  acquire(store: LockStore, owner: string, leaseMs = 10_000): PromiseLike<AcquireReply> {
-    const expiresAt = this.clock.now() + this.timeoutMs;
-    return store.acquire({
-      keys: [this.key],
-      owner,
-      mode: 'exclusive',
-      leaseMs,
-      queue: false,
-      expiresAt,
-      ...REQUEST_DEFAULTS,
-    });
+  acquire(store: LockStore, owner: string, leaseMs = 10_000): Promise<AcquireReply> {
+    const { key } = this;
+    return store.acquire({ key, owner, mode: 'exclusive', leaseMs, wait: false, handoffMs: 3_000 });
   }
 
   async status(store: LockStore, owner: string, leaseMs?: number): Promise<string> {
@@ -111,11 +98,11 @@ export class TimestampLocks {
   }
 
   async release(store: LockStore, owner: string, closedForMs = 0): Promise<boolean> {
-    return store.release({ keys: [this.key], owner, mode: 'exclusive', closedForMs, ...REQUEST_DEFAULTS });
+    return store.release({ key: this.key, owner, mode: 'exclusive', closedForMs, handoffMs: 3_000 });
   }
 
   async extend(store: LockStore, owner: string, leaseMs = 10_000): Promise<string> {
-    return (await store.extend([{ keys: [this.key], owner, mode: 'exclusive', leaseMs }]))[0];
+    return (await store.extend([{ key: this.key, owner, mode: 'exclusive', leaseMs }]))[0];
   }
 
   value(): Promise<string | null> {

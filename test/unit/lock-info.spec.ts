@@ -43,7 +43,7 @@ async function listed(locks: LockService, between?: () => unknown): Promise<Lock
 }
 
 describe('what a call is for', () => {
-  it('is known of the own holder and waiter, and of no other instance', async () => {
+  it('is known of the holder, and of the waiters of the own instance', async () => {
     const { clock, locks, neighbour } = faultyLocks();
     const other = neighbour().locks;
     await locks.acquire('goods:300', { label: 'req-1' });
@@ -54,7 +54,7 @@ describe('what a call is for', () => {
     expect(seen).toMatchObject({ isOwn: true, label: 'req-1', method: undefined });
     expect(seen?.waiting).toEqual([expect.objectContaining({ isOwn: false, label: undefined })]);
     const elsewhere = await other.inspect('goods:300');
-    expect(elsewhere).toMatchObject({ isOwn: false, label: undefined });
+    expect(elsewhere).toMatchObject({ isOwn: false, label: 'req-1' });
     // In the queue they are one.
     expect(labels(elsewhere?.waiting)).toEqual(['req-2']);
   });
@@ -99,7 +99,7 @@ describe('what a call is for', () => {
     expect(labels((await locks.inspect('goods:300'))?.waiting)).toEqual(['waits']);
   });
 
-  it('is that of the present caller after a local handoff, and of nobody until minHoldMs', async () => {
+  it('is that of the present caller after a local handoff, and of the last one until minHoldMs', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take('{lock_goods}:300');
     const first = locks.acquire('goods:300', { label: 'first' });
@@ -112,7 +112,7 @@ describe('what a call is for', () => {
     expect([passed?.label, passed?.fencingToken]).toEqual(['second', (await first).fencingToken]);
     await (await second).release();
     await (await locks.acquire('goods:301', { label: 'closed', minHoldMs: 5_000 })).release();
-    expect(await locks.inspect('goods:301')).toMatchObject({ isHeld: true, isOwn: false, label: undefined });
+    expect(await locks.inspect('goods:301')).toMatchObject({ isHeld: true, isOwn: false, label: 'closed' });
   });
 
   it('is that of the oldest of the readers that share one grant', async () => {

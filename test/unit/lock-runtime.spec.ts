@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { memory, type StoreFactory } from 'nestjs-redis-lock';
 import { LockRuntime } from '../../lib/lock-runtime.js';
 import type { ClusterClient, ServerClient } from '../../lib/redis/client-port.js';
-import type { LockStore } from '../../lib/stores/contract.js';
+import type { LockStore } from '../../lib/contract/store.js';
 
 /** Returns a store in memory that opens a client, and some of whose methods are replaced. */
 function withClient(clients: (ServerClient | ClusterClient)[], replaced: Partial<LockStore>): StoreFactory {

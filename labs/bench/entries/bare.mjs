@@ -1,19 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { sleep } from '../clock.mjs';
 import { connect, scripts } from '../library.mjs';
-import { PERMITS, POLL_MS, TTL_MS } from '../settings.mjs';
+import { POLL_MS, TTL_MS } from '../settings.mjs';
 
 // The wire protocol, as in the headers of lib/stores/token/scripts.
-const FAR_FUTURE_MICROS = '9000000000000000';
-const TOKENS = '17';
-/** The request of the library if no other caller waits. */
-const ONE_TOKEN = '1';
-const HANDOFF_LEASE_MS = '3000';
-const MAY_NOT_QUEUE = '0';
+const VERSION = 'v2-';
+const HANDOFF_LEASE_MS = '1200';
+const CHANNELS = 'lock|';
+const NOT_SHARDED = '0';
+const DO_NOT_WAIT = '0';
 const AT_ONCE = '0';
-const GRANTED = 1;
-/** The mode of a reader's entry, after the owner. With permits, it is their number. */
-const SHARED = ' *';
+const ABOUT_NOTHING = '';
 
 const digestOf = ({ lua }) => createHash('sha1').update(lua).digest('hex');
 const ACQUIRE = digestOf(scripts.acquire);
@@ -25,26 +22,15 @@ export async function openScripts(url, { autoPipelining = false, leaseMs = TTL_M
   const client = await connect(url, { enableAutoPipelining: autoPipelining });
   for (const { lua } of Object.values(scripts)) await client.script('LOAD', lua);
   const lease = String(leaseMs);
-  const keysOf = (key) => [key, '{lock_}|fence', `${key}|queue`];
+  const keysOf = (key) => ['{lock_}|fence', key, `${key}|queue`, `${key}|holders`];
+  const call = (digest, key, ...args) =>
+    client.evalsha(digest, 4, ...keysOf(key), HANDOFF_LEASE_MS, CHANNELS, NOT_SHARDED, ...args);
   return {
     client,
-    acquire: (key, owner) => {
-      const keys = keysOf(key);
-      return client.evalsha(
-        ACQUIRE,
-        3,
-        ...keys,
-        owner,
-        lease,
-        FAR_FUTURE_MICROS,
-        ONE_TOKEN,
-        MAY_NOT_QUEUE,
-        HANDOFF_LEASE_MS,
-      );
-    },
-    release: (key, owner) => client.evalsha(RELEASE, 3, ...keysOf(key), owner, AT_ONCE, TOKENS, HANDOFF_LEASE_MS),
+    acquire: (key, owner) => call(ACQUIRE, key, VERSION + owner, lease, DO_NOT_WAIT, ABOUT_NOTHING),
+    release: (key, owner) => call(RELEASE, key, VERSION + owner, AT_ONCE),
     /** Returns the arguments of an EVALSHA that extends a lease. */
-    extension: (key, owner) => [EXTEND, 1, key, owner, lease],
+    extension: (key, owner) => [EXTEND, 1, key, VERSION + owner, lease],
   };
 }
 
@@ -54,22 +40,19 @@ export function keyOf(resource) {
   return `{lock_${resource.slice(0, end)}}${resource.slice(end)}`;
 }
 
-/** Returns the token of a granted request. A token that is also the server time is the whole reply. */
+/** Returns the token, which is the whole reply to a granted request. */
 function tokenIn(reply) {
-  if (!Array.isArray(reply)) return Number(reply);
-  const [status, token] = reply;
-  return status === GRANTED ? Number(token) : undefined;
+  return Array.isArray(reply) ? undefined : Number(reply);
 }
 
-/** @param {readonly string[]} modes the mode in the entry, for each way to lock */
-async function openBare(url, options, modes) {
+async function openBare(url, options) {
   const { client, acquire, release } = await openScripts(url, options);
   const id = randomBytes(12).toString('base64url');
   let n = 0;
   return {
-    async acquire(resource, way = 0) {
+    async acquire(resource) {
       const key = keyOf(resource);
-      const entry = `${id}:${++n}${modes[way]}`;
+      const entry = `${id}:${++n}`;
       for (;;) {
         const token = tokenIn(await acquire(key, entry));
         if (token !== undefined) return { key, entry, token };
@@ -87,17 +70,5 @@ export const bare = {
   name: 'our scripts, bare',
   kind: 'floor',
   waiting: `polls every ${POLL_MS} ms`,
-  open: (url, options) => openBare(url, options, ['']),
-};
-
-export const bareShared = {
-  ...bare,
-  name: 'our scripts, bare, shared',
-  open: (url, options) => openBare(url, options, [SHARED, '']),
-};
-
-export const barePermits = {
-  ...bare,
-  name: 'our scripts, bare, permits',
-  open: (url, options) => openBare(url, options, [` ${PERMITS}`]),
+  open: openBare,
 };

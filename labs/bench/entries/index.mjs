@@ -1,22 +1,10 @@
 // All compared entries, in the order of the tables.
-import { bare, barePermits, bareShared } from './bare.mjs';
+import { bare } from './bare.mjs';
 import { ioredfour } from './ioredfour.mjs';
 import { murlock } from './murlock.mjs';
-import {
-  before,
-  beforePermits,
-  beforeShared,
-  ours,
-  oursPermits,
-  oursShared,
-  oursStrict,
-  oursUnawaited,
-  oursUnawaitedOther,
-  oursUsing,
-} from './ours.mjs';
-import { oursNodeRedis, rawNodeRedis } from './node-redis.mjs';
+import { ours, oursStrict, oursUnawaited, oursUsing } from './ours.mjs';
 import { raw } from './raw.mjs';
-import { redisSemaphore, redisSemaphores } from './redis-semaphore.mjs';
+import { redisSemaphore } from './redis-semaphore.mjs';
 import { redlockUniversal } from './redlock-universal.mjs';
 import { redlock, sesamecareRedlock } from './redlock.mjs';
 import { atDefaults, pipelined, unpipelined } from './variants.mjs';
@@ -27,7 +15,7 @@ import { verrou } from './verrou.mjs';
  *
  * @typedef {object} Entry
  * @property {string} name
- * @property {'floor' | 'peer' | 'before' | 'ours'} kind
+ * @property {'floor' | 'peer' | 'ours'} kind
  * @property {string} waiting how its waiters learn of a release, as configured here
  * @property {string} [defaults] the same at the library's defaults, if different
  * @property {(error: Error) => boolean} [givesUp] whether the error says that the library has stopped waiting
@@ -41,8 +29,7 @@ import { verrou } from './verrou.mjs';
  * @property {boolean} [atDefaults] with the library's own settings of how to wait
  *
  * @typedef {object} Opened
- * @property {(key: string, way?: number) => Promise<unknown>} acquire waits without a limit and returns a
- *   handle. `way` is one of the entry's ways to lock
+ * @property {(key: string) => Promise<unknown>} acquire waits without a limit and returns a handle
  * @property {(handle: unknown) => Promise<unknown>} release
  * @property {(key: string) => Promise<unknown>} [cycle] acquires and releases. Default: `acquire`, then `release`
  * @property {(handle: unknown) => number} [tokenOf] the fencing token of a handle
@@ -53,62 +40,34 @@ import { verrou } from './verrou.mjs';
 const peers = [redlock, sesamecareRedlock, redisSemaphore, redlockUniversal, verrou, ioredfour, murlock];
 
 /** @type {readonly Entry[]} */
-const all = [raw, bare, ...peers, ...before, ours];
+const all = [raw, bare, ...peers, ours];
 
-/** The floor, the fastest peers, and this library: for a run on several versions. */
-const few = [raw, redisSemaphore, verrou, ours];
+/** The floor, the fastest peers, and this library: the number of keys and the topology vary. */
+export const fastestEntries = [raw, redisSemaphore, verrou, ours];
 
 const byDefault = peers.filter(({ defaults }) => defaults !== undefined).map(atDefaults);
-const usings = [oursUsing, oursUnawaited, oursUnawaitedOther];
+const usings = [oursUsing, oursUnawaited];
 const alone = [...all, ...usings, pipelined(raw), pipelined(ours)];
 const unpipelinedAll = all.filter(({ alwaysPipelines }) => !alwaysPipelines).map(unpipelined);
 
-/**
- * The entries of the scenarios 1 to 6.
- *
- * @param {import('../settings.mjs').Plan} plan
- */
-export const entriesOf = (plan) => (plan.few ? few : all);
+/** The entries of the scenarios 1 to 6. */
+export const entries = all;
 /** One cycle after the other. */
-export const sequentialEntriesOf = (plan) => (plan.few ? [...few, ...usings] : alone);
+export const sequentialEntries = alone;
 /** The first cycles of a process. */
-export const coldEntries = [raw, bare, redisSemaphore, ...before, ours, oursUnawaited];
+export const coldEntries = [raw, bare, redisSemaphore, ours, oursUnawaited];
 /** Many keys at once, on clients with automatic pipelining, and without. */
-export const parallelEntriesOf = (plan) => (plan.few ? few : [...all, ...unpipelinedAll]);
+export const parallelEntries = [...all, ...unpipelinedAll];
 /** With strict order between processes. */
-export const entriesWithStrict = (plan) => [...entriesOf(plan), oursStrict];
+export const entriesWithStrict = [...all, oursStrict];
 /**
  * Callers that wait with the settings that the libraries come with. Some of them still wait when the lock has long been
  * free, and send requests. They are measured after the others, so that these requests disturb nobody.
  */
-export const defaultEntriesOf = (plan) => (plan.few ? [] : byDefault);
-/** Each client library beside the other. */
-export const clientEntries = [raw, rawNodeRedis, ours, oursNodeRedis];
-/** The number of keys and the topology vary. */
-export const fastestEntries = few;
-
-/**
- * For readers (way 0) and writers (way 1). The peers do not distinguish them: their readers exclude one another.
- *
- * @type {readonly Entry[]}
- */
-export const readWriteEntries = [raw, redisSemaphore, ours, bareShared, ...beforeShared, oursShared];
+export const defaultEntries = byDefault;
 
 /** @type {readonly Entry[]} */
-export const permitEntries = [barePermits, ...redisSemaphores, ...beforePermits, oursPermits];
-
-/** @type {readonly Entry[]} */
-export const allEntries = [
-  ...new Set([
-    ...alone,
-    ...unpipelinedAll,
-    ...byDefault,
-    ...clientEntries,
-    oursStrict,
-    ...readWriteEntries,
-    ...permitEntries,
-  ]),
-];
+export const allEntries = [...new Set([...alone, ...unpipelinedAll, ...byDefault, oursStrict])];
 
 /** Opens an entry, with its scripts loaded and its code warm. */
 export async function open(name, url, options = {}) {

@@ -9,7 +9,7 @@ import {
   stuckIn,
   waitsOf,
 } from '../contention.mjs';
-import { defaultEntriesOf, entriesOf } from '../entries/index.mjs';
+import { defaultEntries as withDefaults, entries as main } from '../entries/index.mjs';
 import { connect } from '../library.mjs';
 import { bestPeer, interleaved, medianOf, ratio, rowsOf } from '../measure.mjs';
 import { openAll } from '../opened.mjs';
@@ -19,10 +19,9 @@ import { COMMANDS, ONE_PEER, target } from '../targets.mjs';
 const TASKS = 50;
 
 export async function run(plan) {
-  const [main, withDefaults] = [entriesOf(plan), defaultEntriesOf(plan)];
   const entries = [...main, ...withDefaults];
   const { redis, lockOf, close } = await openAll(entries);
-  const lengthMs = plan.quick || plan.few ? 250 : 600;
+  const lengthMs = plan.quick ? 250 : 600;
   const turn = async (entry, round) => {
     // A key per round and entry: a task that is stuck does not disturb the next round, nor another library.
     const key = `goods:${entries.indexOf(entry)}-${round}`;

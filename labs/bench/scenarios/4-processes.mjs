@@ -9,17 +9,16 @@ import {
   stuckIn,
   waitsOf,
 } from '../contention.mjs';
-import { defaultEntriesOf, entriesWithStrict, open } from '../entries/index.mjs';
+import { defaultEntries as withDefaults, entriesWithStrict as main, open } from '../entries/index.mjs';
 import { keyOf } from '../entries/bare.mjs';
 import { ours, oursStrict } from '../entries/ours.mjs';
 import { connect } from '../library.mjs';
 import { bestPeer, interleaved, medianOf, ratio, rowsOf } from '../measure.mjs';
-import { overtakes } from '../overtakes.mjs';
 import { Worker } from '../processes.mjs';
 import { checkQueueOrder, eventsOf, monitor, queueOrder } from '../queue-order.mjs';
 import { startRedis } from '../redis.mjs';
 import { drainMsOf, roundsOf } from '../settings.mjs';
-import { BEFORE, COMMANDS, ONE_PEER, OVERTAKEN, stated, target } from '../targets.mjs';
+import { BEFORE, COMMANDS, judged, ONE_PEER, OVERTAKEN, stated, target } from '../targets.mjs';
 
 const PROCESSES = 4;
 const TASKS = 10;
@@ -46,15 +45,13 @@ export const ops = {
 
 export async function run(plan) {
   checkQueueOrder();
-  const [main, withDefaults] = [entriesWithStrict(plan), defaultEntriesOf(plan)];
   const entries = [...main, ...withDefaults];
-  const lengthMs = plan.quick || plan.few ? 300 : 700;
-  const found = await measureAll(plan, main, withDefaults, lengthMs);
-  const { measured, checked, orders, overtaken } = found;
+  const lengthMs = plan.quick ? 300 : 700;
+  const found = await measureAll(plan, lengthMs);
+  const { measured, checked, orders } = found;
   const extra = ({ name }) => ({
     exclusion: checked.get(name),
     order: orders.get(name),
-    overtakes: together(overtaken.get(name)),
   });
   const rows = rowsOf(entries, measured, extra);
   const best = bestPeer(entries, measured, 'msPerHandoff');
@@ -66,8 +63,8 @@ export async function run(plan) {
     tail: 'a wait',
     rows: rows.filter(({ name, kind }) => kind !== 'ours' || name === own.name),
     targets: [
-      target(id, ONE_PEER, ratio(measured.get(own.name), measured.get(best), 'msPerHandoff'), best),
-      target(id, COMMANDS, medianOf(measured.get(own.name), 'commands')),
+      judged(id, ONE_PEER, ratio(measured.get(own.name), measured.get(best), 'msPerHandoff'), best),
+      judged(id, COMMANDS, medianOf(measured.get(own.name), 'commands')),
       ...orderTargets(id, own, found),
     ],
   });
@@ -77,7 +74,7 @@ export async function run(plan) {
   ];
 }
 
-async function measureAll(plan, main, withDefaults, lengthMs) {
+async function measureAll(plan, lengthMs) {
   const entries = [...main, ...withDefaults];
   const redis = await startRedis();
   const workers = Array.from({ length: PROCESSES }, () => new Worker('4-processes.mjs'));
@@ -90,18 +87,16 @@ async function measureAll(plan, main, withDefaults, lengthMs) {
     const records = await Promise.all(workers.map((worker) => worker.call('contend', name, how, checked)));
     return { records, stopAt: how.stopAt };
   };
-  const overtaken = new Map(names.map((name) => [name, []]));
   const turn = async (entry, round) => {
     const { name } = entry;
     // A key per round and entry: a task that is stuck does not disturb the next round, nor another library.
     const { records, stopAt } = await contendAll(entry, `goods:${names.indexOf(name)}-${round}`, false);
-    if (round >= 0) overtaken.get(name).push(overtakes(records, stopAt));
     return { figures: figuresOf(records, stopAt), waits: waitsOf(records), stuck: stuckIn(records) };
   };
   const measured = await interleaved({ entries: main, rounds: roundsOf(plan), turn, part: [0, 0.7] });
 
   const checked = new Map();
-  for (const entry of plan.few ? [] : main) {
+  for (const entry of main) {
     const { name } = entry;
     if (measured.get(name).failed !== undefined) continue;
     const { records } = await contendAll(entry, 'goods:300', true);
@@ -110,7 +105,7 @@ async function measureAll(plan, main, withDefaults, lengthMs) {
     checked.set(name, { violations: sum('violations'), sections: sum('sections'), ...tokens });
   }
   const orders = new Map();
-  for (const entry of plan.few ? [] : [ours, oursStrict]) {
+  for (const entry of [ours, oursStrict]) {
     const commands = await monitor(redis.url);
     const { records } = await contendAll(entry, WATCHED, false);
     const tokens = records.map(({ token }) => token);
@@ -120,32 +115,17 @@ async function measureAll(plan, main, withDefaults, lengthMs) {
   for (const [name, own] of others) measured.set(name, own);
   await Promise.all(workers.map((worker) => worker.stop()));
   await redis.stop();
-  return { measured, checked, orders, overtaken };
+  return { measured, checked, orders };
 }
 
-/** Returns the figures of the order, which few versions of Node and servers do not change. */
-function orderTargets(id, own, { orders, overtaken }) {
+/** Returns the figures of the order. */
+function orderTargets(id, own, { orders }) {
   const order = orders.get(own.name);
-  if (order === undefined) return [];
-  const { process, task } = together(overtaken.get(own.name));
   const before = order.before.most;
   const overtakenBy = order.overtaken.most;
-  const judged =
+  const inOrder =
     id === '4'
       ? [target(id, BEFORE, before), stated(OVERTAKEN, overtakenBy)]
       : [target(id, OVERTAKEN, overtakenBy), stated(BEFORE, before)];
-  return [
-    ...judged,
-    stated(BETWEEN, order.between.most),
-    stated("overtakes of a process by the clients' clocks, at most in one wait", process.most),
-    stated("overtakes of a task by the clients' clocks, at most in one wait", task.most),
-  ];
-}
-
-function together(rounds) {
-  const over = (field) => ({
-    mean: rounds.reduce((total, each) => total + each[field].mean, 0) / rounds.length,
-    most: rounds.reduce((most, each) => Math.max(most, each[field].most), 0),
-  });
-  return { process: over('perProcess'), task: over('perTask') };
+  return [...inOrder, stated(BETWEEN, order.between.most)];
 }

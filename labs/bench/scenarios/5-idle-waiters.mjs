@@ -1,7 +1,7 @@
 // Many tasks of one process wait for a lock that another process holds. Measures the cost of waiting.
 import { sleep } from '../clock.mjs';
 import { commandsSent } from '../commands.mjs';
-import { defaultEntriesOf, entriesOf, open } from '../entries/index.mjs';
+import { defaultEntries as withDefaults, entries as main, open } from '../entries/index.mjs';
 import { interleaved, medianOf, rowsOf } from '../measure.mjs';
 import { Worker } from '../processes.mjs';
 import { startRedis } from '../redis.mjs';
@@ -43,7 +43,6 @@ export const ops = {
 
 export async function run(plan) {
   const { quick } = plan;
-  const [main, withDefaults] = [entriesOf(plan), defaultEntriesOf(plan)];
   const entries = [...main, ...withDefaults];
   const redis = await startRedis();
   const names = entries.map(({ name }) => name);
@@ -54,7 +53,7 @@ export async function run(plan) {
   };
   const [holder, waiters] = [await start(names), await start(main.map(({ name }) => name))];
   // Polling entries do the same all the time. This library repeats a request now and then.
-  const lengthOf = ({ kind }) => (quick ? 500 : kind === 'ours' || kind === 'before' ? 4_000 : 800);
+  const lengthOf = ({ kind }) => (quick ? 500 : kind === 'ours' ? 4_000 : 800);
   const turn = async (entry, round) => {
     const { name, variantOf } = entry;
     // At their defaults some still wait long after the release. Their process ends with the turn.

@@ -2,7 +2,7 @@
 import 'reflect-metadata';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
-import { LockError } from '../../../lib/core/errors.js';
+import { LockError } from '../../../lib/common/errors.js';
 import { LockService } from '../../../lib/lock.service.js';
 import type { LockOptions } from '../../../lib/options/lock.options.js';
 import { lockModule } from '../../../test/support/lock-module.js';

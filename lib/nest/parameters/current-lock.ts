@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { LockConfigError } from '../../core/errors.js';
+import { LockConfigError } from '../../common/errors.js';
 import { describeMethod } from '../method-below.js';
 
 const CURRENT_LOCK = 'nestjs-redis-lock:current-lock';

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
-import { LockKeyError } from '../../core/errors.js';
-import { formatValue, shortened } from '../../core/format-value.js';
-import { isParameterName } from '../../core/keys/key-template.js';
+import { LockKeyError } from '../../common/errors.js';
+import { formatValue, shortened } from '../../common/format-value.js';
+import { isParameterName } from '../../keys/key-template.js';
 import { describeMethod } from '../method-below.js';
 
 const LOCK_PARAMS = 'nestjs-redis-lock:params';

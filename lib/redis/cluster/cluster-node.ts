@@ -1,6 +1,5 @@
-import type { Clock, Timer } from '../../core/time/clock.js';
-import { DeadlineRequests, type PendingRequests } from '../deadline-requests.js';
-import type { ServerClient } from '../client-port.js';
+import type { Clock } from '../../clock/clock.js';
+import type { FurtherConnection, ServerClient } from '../client-port.js';
 import { type ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { RedisConnection } from '../redis-connection.js';
 import type { RedisNode } from '../topology.js';
@@ -10,8 +9,6 @@ export interface NodeListener {
   onNodeDisconnected(node: ClusterNode): void;
   onNodeUnreachable(node: ClusterNode, error: Error): void;
   onNodeReachable(node: ClusterNode): void;
-  /** The node has not replied for `requestTimeoutMs`. Another node may have taken its slots. */
-  onNodeSilent(node: ClusterNode): void;
   /** The node has removed sharded channels, because their slot has moved. */
   onChannelsRemoved(node: ClusterNode): void;
   /** The node's connection has ended. Another client takes its place. */
@@ -24,32 +21,32 @@ export interface NodeListener {
 export interface NodeDeps {
   readonly clock: Clock;
   readonly requestTimeoutMs: number;
-  readonly pending: PendingRequests;
   readonly listener: NodeListener;
 }
 
 /** One node of a cluster, for as long as the client's connection to it lasts. */
 export class ClusterNode implements RedisNode {
   readonly connection: RedisConnection;
-  readonly deadlineRequests: DeadlineRequests;
   readonly source: ChannelSource;
-  private nodeWithAsking: RedisNode | undefined;
-  private unansweredCount = 0;
-  private silenceTimer: Timer | undefined;
+  /** How much was read when the first request was sent that may have no reply yet, and when that was. */
+  private heard = -1;
+  private askedAt = 0;
   private readonly stopListening: () => void;
+
   constructor(
     readonly address: string,
-    readonly client: ServerClient,
+    private readonly client: ServerClient,
     private readonly deps: NodeDeps,
+    /** The client, if the slot table did not name the node. */
+    private readonly ownConnection?: FurtherConnection,
   ) {
-    const { clock, requestTimeoutMs, pending, listener } = deps;
+    const { clock, requestTimeoutMs, listener } = deps;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, true, address);
-    this.deadlineRequests = new DeadlineRequests(this.connection, clock, pending);
     const onMoved = (): void => listener.onChannelsRemoved(this);
     this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, () => listener.channels, onMoved);
     const connectionListener = {
       onDisconnected: () => listener.onNodeDisconnected(this),
-      // A node is usually another object when it is back, so the slot map knows which nodes were lost.
+      // A node is usually another object when it is back, so its cluster knows which nodes were lost.
       onReconnected: () => undefined,
       onUnreachable: (error: Error) => listener.onNodeUnreachable(this, error),
       onReachable: () => listener.onNodeReachable(this),
@@ -64,63 +61,32 @@ export class ClusterNode implements RedisNode {
     return this.client.status !== 'reconnecting';
   }
 
+  /**
+   * Called before each request. Returns true if nothing was read from the node for `requestTimeoutMs` although a
+   * request was sent. A stopped node keeps its connection open, so only its silence shows that it may have no slots.
+   */
+  isSilent(now: number): boolean {
+    const { received } = this.connection;
+    const isSilent = received === this.heard && now - this.askedAt > this.deps.requestTimeoutMs;
+    if (received !== this.heard || isSilent) this.askedAt = now;
+    this.heard = received;
+    return isSilent;
+  }
+
   /** The same node for requests that another node has redirected here by `ASK`. */
   get withAsking(): RedisNode {
-    if (this.nodeWithAsking === undefined) {
-      const { clock, requestTimeoutMs, pending } = this.deps;
-      const { client } = this;
-      const connection = new RedisConnection(client, clock, requestTimeoutMs);
-      connection.evalOnly = true;
-      connection.beforeScript = () => void client.send('asking').catch(() => undefined);
-      this.nodeWithAsking = {
-        connection,
-        deadlineRequests: new DeadlineRequests(connection, clock, pending),
-        failsFast: true,
-      };
-    }
-    return this.nodeWithAsking;
+    const { clock, requestTimeoutMs } = this.deps;
+    const connection = new RedisConnection(this.client, clock, requestTimeoutMs);
+    connection.evalOnly = true;
+    connection.beforeScript = () => void this.client.send('asking').catch(() => undefined);
+    return { connection, failsFast: true };
   }
 
-  /** Returns the reply, and reports the node as silent if it does not reply in time. */
-  trackReply<T>(pendingReply: Promise<T>): Promise<T> {
-    this.onSent();
-    return pendingReply.finally(() => this.onReplied());
-  }
-
-  /** Called with each request. Reports the node as silent if it does not reply in time. */
-  onSent(): void {
-    this.unansweredCount += 1;
-    this.silenceTimer ??= this.startSilenceTimer();
-  }
-
-  /** Called with the reply to each request, and with its failure. */
-  onReplied(): void {
-    this.unansweredCount -= 1;
-  }
-
-  /** Stops using the node. Its connection belongs to the client of the cluster and stays as it is. */
+  /** Stops using the node. A connection of the cluster's client stays as it is. */
   close(): void {
     this.stopListening();
-    this.silenceTimer?.cancel();
-    this.silenceTimer = undefined;
-    this.unansweredCount = -Infinity;
     this.source.close();
+    this.ownConnection?.disconnect();
     this.deps.listener.onNodeEnded(this);
-  }
-
-  // A stopped node keeps its connection open, so its silence is the only sign that requests should go elsewhere.
-  private startSilenceTimer(): Timer {
-    const { clock, requestTimeoutMs, listener } = this.deps;
-    const { received } = this.connection;
-    const checkSilence = (): void => {
-      this.silenceTimer = undefined;
-      if (this.connection.received === received) listener.onNodeSilent(this);
-      if (this.unansweredCount > 0) this.silenceTimer ??= this.startSilenceTimer();
-    };
-    // The event loop runs timers before it reads sockets.
-    const checkLater = (): void => {
-      this.silenceTimer = clock.schedule(0, checkSilence, true);
-    };
-    return clock.schedule(requestTimeoutMs, checkLater, true);
   }
 }

@@ -1,7 +1,7 @@
 import type { Cluster, ClusterNode, Redis, RedisOptions } from 'ioredis';
-import { LockConfigError } from '../../core/errors.js';
-import type { ClusterClient, ClusterListener, NatMap } from '../client-port.js';
-import { hostAndPort } from '../redirection.js';
+import { LockConfigError } from '../../common/errors.js';
+import type { ClusterClient, ClusterListener } from '../client-port.js';
+import { hostAndPort, type NatMap } from '../redirection.js';
 import { clusterFailure } from '../redis-errors.js';
 import { formatAddress } from '../server-address.js';
 import { IoredisServer, watchClient } from './ioredis-server.js';

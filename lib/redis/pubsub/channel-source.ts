@@ -1,11 +1,10 @@
-import { runOutside } from '../../core/context/async-context.js';
-import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../core/time/clock.js';
-import { messageOf } from '../../core/errors.js';
+import { runOutside } from '../../common/async-context.js';
+import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../clock/clock.js';
+import { messageOf } from '../../common/errors.js';
 import type { FurtherConnection } from '../client-port.js';
 import type { Follower, RedisConnection } from '../redis-connection.js';
-import { type Redirection, redirectionIn } from '../redirection.js';
+import { redirectionIn } from '../redirection.js';
 import { isShardingMissing, unavailableBecause } from '../redis-errors.js';
-import { probeDelayMs } from './probe-delay.js';
 
 /**
  * `sharded or plain`: plain channels are used if the server is older than Redis 7. A single server has plain channels.
@@ -16,8 +15,6 @@ export type ChannelKind = 'sharded' | 'sharded or plain';
 export interface ChannelSources {
   /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
   sourceOf(key: string): ChannelSource | undefined;
-  /** Learns from a redirection that the key's server sent. */
-  learnRedirection?(key: string, redirection: Redirection): void;
   /** Refreshes the slot table in the background. */
   refresh?(): void;
 }
@@ -45,11 +42,15 @@ const SILENCE_MS = 3_000;
 /** How long to wait before a connection is opened again whose client does not reconnect by itself. */
 const REOPEN_AFTER_MS = 10_000;
 
-export const PROBE_NOT_RECEIVED = 'a probe was not received: its connection may lead to another server';
+/**
+ * How long a connection that was accepted may take until it is ready, in milliseconds, unless `requestTimeoutMs` is
+ * longer. An instance polls meanwhile.
+ */
+const LONGEST_CONNECT_MS = 5_000;
 
 /**
  * A server, and the connection on which its channels are subscribed. The connection is opened when it is first needed
- * and comes back after an outage. It is ready as soon as it is connected: channels are verified one by one.
+ * and comes back after an outage.
  */
 export class ChannelSource implements Follower {
   /** @internal For tests, as are all public members below. */
@@ -70,7 +71,7 @@ export class ChannelSource implements Follower {
   private reopenTimer: Timer | undefined;
 
   /**
-   * @param connection sends commands to the server, probes among them.
+   * @param connection sends commands to the server.
    * @param listener returns the listener. Undefined after the end of the store.
    * @param onMoved called if the server has removed channels because a slot has moved. Given for a node of a cluster.
    *   A single server has plain channels only.
@@ -193,11 +194,12 @@ export class ChannelSource implements Follower {
 
   // A server that hangs accepts connections that never become ready. Another server may have its place by now.
   private onConnect(subscriber: FurtherConnection): void {
-    const delayMs = probeDelayMs(this.requestTimeoutMs, this.failedConnects);
+    const { requestTimeoutMs, failedConnects } = this;
+    const delayMs = Math.min(requestTimeoutMs * 2 ** failedConnects, Math.max(LONGEST_CONNECT_MS, requestTimeoutMs));
     this.connectTimer?.cancel();
     this.connectTimer = scheduleTimeout(this.clock, delayMs, () => {
       this.failedConnects += 1;
-      if (this.connection.ready) this.listener()?.onRefused(PROBE_NOT_RECEIVED);
+      if (this.connection.ready) this.listener()?.onRefused('its connection was accepted and did not become ready');
       subscriber.disconnect(true);
     });
   }

@@ -1,16 +1,9 @@
-import { runOutside } from '../../core/context/async-context.js';
-import { type Clock, scheduleTimeout, type Timer } from '../../core/time/clock.js';
+import { runOutside } from '../../common/async-context.js';
+import type { Clock, Timer } from '../../clock/clock.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
 import { unavailableBecause } from '../redis-errors.js';
-import { type ChannelKind, type ChannelListener, type ChannelSource, PROBE_NOT_RECEIVED } from './channel-source.js';
+import type { ChannelKind, ChannelListener, ChannelSource } from './channel-source.js';
 import type { ChannelSubscription } from './channel-subscription.js';
-import { probeDelayMs } from './probe-delay.js';
-
-/** The message that a probe publishes. */
-const PROBE = '';
-
-/** A channel that has received nothing for this long is verified again. */
-const SILENCE_MS = 3_000;
 
 /** What differs between the users of {@link ChannelSubscriptions}. */
 export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscription> {
@@ -25,17 +18,15 @@ export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscripti
   sourceOf(key: string): ChannelSource | undefined;
   onSubscribed(subscription: Subscription): void;
   onMessage(source: ChannelSource, channel: string, message: string): void;
-  /** The source has replied that the channel's slot is elsewhere. */
-  onRedirected(subscription: Subscription, source: ChannelSource, redirection: Redirection): void;
+  /** A source has replied that the slot of a channel is elsewhere. */
+  onRedirected(): void;
   /** Called with the reason when subscribing is refused. */
   onRefused(why: string): void;
 }
 
 /**
- * Keeps channels subscribed at the servers that publish to them. A channel counts as subscribed after it has received a
- * probe that was sent over the connection for commands. This proves that both connections lead to the same server, and
- * that subscribing is allowed. A channel follows its slot to another node, comes back after an outage, and is
- * unsubscribed some time after its last use.
+ * Keeps channels subscribed at the servers that publish to them. A channel follows its slot to another node, comes back
+ * after an outage, and is unsubscribed some time after its last use.
  */
 export class ChannelSubscriptions<Subscription extends ChannelSubscription> implements ChannelListener {
   private readonly byChannel = new Map<string, Subscription>();
@@ -70,15 +61,10 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     else if (subscription.state === 'waiting') source.open(kind);
   }
 
-  /** Marks a subscribed channel as used, and verifies in the background that a silent one still works. */
+  /** Marks a subscribed channel as used, and verifies in the background that a silent connection still works. */
   verify(subscription: Subscription): void {
-    const { source, receivedAt, probe, probeTimer } = subscription;
-    const now = this.deps.clock.now();
-    subscription.usedAt = now;
-    if (source === undefined) return;
-    if (probe === undefined) return source.verifyConnection();
-    if (now - receivedAt < SILENCE_MS || probeTimer !== undefined) return;
-    void runOutside(() => this.sendProbe(subscription, source));
+    subscription.usedAt = this.deps.clock.now();
+    subscription.source?.verifyConnection();
   }
 
   /** Ends all subscriptions and their connections. */
@@ -95,8 +81,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     const now = clock.now();
     for (const subscription of this.byChannel.values()) {
       if (subscription.stays) continue;
-      const inUse = now - subscription.usedAt < lingerMs || subscription.neededBy.size > 0;
-      if (inUse) this.startSweepTimer();
+      if (now - subscription.usedAt < lingerMs) this.startSweepTimer();
       else this.drop(subscription);
     }
   }
@@ -117,12 +102,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   }
 
   onMessage(source: ChannelSource, channel: string, message: string): void {
-    const isProbe = message === PROBE;
-    if (!isProbe) this.deps.onMessage(source, channel, message);
-    const subscription = this.byChannel.get(channel);
-    if (subscription?.source !== source) return;
-    subscription.receivedAt = this.deps.clock.now();
-    if (isProbe) this.onProbe(subscription);
+    this.deps.onMessage(source, channel, message);
   }
 
   onRefused(why: string): void {
@@ -131,14 +111,10 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
 
   onChannelsRemoved(source: ChannelSource): void {
     for (const subscription of this.at(source)) {
-      const { state, probe } = subscription;
-      if (probe !== undefined) {
-        if (state === 'subscribed') void this.sendProbe(subscription, source);
-        // Both states imply a ready connection, because its end makes all its channels wait.
-      } else if (state === 'subscribed' || state === 'subscribing') {
-        // A channel that is being subscribed may have been confirmed and removed at once.
-        void this.subscribeAt(source, subscription);
-      }
+      // A channel that is being subscribed may have been confirmed and removed at once. Both states imply a ready
+      // connection, because its end makes all its channels wait.
+      const { state } = subscription;
+      if (state === 'subscribed' || state === 'subscribing') void this.subscribeAt(source, subscription);
     }
   }
 
@@ -171,61 +147,25 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
       return this.onFailed(subscription, source, error);
     }
     if (subscription.source !== source || subscription.state !== 'subscribing') return;
-    if (subscription.probe === undefined) return this.onVerified(subscription);
-    subscription.enter('verifying');
-    await this.sendProbe(subscription, source);
-  }
-
-  private async sendProbe(subscription: Subscription, source: ChannelSource): Promise<void> {
-    const { clock, requestTimeoutMs } = this.deps;
-    const delayMs = probeDelayMs(requestTimeoutMs, subscription.failedProbes);
-    subscription.cancelProbeTimer();
-    subscription.probeTimer = scheduleTimeout(clock, delayMs, () => this.onProbeTimeout(subscription, source));
-    try {
-      const subscribers = await subscription.probe?.(source);
-      if (subscribers === undefined || subscribers > 0) return;
-      // The server has removed the channel, because its slot was elsewhere for a moment.
-      if (subscription.source === source && subscription.state === 'subscribed') this.moveTo(subscription, source);
-      else throw new Error('nobody is subscribed');
-    } catch (error) {
-      this.onFailed(subscription, source, error);
-    }
-  }
-
-  private onProbe(subscription: Subscription): void {
-    subscription.failedProbes = 0;
-    if (subscription.state === 'verifying') this.onVerified(subscription);
-    else if (subscription.state === 'subscribed') subscription.cancelProbeTimer();
-  }
-
-  private onVerified(subscription: Subscription): void {
     subscription.enter('subscribed');
     this.deps.onSubscribed(subscription);
-  }
-
-  private onProbeTimeout(subscription: Subscription, source: ChannelSource): void {
-    subscription.failedProbes += 1;
-    subscription.enter('waiting');
-    // Without a connection to send the probe, a missing probe proves nothing.
-    if (source.connection.ready) this.deps.onRefused(PROBE_NOT_RECEIVED);
-    source.reconnect();
   }
 
   private onFailed(subscription: Subscription, source: ChannelSource, error: unknown): void {
     // A subscription that waits has lost its connection since the request.
     if (subscription.source !== source || subscription.state === 'waiting') return;
     const redirection = redirectionIn(error);
-    if (redirection !== undefined) return this.onRedirected(subscription, source, redirection);
+    if (redirection !== undefined) return this.onRedirected(subscription, redirection);
     const { permanent, message } = unavailableBecause(error, 'pub/sub');
     subscription.enter(permanent ? 'refused' : 'idle');
     if (permanent) this.deps.onRefused(message);
     else this.retryLater(subscription, this.deps.requestTimeoutMs);
   }
 
-  private onRedirected(subscription: Subscription, source: ChannelSource, redirection: Redirection): void {
+  private onRedirected(subscription: Subscription, redirection: Redirection): void {
     const { requestTimeoutMs, retryMs = requestTimeoutMs } = this.deps;
     subscription.enter(redirection.kind === 'moved' ? 'moved' : 'idle');
-    this.deps.onRedirected(subscription, source, redirection);
+    this.deps.onRedirected();
     this.retryLater(subscription, retryMs);
   }
 
@@ -246,7 +186,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   }
 
   private drop(subscription: Subscription): void {
-    subscription.cancelTimers();
+    subscription.cancelRetry();
     this.byChannel.delete(subscription.channel);
     this.unassign(subscription);
   }

@@ -1,5 +1,6 @@
-import { instanceOf } from '../../core/store/instance-id.js';
-import type { LockMode } from '../contract.js';
+import { instanceOf } from '../../contract/instance-id.js';
+import type { HolderWork } from '../../contract/lock-state.js';
+import type { LockMode, TransferReply, TransferRequest } from '../../contract/store.js';
 
 /** The least distance between the tokens of two grants: 16 passes without a request, and one. */
 export const TOKENS = 17;
@@ -17,10 +18,14 @@ export interface Entry {
 }
 
 /** An owner that holds the lock. One of a closed lock is nobody: its owner is empty. */
-export interface Holder extends Entry {
+export interface Holder extends Entry, HolderWork {
   readonly token: number;
+  /** Whether the lock is closed because its work is done. */
+  readonly isDone?: boolean;
   /** The last millisecond of the lease. */
   endsAt: number;
+  /** Until when the lock may be held, however often it is renewed. Undefined without a limit. */
+  readonly limit?: number | undefined;
 }
 
 /** One lock: what its three keys contain in Redis. */
@@ -41,6 +46,7 @@ export type TableReply =
       readonly remainingMs: number;
       readonly ahead: number | undefined;
       readonly isFree: boolean;
+      readonly isDone: boolean;
     }
   | { readonly status: 'permits-mismatch'; readonly permits: number };
 
@@ -64,15 +70,18 @@ export class LockTable {
 
   constructor(private readonly deps: TableDeps) {}
 
-  acquire(key: string, entry: Entry, leaseMs: number, wait: boolean, handoffMs: number): TableReply {
+  acquire(key: string, entry: Entry & HolderWork, leaseMs: number, wait: boolean, handoffMs: number): TableReply {
     this.steps = MOST_STEPS;
     const row = this.rowOf(key);
-    const { owner, mode } = entry;
+    const { owner, mode, method, label } = entry;
     const own = row.lock?.owner === owner ? row.lock : shareOf(row, entry);
     if (own !== undefined) {
       leave(row, owner);
       own.endsAt = Math.max(own.endsAt, this.deps.now() + leaseMs);
-      if (own === row.lock) return granted(own.token);
+      if (own === row.lock) {
+        if (own.limit === undefined) row.lock = { ...own, method, label };
+        return granted(own.token);
+      }
       this.handOff(key, row, handoffMs);
       return granted(this.nextToken());
     }
@@ -93,17 +102,18 @@ export class LockTable {
     const place = row.queue.findIndex((each) => each.owner === owner);
     const isFree = row.lock === undefined && row.sharers.length === 0;
     const ahead = queued && place !== -1 ? place : undefined;
-    return { status: 'held', queued, remainingMs: this.remainingMs(row, mode), ahead, isFree };
+    const isDone = row.lock?.isDone === true;
+    return { status: 'held', queued, remainingMs: this.remainingMs(row, mode), ahead, isFree, isDone };
   }
 
-  release(key: string, entry: Entry, closedForMs: number, handoffMs: number): boolean {
+  release(key: string, entry: Entry, closedForMs: number, handoffMs: number, isDone = false): boolean {
     this.steps = MOST_STEPS;
     const row = this.rowOf(key);
     const { owner } = entry;
     const hasLeft = leave(row, owner);
     const own = row.lock?.owner === owner ? row.lock : shareOf(row, entry);
     if (own !== undefined && closedForMs > 0) {
-      this.closeFor(key, row, own, closedForMs);
+      this.closeFor(key, row, own, closedForMs, isDone);
       return true;
     }
     if (own !== undefined && own === row.lock) row.lock = undefined;
@@ -120,6 +130,22 @@ export class LockTable {
     if (own === undefined) return false;
     own.endsAt = Math.max(own.endsAt, this.deps.now() + leaseMs);
     return true;
+  }
+
+  /** Gives an exclusive lock to another owner, or renews the lease of its own. */
+  transfer(key: string, { from, to, leaseMs, token, restMs }: Omit<TransferRequest, 'key'>): TransferReply {
+    const row = this.rowOf(key);
+    const { lock } = row;
+    const isDone = lock?.owner === to;
+    if (lock === undefined || (!isDone && lock.owner !== from))
+      return { status: lock === undefined && row.sharers.length === 0 ? 'free' : 'others' };
+    const now = this.deps.now();
+    const limit = lock.limit ?? (isDone || restMs === undefined ? undefined : now + restMs);
+    if (limit !== undefined && limit <= now) return { status: 'free' };
+    const endsAt = Math.min(limit ?? Infinity, isDone ? Math.max(lock.endsAt, now + leaseMs) : now + leaseMs);
+    if (isDone) row.lock = { ...lock, endsAt };
+    else row.lock = { owner: to, mode: 'exclusive', token: token ?? lock.token, endsAt, limit };
+    return { status: 'transferred', token: row.lock.token, restMs: limit === undefined ? undefined : limit - now };
   }
 
   /** Ends all holds, or the exclusive one with a token. Returns whether it has ended one. */
@@ -185,16 +211,16 @@ export class LockTable {
     if (row.lock === undefined && row.sharers.length === 0 && row.queue.length === 0) this.rows.delete(key);
   }
 
-  private grant(row: Row, { owner, mode }: Entry, leaseMs: number): TableReply {
+  private grant(row: Row, { owner, mode, method, label }: Entry & HolderWork, leaseMs: number): TableReply {
     const holder = { owner, mode, token: this.nextToken(), endsAt: this.deps.now() + leaseMs };
-    if (mode === 'exclusive') row.lock = holder;
+    if (mode === 'exclusive') row.lock = { ...holder, method, label };
     else row.sharers.push(holder);
     return granted(holder.token);
   }
 
   /** Keeps the lock closed, as nobody's. The first waiter learns how long. */
-  private closeFor(key: string, row: Row, own: Holder, closedForMs: number): void {
-    const closed = { ...own, owner: '', endsAt: this.deps.now() + closedForMs };
+  private closeFor(key: string, row: Row, own: Holder, closedForMs: number, isDone: boolean): void {
+    const closed = { ...own, owner: '', isDone, endsAt: this.deps.now() + closedForMs };
     if (own === row.lock) row.lock = closed;
     else row.sharers = row.sharers.map((each) => (each === own ? closed : each));
     this.wakeFirst(key, row);

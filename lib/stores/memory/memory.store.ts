@@ -1,5 +1,5 @@
-import { instanceOf } from '../../core/store/instance-id.js';
-import type { Clock } from '../../core/time/clock.js';
+import { instanceOf } from '../../contract/instance-id.js';
+import type { Clock } from '../../clock/clock.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -15,7 +15,9 @@ import type {
   StoreCapabilities,
   StoreListener,
   StorePing,
-} from '../contract.js';
+  TransferReply,
+  TransferRequest,
+} from '../../contract/store.js';
 import type { StoreFactory } from '../store-context.js';
 import { type Holder, LockTable } from './lock-table.js';
 
@@ -40,6 +42,7 @@ export class MemoryStore implements LockStore {
     fencing: true,
     idempotentAcquire: true,
     modes: ['exclusive', 'shared', 'permits'],
+    once: true,
     resolutionMs: 1,
   };
 
@@ -67,13 +70,13 @@ export class MemoryStore implements LockStore {
     this.listeners.delete(instanceId);
   }
 
-  acquire({ key, owner, mode, leaseMs, wait, handoffMs }: AcquireRequest): Promise<AcquireReply> {
-    const reply = this.table.acquire(key, { owner, mode }, leaseMs, wait, handoffMs);
+  acquire({ key, owner, mode, leaseMs, wait, handoffMs, method, label }: AcquireRequest): Promise<AcquireReply> {
+    const reply = this.table.acquire(key, { owner, mode, method, label }, leaseMs, wait, handoffMs);
     return this.reply(reply.status === 'held' ? { ...reply, holder: this.holderOf(key) } : reply);
   }
 
-  release({ key, owner, mode, closedForMs, handoffMs }: ReleaseRequest): Promise<boolean> {
-    return this.reply(this.table.release(key, { owner, mode }, closedForMs, handoffMs));
+  release({ key, owner, mode, closedForMs, isDone, handoffMs }: ReleaseRequest): Promise<boolean> {
+    return this.reply(this.table.release(key, { owner, mode }, closedForMs, handoffMs, isDone));
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -81,6 +84,10 @@ export class MemoryStore implements LockStore {
       return this.table.extend(key, { owner, mode }, leaseMs) ? 'renewed' : 'lost';
     });
     return this.reply(replies);
+  }
+
+  transfer({ key, ...request }: TransferRequest): Promise<TransferReply> {
+    return this.reply(this.table.transfer(key, request));
   }
 
   forceRelease({ key, handoffMs, ifToken }: ForceReleaseRequest): Promise<boolean> {
@@ -125,8 +132,8 @@ export class MemoryStore implements LockStore {
     const [first, ...others] = this.table.holders(key);
     const waiting = this.table.waiting(key).map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
     if (first === undefined) return waiting.length === 0 ? null : { waiting };
-    const infoOf = ({ owner, token, endsAt }: Holder) => {
-      return { holder: instanceOf(owner), remainingMs: endsAt - this.clock.now(), token };
+    const infoOf = ({ owner, token, endsAt, method, label }: Holder) => {
+      return { holder: instanceOf(owner), remainingMs: endsAt - this.clock.now(), token, method, label };
     };
     const since = this.holderOf(key)?.since;
     return { ...infoOf(first), since, mode: first.mode, others: others.map(infoOf), waiting };
@@ -135,10 +142,11 @@ export class MemoryStore implements LockStore {
   private holderOf(key: string): HolderHint | undefined {
     const holders = this.table.holders(key);
     if (holders.length === 0) return undefined;
-    const [{ owner, mode, token }] = holders;
+    const [{ owner, mode, token, method, label }] = holders;
     const instanceId = instanceOf(owner);
     if (mode !== 'exclusive') return { instanceId, count: holders.length };
     // Tokens are wall time in µs.
-    return { instanceId, since: this.clock.now() - Math.max(0, this.clock.wallTime() - token / 1000) };
+    const since = this.clock.now() - Math.max(0, this.clock.wallTime() - token / 1000);
+    return { instanceId, since, method, label };
   }
 }

@@ -1,2 +1,2 @@
 export { quorum, type QuorumOptions } from './quorum.store.js';
-export type { QuorumNodeAddress } from './quorum-nodes.js';
+export type { QuorumNodeAddress } from './open-nodes.js';

@@ -1,23 +1,16 @@
-import type {
-  AcquireReply,
-  AcquireRequest,
-  ExtendReply,
-  ExtendRequest,
-  LockState,
-  LockStore,
-  ReleaseRequest,
-  StoreCapabilities,
-  StoreListener,
-  StorePing,
-} from '../../core/store/lock-store.js';
+import { checkOptions, milliseconds } from '../../common/check-options.js';
 import { Pinger } from '../../redis/pinger.js';
-import { FormerStore } from '../former-store.js';
+import type { AcquireRequest, ExtendReply, ExtendRequest, LockStore, ReleaseRequest } from '../../contract/store.js';
+import type { StoreListener } from '../../contract/store.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
-import { QuorumAcquire } from './quorum-acquire.js';
-import { QuorumExtend } from './quorum-extend.js';
+import { Ballot } from './ballot.js';
+import { openNodes, type QuorumNodeAddress } from './open-nodes.js';
+import { poll, verdictOf } from './poll.js';
+import { healthReport } from './quorum-health.js';
 import type { QuorumNode } from './quorum-node.js';
-import { nodeTimeoutOf, openNodes, type QuorumDeps, QuorumHealth, type QuorumNodeAddress } from './quorum-nodes.js';
-import { queryNodes, stateFrom } from './quorum-query.js';
+import { stateOf } from './quorum-state.js';
+
+const NODE_TIMEOUT_MS = 200;
 
 /**
  * The options of {@link quorum}.
@@ -26,9 +19,10 @@ import { queryNodes, stateFrom } from './quorum-query.js';
  */
 export interface QuorumOptions {
   /**
-   * How long one node may take to reply, in milliseconds, from 1 to 500. A result
-   * never waits for it if the replies of a majority decide. Long: if nodes hang, an acquire that needs them takes that
-   * long, and blocks other callers on the remaining nodes in that time. Short: slow nodes are not counted.
+   * How long one node may be silent while a request to it is on its way, in milliseconds, from 1 to 500. It then gets
+   * no requests until it replies. A result never waits for it if the replies of a majority decide. Long: if nodes hang,
+   * an acquire that needs them takes that long, and blocks other callers on the remaining nodes in that time. Short:
+   * nodes that pause are not counted.
    *
    * @default 200
    */
@@ -60,12 +54,12 @@ export interface QuorumOptions {
  * @publicApi
  */
 export function quorum(nodes: readonly QuorumNodeAddress[], options: QuorumOptions = {}): StoreFactory {
-  return (context) => new FormerStore(new QuorumStore(nodes, options, context), context);
+  return (context) => new QuorumStore(nodes, options, context);
 }
 
 /** The store behind {@link quorum}. */
 export class QuorumStore implements LockStore {
-  readonly capabilities: StoreCapabilities = {
+  readonly capabilities: LockStore['capabilities'] = {
     name: 'quorum()',
     queue: false,
     fencing: true,
@@ -75,129 +69,83 @@ export class QuorumStore implements LockStore {
   };
 
   private readonly nodes: readonly QuorumNode[];
-  private readonly deps: QuorumDeps;
   private readonly pinger: Pinger;
-  /** The owners whose acquire waits for a majority to be known and is not sent yet. */
-  private readonly unsent = new Set<string>();
-  /** The last acquire of each owner, until all nodes have replied to it. */
-  private readonly acquires = new Map<string, QuorumAcquire>();
-  private round = 0;
-  /** The extends that not all nodes have replied to. */
-  private readonly extensions = new Set<QuorumExtend>();
-  /** The longest lease that was ever requested: a lock without a release expires after it. */
-  private longestLeaseMs = 0;
+  /** What the owners ask for and have. */
+  private readonly ballots = new Map<string, Ballot>();
+  private ballotCount = 0;
+  private connected: Promise<unknown> | undefined;
 
-  constructor(nodes: readonly QuorumNodeAddress[], { nodeTimeoutMs }: QuorumOptions, context: StoreContext) {
+  constructor(
+    nodes: readonly QuorumNodeAddress[],
+    options: QuorumOptions,
+    private readonly context: StoreContext,
+  ) {
     const { clock, requestTimeoutMs } = context;
-    const timeoutMs = nodeTimeoutOf(nodeTimeoutMs, requestTimeoutMs);
+    // An acquire takes two requests if the token has to be written back.
+    const most = requestTimeoutMs / 2;
+    checkOptions('quorum()', options, { nodeTimeoutMs: milliseconds(1, most) });
+    const { nodeTimeoutMs: timeoutMs = Math.min(NODE_TIMEOUT_MS, most) } = options;
     this.nodes = openNodes(nodes, context, timeoutMs);
     this.pinger = new Pinger({ clock, timeoutMs });
-    this.deps = { nodes: this.nodes, clock, requestTimeoutMs, nodeTimeoutMs: timeoutMs };
   }
 
-  listen(listener: StoreListener): () => void {
-    const health = new QuorumHealth(this.nodes, this.deps.clock, listener);
-    const stops = this.nodes.map((node) => node.listen(health));
-    return () => {
-      for (const stop of stops) stop();
-    };
+  listen(listener: StoreListener): void {
+    const report = healthReport(this.nodes, this.context.clock, listener);
+    for (const node of this.nodes) node.listen(listener, report);
   }
 
-  async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const { owner, expiresAt, leaseMs } = request;
-    this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
-    if (this.isPast(expiresAt)) return { status: 'expired' };
-    if (!this.majorityKnown && !(await this.isWantedOnceKnown(owner, expiresAt))) return { status: 'expired' };
-    if (this.isPast(expiresAt)) return { status: 'expired' };
-    this.round += 1;
-    const acquire = new QuorumAcquire(this.deps, request, this.round);
-    this.acquires.set(owner, acquire);
-    void acquire.over.then(() => this.acquires.get(owner) === acquire && this.acquires.delete(owner));
-    return acquire.reply;
+  async acquire({ key, owner, leaseMs }: AcquireRequest) {
+    await (this.connected ??= this.connect());
+    const name = `${owner} ${++this.ballotCount}`;
+    const ballot = this.ballots.get(owner) ?? new Ballot(this.nodes, this.context.clock, key, name);
+    this.ballots.set(owner, ballot);
+    return ballot.acquire(leaseMs).finally(() => ballot.isOver && this.ballots.delete(owner));
   }
 
-  release({ keys: [key], owner, closedForMs }: ReleaseRequest): Promise<boolean> {
-    this.unsent.delete(owner);
-    this.acquires.get(owner)?.cancel();
-    for (const extension of this.extensions) extension.onRelease(owner);
-    const now = this.deps.clock.now();
-    const closedUntil = closedForMs === 0 ? 0 : now + closedForMs;
-    const forgetAt = now + this.deps.requestTimeoutMs + this.longestLeaseMs;
-    const release = { key, owner, closedUntil, forgetAt };
-    return queryNodes(this.nodes, 'A release', {
-      send: (node) => node.release(release),
-      ballotOf: (released) => (released ? 'yes' : 'no'),
-      decide: (vote) => (vote.carried ? true : vote.defeated ? false : undefined),
-    });
+  async release({ owner, closedForMs }: ReleaseRequest): Promise<boolean> {
+    const ballot = this.ballots.get(owner);
+    if (ballot === undefined) return false;
+    const wasHeld = await ballot.release(closedForMs === 0 ? 0 : this.context.clock.now() + closedForMs);
+    this.ballots.delete(owner);
+    return wasHeld;
   }
 
-  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    if (requests.length === 0) return [];
-    for (const { leaseMs } of requests) this.longestLeaseMs = Math.max(this.longestLeaseMs, leaseMs);
-    const extension = new QuorumExtend(this.deps, requests);
-    this.extensions.add(extension);
-    void extension.over.then(() => this.extensions.delete(extension));
-    return extension.replies;
+  extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    const extendOne = async ({ owner, leaseMs }: ExtendRequest) => this.ballots.get(owner)?.extend(leaseMs) ?? 'lost';
+    const replies = requests.map(extendOne);
+    // The work under these locks may block the event loop.
+    for (const { connection } of this.nodes) connection.uncork();
+    return Promise.all(replies);
   }
 
-  async inspect(key: string): Promise<LockState | null> {
-    if (!this.majorityKnown) await this.waitForMajority(this.deps.clock.now() + this.deps.requestTimeoutMs);
-    return queryNodes(this.nodes, 'An inspection', { send: (node) => node.inspect(key), decide: stateFrom });
+  async inspect(key: string) {
+    await (this.connected ??= this.connect());
+    return poll(this.nodes, 'An inspection', (node) => node.inspect(key), stateOf);
   }
 
-  async ping(): Promise<StorePing> {
+  serverOf(): undefined {
+    return undefined;
+  }
+
+  async ping() {
     const servers = await Promise.all(this.nodes.map(({ connection, name }) => this.pinger.ping(connection, name)));
     const down = servers.filter(({ isUp }) => !isUp);
     const isUp = down.length * 2 < servers.length;
     const limit = `Locks continue with ${servers.length - down.length} of ${servers.length} nodes`;
     const why = down.map(({ server, error }) => `${server}: ${error}`).join(', ');
-    return { isUp, handoff: 'polling', degraded: isUp && down.length > 0 ? `${limit}: ${why}` : undefined, servers };
+    const degraded = isUp && down.length > 0 ? `${limit}: ${why}` : undefined;
+    return { isUp, handoff: 'polling', degraded, servers } as const;
   }
 
-  /** Does nothing: the module closes the connections that it opened. */
-  close(): Promise<void> {
-    return Promise.resolve();
+  /** The module closes the connections that it opened. */
+  async close(): Promise<void> {
+    for (const node of this.nodes) node.close();
   }
 
-  /**
-   * The number of requests that the store keeps, because they are not sent or not answered by all nodes.
-   *
-   * @internal
-   */
-  get inFlightCount(): number {
-    return this.unsent.size + this.acquires.size + this.extensions.size;
-  }
-
-  private isPast(moment: number): boolean {
-    return this.deps.clock.now() >= moment;
-  }
-
-  /** Whether the clocks of a majority are known, so that requests can be sent at once. */
-  private get majorityKnown(): boolean {
-    return this.nodes.filter((node) => node.known).length * 2 > this.nodes.length;
-  }
-
-  /**
-   * Waits for a majority. Returns false if the owner was released during the wait: the acquire must not follow its
-   * release.
-   */
-  private async isWantedOnceKnown(owner: string, until: number): Promise<boolean> {
-    this.unsent.add(owner);
-    let wanted = false;
-    try {
-      await this.waitForMajority(until);
-    } finally {
-      wanted = this.unsent.delete(owner);
-    }
-    return wanted;
-  }
-
-  /** Waits until the clocks of a majority are known: for `nodeTimeoutMs` if a node is down, until `until` otherwise. */
-  private waitForMajority(until: number): Promise<true> {
-    const soon = Math.min(until, this.deps.clock.now() + this.deps.nodeTimeoutMs);
-    return queryNodes(this.nodes, 'A lock', {
-      send: (node) => node.synchronise(node.outage === undefined ? until : soon),
-      decide: (vote) => vote.carried || undefined,
-    });
+  /** Waits for the first connections. A caller must not keep the lock on some nodes while it waits for others. */
+  private connect(): Promise<unknown> {
+    const until = this.context.clock.now() + this.context.requestTimeoutMs;
+    const connectTo = ({ connection }: QuorumNode): Promise<boolean> => connection.synchronise(until).then(() => true);
+    return poll(this.nodes, 'A connection', connectTo, verdictOf).catch(() => undefined);
   }
 }

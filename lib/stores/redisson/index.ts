@@ -1,2 +1,1 @@
-export { redisson } from './redisson.store.js';
-export type { RedissonStoreOptions } from './redisson-options.js';
+export { redisson, type RedissonStoreOptions } from './redisson.js';

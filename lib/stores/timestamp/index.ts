@@ -1,2 +1,2 @@
-export { timestamp } from './timestamp.store.js';
-export type { TimestampOptions, TimestampUnit } from './timestamp-options.js';
+export { timestamp, type TimestampOptions } from './timestamp.js';
+export type { TimestampUnit } from './expiry-clock.js';

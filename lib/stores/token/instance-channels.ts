@@ -1,10 +1,10 @@
-import { atEndOfTick, type Clock } from '../../core/time/clock.js';
+import { atEndOfTick, type Clock } from '../../clock/clock.js';
 import type { ChannelSource } from '../../redis/pubsub/channel-source.js';
 import { ChannelSubscription } from '../../redis/pubsub/channel-subscription.js';
 import { ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
 import { reasonOf } from '../../redis/redis-errors.js';
 import { RedisScript } from '../../redis/redis-script.js';
-import type { KeyFilter } from '../contract.js';
+import type { KeyFilter } from '../../contract/store.js';
 import { scripts } from './scripts.js';
 import type { TokenTopology } from './token-topology.js';
 import { channelEnd } from './wire.js';

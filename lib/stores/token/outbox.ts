@@ -1,13 +1,13 @@
-import { runOutside } from '../../core/context/async-context.js';
-import type { ReplyListener } from '../../core/store/reply-listener.js';
-import { afterPromiseJobs, atNextTick, type Clock, type Timer } from '../../core/time/clock.js';
-import type { LimitedRequest, LimitRequest } from '../../core/time/timeout-pool.js';
+import { runOutside } from '../../common/async-context.js';
+import type { ReplyListener } from '../../contract/reply-listener.js';
+import { afterPromiseJobs, atNextTick, type Clock, type Timer } from '../../clock/clock.js';
+import type { LimitedRequest, LimitRequest } from '../../clock/timeout-pool.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import { isCrossSlot, isErrorReply, refusesEverything } from '../../redis/redis-errors.js';
 import { redirectionIn } from '../../redis/redirection.js';
 import type { RedisScript } from '../../redis/redis-script.js';
 import type { NodeRequest, RedisNode } from '../../redis/topology.js';
-import { type KeyFilter, UnansweredError } from '../contract.js';
+import { type KeyFilter, UnansweredError } from '../../contract/store.js';
 import type { TokenTopology } from './token-topology.js';
 
 /** Redis runs one script at a time: 64 locks take about a third of a millisecond if they are free. */
@@ -19,8 +19,8 @@ const ALONE_MS = 5_000;
 /** The kinds of requests in the order in which they leave: what is released can be acquired in the same tick. */
 const KINDS = ['release', 'extend', 'acquire'] as const;
 
-/** What a request does. */
-export type Kind = (typeof KINDS)[number];
+/** What a request does. A transfer is sent alone. */
+export type Kind = (typeof KINDS)[number] | 'transfer';
 
 /** What one lock needs. Those of one tick travel together. */
 export interface LockRequest {
@@ -64,7 +64,7 @@ const SPLIT = Symbol('split');
  * has been silent for the time limit.
  */
 export class Outbox {
-  private waiting: Record<Kind, LockRequest[]> = { release: [], extend: [], acquire: [] };
+  private waiting: Record<(typeof KINDS)[number], LockRequest[]> = { release: [], extend: [], acquire: [] };
   private isDue = false;
   /** Until when the requests of each group are sent alone. */
   private readonly aloneUntil = new Map<string, number>();
@@ -75,7 +75,7 @@ export class Outbox {
   constructor(readonly deps: OutboxDeps) {}
 
   /** Sends a request at the end of the tick. */
-  add(kind: Kind, request: LockRequest): void {
+  add(kind: (typeof KINDS)[number], request: LockRequest): void {
     const requests = this.waiting[kind];
     requests.push(request);
     if (!this.isDue) {
@@ -84,6 +84,12 @@ export class Outbox {
     }
     // Redis begins with them while further requests are made.
     if (requests.length >= MAX_LOCKS && !this.deps.topology.isCluster) this.flush();
+  }
+
+  /** Sends a request now, in a call of its own behind what waits. */
+  addAlone(kind: Kind, request: LockRequest): void {
+    this.flush();
+    runOutside(() => this.send([new ScriptCall(this, kind, [request])]));
   }
 
   /** Sends what waits, before any other code runs. */

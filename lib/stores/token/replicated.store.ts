@@ -1,11 +1,19 @@
-import { runOutside } from '../../core/context/async-context.js';
-import { LockConfigError, LockReplicationError, type LockUnavailableError, messageOf } from '../../core/errors.js';
-import { withTimeout } from '../../core/time/clock.js';
+import { runOutside } from '../../common/async-context.js';
+import { LockConfigError, LockReplicationError, type LockUnavailableError, messageOf } from '../../common/errors.js';
+import { withTimeout } from '../../clock/clock.js';
 import { type FurtherConnection, inOnePacket, type ServerClient } from '../../redis/client-port.js';
 import { isOne } from '../../redis/decode.js';
 import { acquireFailed, toError, withoutArguments } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
-import type { AcquireReply, AcquireRequest, ExtendReply, ExtendRequest, KeyFilter } from '../contract.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  KeyFilter,
+  TransferReply,
+  TransferRequest,
+} from '../../contract/store.js';
 import type { ReplicaDemand, StoreContext } from '../store-context.js';
 import { scripts } from './scripts.js';
 import { TokenStore } from './token.store.js';
@@ -56,6 +64,16 @@ export class ReplicatedStore extends TokenStore {
     replies = await super.extend(requests);
     const failures = await confirming;
     return replies.map((reply, i) => (reply === 'renewed' && failures[i] !== undefined ? 'unknown' : reply));
+  }
+
+  override async transfer(request: TransferRequest): Promise<TransferReply> {
+    const reply = await super.transfer(request);
+    if (reply.status !== 'transferred') return reply;
+    const { key, to: owner } = request;
+    // The lease is written again as it is, because a longer one might exceed the limit of the lock.
+    const failure = await this.confirm({ key, owner, mode: 'exclusive', leaseMs: 1 }, () => true);
+    if (failure !== undefined) throw failure;
+    return reply;
   }
 
   override close(): Promise<void> {

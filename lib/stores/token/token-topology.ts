@@ -1,4 +1,4 @@
-import type { ReplyListener } from '../../core/store/reply-listener.js';
+import type { ReplyListener } from '../../contract/reply-listener.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { FenceKeys } from '../../redis/fence-keys.js';

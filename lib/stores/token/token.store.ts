@@ -1,9 +1,15 @@
-import { ServerSigns } from '../../core/store/server-signs.js';
-import type { Clock } from '../../core/time/clock.js';
-import { TimeoutPool } from '../../core/time/timeout-pool.js';
+import { ServerSigns } from '../../contract/server-signs.js';
+import type { Clock } from '../../clock/clock.js';
+import { TimeoutPool } from '../../clock/timeout-pool.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { withinTime } from '../../redis/key-scan.js';
-import { acquireFailed, extendFailed, releaseFailed, unavailableBecause } from '../../redis/redis-errors.js';
+import {
+  acquireFailed,
+  extendFailed,
+  releaseFailed,
+  transferFailed,
+  unavailableBecause,
+} from '../../redis/redis-errors.js';
 import type { ConnectionListener } from '../../redis/redis-connection.js';
 import { type EmbeddedScript, RedisScript, wholeMs } from '../../redis/redis-script.js';
 import type { Call } from '../../redis/topology.js';
@@ -22,8 +28,10 @@ import {
   type StoreCapabilities,
   type StoreListener,
   type StorePing,
+  type TransferReply,
+  type TransferRequest,
   UnansweredError,
-} from '../contract.js';
+} from '../../contract/store.js';
 import { listLocks, type LockSource } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
 import type { StoreContext } from '../store-context.js';
@@ -39,7 +47,9 @@ import {
   decodeInspected,
   decodeQueue,
   decodeRelease,
+  decodeTransfer,
   decodeWake,
+  aboutOf,
   entryOf,
   isFoundElsewhere,
   stateOf,
@@ -54,6 +64,7 @@ const raw = (script: EmbeddedScript): RedisScript<unknown> => new RedisScript(sc
 const ACQUIRE = { one: raw(scripts.acquire), many: raw(scripts.acquireMany) };
 const RELEASE = { one: raw(scripts.release), many: raw(scripts.releaseMany) };
 const EXTEND = { one: raw(scripts.extend), many: raw(scripts.extendMany) };
+const TRANSFER = { one: raw(scripts.transfer), many: raw(scripts.transfer) };
 const FORCE_RELEASE = new RedisScript(scripts.forceRelease, Number);
 const INSPECT = new RedisScript(scripts.inspect, decodeInspected);
 const INSPECT_HOLDERS = new RedisScript(scripts.inspectHolders, decodeHolders);
@@ -74,6 +85,7 @@ export class TokenStore implements LockStore {
     idempotentAcquire: true,
     modes: ['exclusive', 'shared', 'permits'],
     replicas: true,
+    once: true,
     resolutionMs: 1,
   };
 
@@ -116,6 +128,7 @@ export class TokenStore implements LockStore {
         acquire: { ...ACQUIRE, head: handingOff },
         release: { ...RELEASE, head: handingOff },
         extend: { ...EXTEND, head: renewing },
+        transfer: { ...TRANSFER, head: ([{ key }]) => ({ keys: [topology.keysOf(key).lock], args: [] }) },
       },
       onSilent: (key, why) => this.listener?.onDown(new UnansweredError(why), this.serverOf(key)),
     });
@@ -167,18 +180,21 @@ export class TokenStore implements LockStore {
         const decoded = decodeAcquire(reply, from);
         resolve(decoded);
         // From now on a subscription is worth its cost.
-        if (wait && decoded.status === 'held') this.channels?.onHeld(key, decoded.queued, askedAt);
+        if (wait && decoded.status === 'held' && decoded.isDone !== true)
+          this.channels?.onHeld(key, decoded.queued, askedAt);
       };
-      const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0'];
+      const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0', aboutOf(request)];
       this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(onReply, reject, acquireFailed) });
     });
   }
 
   release(request: ReleaseRequest): Promise<boolean> {
-    const { key, closedForMs, handoffMs } = request;
+    const { key, mode, closedForMs, isDone, handoffMs } = request;
     return new Promise((resolve, reject) => {
       const onReply = (reply: unknown): void => resolve(decodeRelease(reply));
-      const args = [entryOf(request), wholeMs(closedForMs)];
+      const closed = wholeMs(closedForMs);
+      const isMarked = isDone === true && mode === 'exclusive' && closedForMs > 0;
+      const args = [entryOf(request), isMarked ? `-${closed}` : closed];
       this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(onReply, reject, releaseFailed) });
     });
   }
@@ -188,6 +204,16 @@ export class TokenStore implements LockStore {
     // The work under these locks may block the event loop.
     this.outbox.flush();
     return Promise.all(replies);
+  }
+
+  transfer({ key, from, to, leaseMs, token, restMs }: TransferRequest): Promise<TransferReply> {
+    return new Promise((resolve, reject) => {
+      const onReply = (reply: unknown): void => resolve(decodeTransfer(reply));
+      const [source, target] = [from, to].map((owner) => entryOf({ owner, mode: 'exclusive' }));
+      const limit = restMs === undefined ? '' : String(Math.floor(restMs));
+      const args = [source, target, wholeMs(leaseMs), token === undefined ? '' : String(token), limit];
+      this.outbox.addAlone('transfer', { key, handoffMs: 0, args, done: outcomeOf(onReply, reject, transferFailed) });
+    });
   }
 
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {

@@ -1,15 +1,20 @@
-import { helperKey, keyOfHelper } from '../../core/keys/resource-key.js';
-import { instanceOf } from '../../core/store/instance-id.js';
-import type { HolderInfo, LockState, WaiterInfo } from '../../core/store/lock-state.js';
+import { helperKey, keyOfHelper } from '../../keys/resource-key.js';
+import { instanceOf } from '../../contract/instance-id.js';
+import { withoutForgery } from '../../common/format-value.js';
+import type { HolderInfo, HolderWork, LockState, WaiterInfo } from '../../contract/lock-state.js';
 import { isOne, toRemainingMs } from '../../redis/decode.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import type { AcquireReply, ExtendReply, LockMode } from '../contract.js';
+import type { AcquireReply, ExtendReply, LockMode, TransferReply } from '../../contract/store.js';
 
 /** What every value and every entry of this layout begins with. Those of other versions are foreign values. */
 const VERSION = 'v2-';
 
-/** `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock. A token or a mode may follow. */
-const ENTRY = /^v2-(!?)([\w-]+):([^ ]+)(?: (.*))?$/;
+/**
+ * `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock, or behind `!!` if its work is done. A mode
+ * may follow, or a token, and behind the token the method and the label of the caller, or the limit of a lock that was
+ * detached.
+ */
+const ENTRY = /^v2-(!{0,2})([\w-]+):([^ ]+)(?: ([^ ]*)(?: \d+| ([^ ]*) ([^ ]*))?)?$/;
 
 /** `<owner> <mode> <key>`. The mode is `-` for an exclusive owner. */
 const WAKE = /^([\w-]+:\d+) ([-*]|\d{1,15}) ([^|]+)$/;
@@ -27,6 +32,44 @@ interface Owned {
 export function entryOf({ owner, mode }: Owned): string {
   if (mode === 'exclusive') return VERSION + owner;
   return `${VERSION}${owner} ${mode === 'shared' ? '*' : mode}`;
+}
+
+/** The longest method or label in Redis, percent-encoded. */
+const LONGEST_ENCODED = 120;
+
+/** What needs no escape. */
+const PLAIN = /^[\w.:/-]*$/;
+
+/**
+ * Returns ` <method> <label>`, which the scripts keep behind the token of an exclusive owner. Empty without both, and
+ * for an owner that shares the lock.
+ */
+export function aboutOf({ mode, method, label }: Pick<Owned, 'mode'> & HolderWork): string {
+  if (mode !== 'exclusive' || (method === undefined && label === undefined)) return '';
+  return ` ${encodeText(method)} ${encodeText(label)}`;
+}
+
+function encodeText(text = ''): string {
+  const start = text.slice(0, LONGEST_ENCODED);
+  if (PLAIN.test(start)) return start;
+  let encoded = '';
+  for (const char of start) {
+    // A half of a surrogate pair has no encoding.
+    const next = /\p{Cs}/u.test(char) ? '%3F' : encodeURIComponent(char);
+    if (encoded.length + next.length > LONGEST_ENCODED) break;
+    encoded += next;
+  }
+  return encoded;
+}
+
+/** Returns a decoded text. Undefined if it is empty, or if another program wrote what is not percent-encoded. */
+function decodeText(encoded: string | undefined): string | undefined {
+  if (encoded === undefined || encoded === '') return undefined;
+  try {
+    return withoutForgery(decodeURIComponent(encoded.slice(0, LONGEST_ENCODED)));
+  } catch {
+    return undefined;
+  }
 }
 
 /** Returns the last part of an instance's channel, as the scripts make it from an entry. */
@@ -91,7 +134,9 @@ export function decodeAcquire(reply: unknown, from: ServerClock | undefined): Ac
     ahead: before < 0 ? undefined : before,
     isFree: holder === '' ? true : undefined,
     isForeign: holder !== '' && own === undefined ? true : undefined,
-    holder: own && (count > 0 ? { instanceId: own.instanceId, count } : { instanceId: own.instanceId, since }),
+    isDone: own?.isDone === true ? true : undefined,
+    holder:
+      own && (count > 0 ? { instanceId: own.instanceId, count } : { instanceId: own.instanceId, since, ...own.work }),
   };
 }
 
@@ -109,6 +154,13 @@ export function decodeExtend(reply: unknown): ExtendReply {
   return isOne(reply) ? 'renewed' : 'lost';
 }
 
+/** Decodes a reply of the transfer script. */
+export function decodeTransfer(reply: unknown): TransferReply {
+  if (!Array.isArray(reply)) return { status: numberIn(reply) === 0 ? 'free' : 'others' };
+  const [token, restMs] = (reply as readonly unknown[]).map(numberIn);
+  return { status: 'transferred', token, restMs: restMs === -1 ? undefined : restMs };
+}
+
 /** The holder of a lock that others do not share. */
 export interface ExclusiveHolder extends HolderInfo {
   /** The SHA-1 of the value, by which a release by force names it. */
@@ -120,7 +172,7 @@ export function decodeInspected(reply: unknown): ExclusiveHolder | null {
   if (reply === null || reply === undefined) return null;
   const [value, ttl, digest] = reply as [value: string, ttl: unknown, digest: string];
   const own = decode(value);
-  return { holder: own?.instanceId ?? value, remainingMs: toRemainingMs(ttl), token: own?.token, digest };
+  return { holder: own?.instanceId ?? value, remainingMs: toRemainingMs(ttl), token: own?.token, digest, ...own?.work };
 }
 
 /** An owner that shares a lock. Its token is not kept, because tokens do not order concurrent holders. */
@@ -159,10 +211,10 @@ export function stateOf(
   from: ServerClock | undefined,
 ): LockState | null {
   if (exclusive !== null) {
-    const { holder, remainingMs, token } = exclusive;
+    const { holder, remainingMs, token, method, label } = exclusive;
     // Tokens are the server's time, unless its clock was set back.
     const since = token === undefined ? undefined : from?.localLowerBound(token);
-    return { holder, remainingMs, token, since, others: [], waiting };
+    return { holder, remainingMs, token, since, method, label, others: [], waiting };
   }
   const [first, ...others] = sharers.map(({ entry: _entry, ...sharer }) => sharer);
   if (first !== undefined) return { ...first, others, waiting };
@@ -171,10 +223,13 @@ export function stateOf(
 
 /** Decodes an entry or a value. Undefined for the value of another client or of another version. */
 function decode(text: string) {
-  const [, , instanceId, , rest] = ENTRY.exec(text) ?? [];
+  const [, mark, instanceId, , rest, method, label] = ENTRY.exec(text) ?? [];
   if (instanceId === undefined) return undefined;
   const isToken = rest !== undefined && rest.length >= TOKEN_DIGITS;
-  return { instanceId, token: isToken ? Number(rest) : undefined, mode: isToken ? 'exclusive' : modeIn(rest) } as const;
+  const token = isToken ? Number(rest) : undefined;
+  const mode = isToken ? 'exclusive' : modeIn(rest);
+  const work = { method: decodeText(method), label: decodeText(label) };
+  return { instanceId, token, mode, isDone: mark === '!!', work } as const;
 }
 
 function modeIn(text: string | undefined): LockMode {

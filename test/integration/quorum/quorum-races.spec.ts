@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { scripts } from '../../../lib/stores/quorum/scripts.js';
-import { restoreScript } from '../../../lib/stores/quorum/quorum-scripts.js';
+import { nodeScripts } from '../../../lib/stores/quorum/node-lock.js';
 import { Masters, NODE_TIMEOUT_MS } from '../../support/masters.js';
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
@@ -126,16 +126,15 @@ describe('a vote of a node', () => {
     expect(await here.locked()).toBe(2);
   });
 
-  it('is released if it arrives when the lease is nearly over', async () => {
+  it('is asked for again if it arrives when the lease is nearly over', async () => {
     const { ways, locks } = await byTwoWays();
     for (const way of ways) way.hold('replies');
     const acquired = locks.tryAcquire('goods:300', { ttlMs: 100 });
     await here.clock.advance(100);
     for (const way of ways) way.resume('replies');
-    await expect(acquired).rejects.toMatchObject({
-      code: 'LOCK_UNAVAILABLE',
-      message: expect.stringContaining('longer than the lease'),
-    });
+    const lock = await acquired;
+    expect(lock?.expiresInMs).toBeGreaterThan(90);
+    await lock?.release();
     await here.lockedOn(0);
   });
 
@@ -224,6 +223,21 @@ describe('a node that hangs', () => {
     await here.clock.until(locks.using('goods:3', () => here.lockedOn(0)));
   });
 
+  it('has its connection replaced after three times the limit of a request', async () => {
+    const { way, locks } = await byWayTo(2);
+    way.hold('replies');
+    await here.clock.until(locks.using('goods:300', () => here.lockedOn(3)));
+    await here.clock.advanceUntil('the outage is reported', () => here.warnings.length > 0);
+    await here.clock.advance(2_900);
+    let isReset = false;
+    way.observer = (direction) => direction === 'requests' && (isReset = true);
+    expect(isReset).toBe(false);
+    await here.clock.advance(200);
+    await here.clock.advanceUntil('the client connects again', () => isReset);
+    way.resume('replies');
+    await here.lockedOn(0);
+  });
+
   it('gets no extend and no inspect while a reply is overdue', async () => {
     const { way, locks } = await byWayTo(2);
     const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
@@ -273,8 +287,8 @@ describe('a master that has lost a lock', () => {
     let restoredLate = false;
     way.observer = (direction, chunk) => {
       if (direction !== 'requests') return;
-      if (chunk.includes(scripts.restore.lua)) restoredLate = true;
-      if (!chunk.includes(restoreScript.digest)) return;
+      if (chunk.includes(scripts.acquire.lua)) restoredLate = true;
+      if (!chunk.includes(nodeScripts.acquire.digest)) return;
       restoring = true;
       way.hold('replies');
     };

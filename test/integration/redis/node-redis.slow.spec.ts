@@ -245,7 +245,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
     await (await locks.acquire('goods:300')).release();
   });
 
-  it('sends a request again whose connection ends before the reply', async () => {
+  it('asks again after a connection that ended before the reply', async () => {
     const proxy = await RedisProxy.start(server.url);
     try {
       const { client, adapter } = clientOf({ url: proxy.url });

@@ -275,19 +275,6 @@ describe('locks of redisson() in a cluster', () => {
       expect(here.warnings).toEqual([]);
     });
 
-    it('are subscribed on the new node before the client knows of the move', async () => {
-      const client = here.client();
-      await client.ping();
-      // The client's slot table stays unchanged.
-      client.refreshSlotsCache = (done) => done?.();
-      const lock = await accounts.instance().acquire(NAME);
-      const { granted } = await accounts.wait(accounts.instance({ redis: client }));
-      await here.cluster.migrate(NAME, to);
-      await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1);
-      await (await handedOver(lock, granted)).release();
-      expect(here.warnings).toEqual([]);
-    });
-
     it('are subscribed on the old node if the slot moves back', async () => {
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance());

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { LockStore } from '../../../lib/core/store/lock-store.js';
+import type { LockStore } from '../../../lib/contract/store.js';
 import type { TimestampLocks } from '../../support/timestamp-locks.js';
 
 /** The client that was granted the lock last, as the server saw it. Undefined after a release. */

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
-import { LockUnavailableError } from '../../../lib/core/errors.js';
-import { UnansweredError } from '../../../lib/stores/contract.js';
+import { LockUnavailableError } from '../../../lib/common/errors.js';
+import { UnansweredError } from '../../../lib/contract/store.js';
 import { eventually } from '../../support/async.js';
 import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
 import { RedisCluster, type RedisServer, startRedis } from '../../support/redis/index.js';

@@ -1,7 +1,7 @@
-import type { AcquireReply, LockMode } from '../../../lib/stores/contract.js';
+import type { AcquireReply, LockMode } from '../../../lib/contract/store.js';
 import { token } from '../../../lib/stores/token/token.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import { eventually } from '../../support/async.js';
 import type { OpenClient } from '../../support/client-libraries.js';
 import { asPort } from '../../support/client-port.js';

@@ -1,5 +1,5 @@
-import { instanceOf } from '../../../lib/core/store/instance-id.js';
-import type { HolderInfo } from '../../../lib/core/store/lock-state.js';
+import { instanceOf } from '../../../lib/contract/instance-id.js';
+import type { HolderInfo, HolderWork } from '../../../lib/contract/lock-state.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -13,7 +13,9 @@ import type {
   LockState,
   PermitsMismatch,
   ReleaseRequest,
-} from '../../../lib/stores/contract.js';
+  TransferReply,
+  TransferRequest,
+} from '../../../lib/contract/store.js';
 
 /** How many tokens a grant has: one for the holder, and one for each caller to which it passes the lock. */
 const TOKENS = 17;
@@ -38,11 +40,15 @@ export interface TableHolder extends TableEntry {
 }
 
 /** The owner that has a key alone. */
-export interface ExclusiveHolder extends TableHolder {
+export interface ExclusiveHolder extends TableHolder, HolderWork {
   /** Whether its owner has closed the key: nobody owns it for the rest of its life. */
   readonly isClosed: boolean;
+  /** Whether it has closed the key because its work is done. */
+  readonly isDone?: boolean | undefined;
   /** The value of another client, which has no owner. */
   readonly foreign?: string | undefined;
+  /** Until when the lock may be held, however often it is renewed. Undefined without a limit. */
+  readonly limit?: number | undefined;
 }
 
 /** An owner that shares a key. */
@@ -113,6 +119,28 @@ export class LockTable {
     });
   }
 
+  /** Does what `transfer.lua` does. */
+  transfer({ key, from, to, leaseMs, token, restMs }: TransferRequest): TransferReply {
+    return this.run(key, (row) => {
+      const isDone = ownIn(row, to) !== undefined;
+      const own = ownIn(row, to) ?? ownIn(row, from);
+      if (own === undefined) {
+        const isFree = row.exclusive === undefined && row.markedUntil === undefined;
+        return { status: isFree ? 'free' : 'others' };
+      }
+      const now = this.deps.now();
+      const limit = own.limit ?? (isDone || restMs === undefined ? undefined : now + restMs);
+      if (limit !== undefined && limit <= now) return { status: 'free' };
+      const wanted = isDone ? Math.max(own.endsAt, now + leaseMs) : now + leaseMs;
+      const endsAt = limit === undefined ? wanted : Math.min(wanted, limit);
+      const kept = isDone ? own.token : (token ?? own.token);
+      const holder = { ...own, owner: to, token: kept, endsAt, limit };
+      // A lock that is given away says nothing about its former holder.
+      row.exclusive = isDone ? holder : { ...holder, method: undefined, label: undefined };
+      return { status: 'transferred', token: kept, restMs: limit === undefined ? undefined : limit - now };
+    });
+  }
+
   /** Does what `forceRelease` of the token store does, by `force-release.lua`. */
   forceRelease({ key, handoffMs, ifToken }: ForceReleaseRequest): boolean {
     return this.run(key, (row) => {
@@ -137,8 +165,8 @@ export class LockTable {
     return this.run(key, ({ exclusive, sharers, queue }) => {
       const waiting = queue.map(({ owner, mode }) => ({ waiter: instanceOf(owner), mode }));
       if (exclusive !== undefined) {
-        const { foreign, token } = exclusive;
-        const own = foreign === undefined ? { token } : { holder: foreign, token: undefined };
+        const { foreign, token, method, label } = exclusive;
+        const own = foreign === undefined ? { token, method, label } : { holder: foreign, token: undefined };
         return { ...this.infoOf(exclusive), ...own, others: [], waiting };
       }
       const shares = sharers.filter(({ endsAt }) => endsAt > this.deps.now());
@@ -175,7 +203,8 @@ export class LockTable {
     const own = ownIn(row, owner);
     if (own !== undefined) {
       leave(row, owner);
-      this.raise(own, leaseMs);
+      row.exclusive = { ...own, method: request.method, label: request.label };
+      this.raise(row.exclusive, leaseMs);
       return granted(own.token);
     }
     this.prune(row);
@@ -214,7 +243,7 @@ export class LockTable {
     return this.heldBy(row, request, queued);
   }
 
-  private releaseOne(row: LockRow, { key, owner, closedForMs, handoffMs }: ReleaseRequest): boolean {
+  private releaseOne(row: LockRow, { key, owner, closedForMs, isDone, handoffMs }: ReleaseRequest): boolean {
     const own = ownIn(row, owner);
     this.prune(row);
     const hasLeft = leave(row, owner);
@@ -223,7 +252,7 @@ export class LockTable {
         row.exclusive = undefined;
         this.handOff(row, key, handoffMs);
       } else {
-        row.exclusive = { ...own, isClosed: true, endsAt: this.deps.now() + closedForMs };
+        row.exclusive = { ...own, isClosed: true, isDone, endsAt: this.deps.now() + closedForMs };
         this.wakeFirst(row, key);
       }
       return true;
@@ -268,10 +297,10 @@ export class LockTable {
     return false;
   }
 
-  private grant(row: LockRow, { owner, mode }: TableEntry, leaseMs: number): Granted {
+  private grant(row: LockRow, { owner, mode, method, label }: TableEntry & HolderWork, leaseMs: number): Granted {
     const token = this.nextToken();
     const holder = { owner, mode, token, endsAt: this.deps.now() + leaseMs, isClosed: false };
-    if (mode === 'exclusive') row.exclusive = holder;
+    if (mode === 'exclusive') row.exclusive = { ...holder, method, label };
     else {
       row.sharers.push(holder);
       this.mark(row);
@@ -289,11 +318,18 @@ export class LockTable {
     const { exclusive, sharers } = row;
     const place = queued ? row.queue.findIndex((entry) => entry.owner === owner) : -1;
     const held = { status: 'held', queued, ahead: place === -1 ? undefined : place } as const;
-    const none = { isFree: undefined, isForeign: undefined, holder: undefined };
+    const none = { isFree: undefined, isForeign: undefined, isDone: undefined, holder: undefined };
     if (exclusive !== undefined) {
       const remainingMs = exclusive.endsAt - this.deps.now();
       if (exclusive.foreign !== undefined) return { ...held, ...none, remainingMs, isForeign: true };
-      return { ...held, ...none, remainingMs, holder: hintOf(exclusive) };
+      const isDone = exclusive.isDone === true ? true : undefined;
+      return {
+        ...held,
+        ...none,
+        remainingMs,
+        isDone,
+        holder: { ...hintOf(exclusive), method: exclusive.method, label: exclusive.label },
+      };
     }
     if (sharers.length === 0) return { ...held, ...none, remainingMs: 0, isFree: true };
     // An exclusive caller waits for the last.

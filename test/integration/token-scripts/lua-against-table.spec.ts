@@ -42,6 +42,7 @@ it('the scripts and the table do the same in random sequences, and the invariant
     foreign: 0,
     unmarked: 0,
     forced: 0,
+    transfers: 0,
   };
   const deps = { client, subscriber, setClock: (us: number) => clock.stopAt(us) };
   for (let seed = FIRST_SEED; seed < FIRST_SEED + SEQUENCES; seed += 1) await randomSequence(seed, deps, counts);

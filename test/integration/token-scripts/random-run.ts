@@ -1,11 +1,11 @@
 import { deepStrictEqual, ok } from 'node:assert/strict';
 import type { Redis } from 'ioredis';
-import { instanceOf } from '../../../lib/core/store/instance-id.js';
-import type { AcquireReply, AcquireRequest, LockMode } from '../../../lib/stores/contract.js';
+import { instanceOf } from '../../../lib/contract/instance-id.js';
+import type { AcquireReply, AcquireRequest, LockMode } from '../../../lib/contract/store.js';
 import { type LockRow, LockTable, type Sharer, type TableEntry, type TableHolder } from './lock-table.js';
 import { TokenStore } from '../../../lib/stores/token/token.store.js';
-import { entryOf } from '../../../lib/stores/token/wire.js';
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { aboutOf, entryOf } from '../../../lib/stores/token/wire.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import { asPort } from '../../support/client-port.js';
 import { randomFrom } from '../../support/random.js';
 
@@ -30,6 +30,7 @@ export interface Counts {
   foreign: number;
   unmarked: number;
   forced: number;
+  transfers: number;
 }
 
 const PREFIX = 'p';
@@ -138,7 +139,8 @@ class RandomRun {
     else if (kind < 0.8) await this.extend();
     else if (kind < 0.84) await this.setForeign();
     else if (kind < 0.86) await this.removeMarker();
-    else if (kind < 0.9) await this.force();
+    else if (kind < 0.89) await this.force();
+    else if (kind < 0.93) await this.transfer();
     else await this.passTime();
   }
 
@@ -151,7 +153,8 @@ class RandomRun {
       const leaseMs = this.pick([50, 500, 5_000]);
       const wait = this.random() < 0.8;
       // An owner has one request on its way.
-      requests.set(owner, { key, owner, mode: this.modeOf(owner), leaseMs, wait, handoffMs: HANDOFF_MS });
+      const names = { method: this.pick([undefined, 'Shop.buy']), label: this.pick([undefined, 'request 7 ä']) };
+      requests.set(owner, { key, owner, mode: this.modeOf(owner), leaseMs, wait, handoffMs: HANDOFF_MS, ...names });
     }
     const all = [...requests.values()];
     this.trail.push(`acquire ${JSON.stringify(all)}`);
@@ -182,7 +185,8 @@ class RandomRun {
     if (this.over.length > 0 && this.random() < 0.1) owners.push(this.pick(this.over));
     const requests = [...new Set(owners)].map((owner) => {
       const closedForMs = this.random() < 0.15 ? 300 : 0;
-      return { key: keyOf(owner), owner, mode: this.modeOf(owner), closedForMs, handoffMs: HANDOFF_MS };
+      const isDone = this.random() < 0.5;
+      return { key: keyOf(owner), owner, mode: this.modeOf(owner), closedForMs, isDone, handoffMs: HANDOFF_MS };
     });
     this.trail.push(`release ${JSON.stringify(requests)}`);
     const replies = Promise.all(requests.map((request) => this.store.release(request)));
@@ -243,6 +247,29 @@ class RandomRun {
     if (wanted) this.counts.forced += 1;
   }
 
+  /** An owner gives its lock to another one, or renews it. An owner that is over asks late. */
+  private async transfer(): Promise<void> {
+    const key = this.pick(KEYS);
+    const { exclusive } = this.table.rowOf(key);
+    const isOwned = exclusive !== undefined && exclusive.foreign === undefined && !exclusive.isClosed;
+    const isLate = this.over.length > 0 && this.random() < 0.2;
+    const known = isOwned ? exclusive.owner : this.newOwner(key);
+    const from = isLate ? this.pick(this.over) : known;
+    const kind = this.random();
+    const to = kind < 0.5 ? this.newOwner(key) : kind < 0.75 ? known : from;
+    this.modes.set(to, 'exclusive');
+    const token = this.random() < 0.5 && isOwned ? exclusive.token : undefined;
+    const restMs = this.random() < 0.3 ? this.pick([20, 400]) : undefined;
+    const request = { key, from, to, leaseMs: this.pick([50, 500, 5_000]), token, restMs };
+    this.trail.push(`transfer ${JSON.stringify(request)}`);
+    const wanted = this.table.transfer(request);
+    deepStrictEqual(await this.store.transfer(request), wanted);
+    if (wanted.status !== 'transferred') return;
+    this.counts.transfers += 1;
+    if (from !== to && from === known) this.over.push(from);
+    if (from !== to) this.modes.delete(from);
+  }
+
   private async passTime(): Promise<void> {
     const steps = [1, 16, 17, 1_000, 20_000, 50_000, 51_000, 300_000, 301_000, 500_000, 501_000, 1_200_000];
     const isBack = this.random() < 0.1;
@@ -269,9 +296,9 @@ class RandomRun {
       exclusive === undefined && markedUntil === undefined && sharers.length === 0 && queue.length === 0;
     if (requests.length > 1 && rows.every(isFree)) {
       const token = this.table.nextToken();
-      for (const [i, { owner, mode, leaseMs }] of requests.entries()) {
+      for (const [i, { owner, mode, leaseMs, method, label }] of requests.entries()) {
         const endsAt = Math.floor(this.us / 1_000) + leaseMs;
-        if (mode === 'exclusive') rows[i].exclusive ??= { owner, mode, token, endsAt, isClosed: false };
+        if (mode === 'exclusive') rows[i].exclusive ??= { owner, mode, token, endsAt, isClosed: false, method, label };
       }
     }
     return requests.map((request) => this.table.acquire(request));
@@ -324,7 +351,10 @@ class RandomRun {
     );
     const isNew = ({ owner }: TableEntry): boolean =>
       before?.exclusive?.owner !== owner && before?.sharers.includes(owner) !== true;
-    const granted = [...(own === undefined ? [] : [own]), ...live].filter(isNew);
+    // A transfer grants nothing: the lock keeps its token.
+    const granted = operation.startsWith('transfer')
+      ? []
+      : [...(own === undefined ? [] : [own]), ...live].filter(isNew);
     for (const { token } of granted.toSorted((a, b) => a.token - b.token)) {
       ok(token - (this.lastGrant.get(key) ?? 0) >= 17, `token ${token} after ${this.lastGrant.get(key)}`);
       this.lastGrant.set(key, token);
@@ -382,14 +412,16 @@ function ownerIn({ owner }: TableEntry): string {
 }
 
 /** The entry of a holder, as the scripts write it. */
-function textOf(holder: TableHolder & { readonly isClosed: boolean }): string {
+function textOf(holder: TableHolder & { readonly isClosed: boolean; readonly isDone?: boolean | undefined }): string {
   const entry = entryOf(holder);
-  return holder.isClosed ? entry.replace('v2-', 'v2-!') : entry;
+  if (!holder.isClosed) return entry;
+  return entry.replace('v2-', holder.isDone === true ? 'v2-!!' : 'v2-!');
 }
 
 function valueOf({ exclusive, markedUntil }: LockRow): string | null {
   if (exclusive === undefined) return markedUntil === undefined ? null : 'v2-*';
-  return exclusive.foreign ?? `${textOf(exclusive)} ${exclusive.token}`;
+  const { limit, token, foreign } = exclusive;
+  return foreign ?? `${textOf(exclusive)} ${token}${limit === undefined ? aboutOf(exclusive) : ` ${limit}`}`;
 }
 
 /**

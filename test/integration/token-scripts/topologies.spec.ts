@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import type { RedisClient } from '../../../lib/redis/redis-client.js';
 import { token } from '../../../lib/stores/token/token.js';
 import { eventually } from '../../support/async.js';

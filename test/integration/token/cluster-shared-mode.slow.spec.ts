@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Lock, LockService } from 'nestjs-redis-lock';
-import type { LockMode } from '../../../lib/stores/contract.js';
+import type { LockMode } from '../../../lib/contract/store.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { caughtUp } from '../../support/caught-up.js';
 import { ClusterContention } from '../../support/cluster-contention.js';

@@ -4,6 +4,7 @@ import { LockRuntime } from '../../../lib/lock-runtime.js';
 import { costOf } from '../../support/command-counts.js';
 import { RedisCluster } from '../../support/redis/cluster.js';
 import { uniquePrefix } from '../../support/shared-redis.js';
+import { silent } from '../../support/silent-logger.js';
 
 const RESOURCES = Array.from({ length: 100 }, (_, i) => `goods:${i}`);
 
@@ -14,7 +15,10 @@ async function inCluster(
   const cluster = await RedisCluster.start({ replicas: false });
   const prefix = uniquePrefix();
   const options = { redis: { nodes: [...cluster.nodes] }, prefix, ttlMs: 3_600_000, shutdownGraceMs: 0 };
-  const runtime = LockRuntime.start({ ...options, checks: 'off' }, 'counted', { requestTimeoutMs: 3_600_000 });
+  const runtime = LockRuntime.start({ ...options, checks: 'off' }, 'counted', {
+    requestTimeoutMs: 3_600_000,
+    logger: silent,
+  });
   try {
     runtime.connect();
     // Its client connects to the node, and the scripts are loaded.

@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
 import type { LockOptions, LockService } from 'nestjs-redis-lock';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import { costOf, type Cost } from '../../support/command-counts.js';
@@ -9,6 +8,7 @@ import type { ServerManualClock } from '../../support/server-clock/server-manual
 import { needWallClocks } from '../../support/server-clock/shim.js';
 import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { untilSubscribed } from '../../support/subscriber-of.js';
+import { silent } from '../../support/silent-logger.js';
 
 needWallClocks();
 
@@ -24,8 +24,6 @@ let clock: ServerManualClock;
 const running: LockRuntime[] = [];
 
 beforeAll(async () => {
-  // Locks are held for long.
-  Logger.overrideLogger(false);
   servers = await StoppedServers.start();
 });
 afterEach(async () => {
@@ -54,7 +52,12 @@ async function instances(count: number, { passing, ...options }: InstanceOptions
   const given = { redis: servers.url, ...patient, checks: 'off', ...options } as const;
   const started: LockService[] = [];
   for (let i = 0; i < count; i += 1) {
-    const runtime = LockRuntime.start(given, 'counted', { clock, passing, requestTimeoutMs: LONG_MS });
+    const runtime = LockRuntime.start(given, 'counted', {
+      clock,
+      passing,
+      requestTimeoutMs: LONG_MS,
+      logger: silent,
+    });
     runtime.connect();
     running.push(runtime);
     await runtime.service.using(`warm-up:${i}`, () => undefined);

@@ -29,7 +29,7 @@ connector.connect = async function (onError) {
   return connect.call(this, onError);
 };
 
-runFiles(filesOf('redis').filter((file) => file.startsWith('test/integration/token/')));
+runFiles(filesOf('token').filter((file) => file.startsWith('test/integration/token/')));
 
 // The last test: subscribers are recognized by their names, which may change.
 it('has delayed subscribers', () => expect(delayed).toBeGreaterThan(0));

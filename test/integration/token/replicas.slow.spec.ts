@@ -10,6 +10,7 @@ import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import { eventually, type InstanceOptions, RedisLocks, renewed } from '../../support/redis-locks.js';
 import type { RedisClient } from '../../../lib/redis/redis-client.js';
+import { silent } from '../../support/silent-logger.js';
 
 let servers: ReplicaSet;
 let master: RedisServer;
@@ -331,7 +332,7 @@ describe('replicas and a faulty network', () => {
     const client = createClient({ url: master.url }).on('error', () => undefined);
     const clock = new ManualClock();
     const options = { redis: fromNodeRedis(client), replicas: REPLICAS, prefix: running.prefix };
-    const runtime = LockRuntime.start(options, 'default', { clock });
+    const runtime = LockRuntime.start(options, 'default', { clock, logger: silent });
     await client.connect();
     const close = async (): Promise<void> => {
       await runtime.close();
@@ -457,5 +458,27 @@ describe('replicas and a faulty network', () => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     expect(seen).toEqual([]);
     client.disconnect();
+  });
+});
+
+describe('a detached lock', () => {
+  it('is detached once a replica knows of it, and resumed likewise', async () => {
+    const [one, other] = [instance(), instance()];
+    const ticket = await (await one.acquire('goods:300')).detach();
+    expect(await onReplica()).toMatch(/^v2-detached:/);
+    await (await other.resume('goods:300', ticket)).release();
+    const lock = await one.acquire('goods:300');
+    replica.pause();
+    let isDetached = false;
+    const detached = lock.detach().then((next) => {
+      isDetached = true;
+      return next;
+    });
+    await eventually('the master has it', async () => (await admin.get(key))?.startsWith('v2-detached:') === true);
+    await expect(other.extend('goods:300', `t1-${'A'.repeat(30)}`)).rejects.toBeInstanceOf(LockLostError);
+    expect(isDetached).toBe(false);
+    replica.resume();
+    await other.release('goods:300', await detached);
+    await nothingLeft();
   });
 });

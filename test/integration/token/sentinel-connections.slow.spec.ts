@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { Redis, SentinelConnector } from 'ioredis';
 import type { Lock, LockService } from 'nestjs-redis-lock';
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { sentinelConnector } from '../../../lib/redis/sentinel-connector.js';
 import { CUT_MS, longestTimerAtEndOf } from '../../support/ends-by-itself.js';
@@ -51,10 +51,8 @@ const renewed = (lock: Lock): Promise<void> =>
 
 describe('a closed module with Sentinel', () => {
   const script = (address: SentinelAddress, beforeClose: string): string => `
-    import { Logger } from '@nestjs/common';
-    Logger.overrideLogger(false);
     const options = { redis: ${JSON.stringify(address)}, replicas: { min: 1 } };
-    const runtimes = [1, 2].map(() => LockRuntime.start(options));
+    const runtimes = [1, 2].map(() => LockRuntime.start(options, undefined, { logger: silent }));
     for (const runtime of runtimes) runtime.connect();
     const [one, other] = runtimes.map(({ service }) => service);
     const first = await one.acquire('goods:300');
@@ -80,9 +78,8 @@ describe('a closed module with Sentinel', () => {
   it('does not keep the process alive if no Sentinel is there', async () => {
     const address = { ...servers.address, sentinels: [{ host: '127.0.0.1', port: 1 }] };
     const closed = `
-      import { Logger } from '@nestjs/common';
-      Logger.overrideLogger(false);
-      const runtime = LockRuntime.start({ redis: ${JSON.stringify(address)} });
+      const redis = ${JSON.stringify(address)};
+      const runtime = LockRuntime.start({ redis }, undefined, { logger: silent });
       runtime.connect();
       await new Promise((resolve) => setTimeout(resolve, 300));
       await runtime.close();
@@ -151,7 +148,7 @@ describe('a connection by Sentinel', () => {
   });
 
   it('subscribes to no Sentinel after it was cancelled while connecting', async () => {
-    const Ours = sentinelConnector(new SystemClock())!;
+    const Ours = sentinelConnector(SentinelConnector, new SystemClock())!;
     class CalledOff extends Ours {
       override async connect(...args: Parameters<InstanceType<typeof Ours>['connect']>) {
         const stream = await (Ours.prototype as InstanceType<typeof Ours>).connect.apply(this, args);
@@ -188,7 +185,11 @@ describe('a connection by Sentinel', () => {
     const clock = new ManualClock();
     const natMap = { [`127.0.0.1:${master.port}`]: { host: '127.0.0.1', port: mute.port } };
     const sentinelRetryStrategy = () => 10;
-    const connector = new (sentinelConnector(clock)!)({ ...servers.address, natMap, sentinelRetryStrategy });
+    const connector = new (sentinelConnector(SentinelConnector, clock)!)({
+      ...servers.address,
+      natMap,
+      sentinelRetryStrategy,
+    });
     const cutAfter = async (ms: number): Promise<void> => {
       const stream = await connector.connect(() => undefined);
       const closed = new Promise((resolve) => stream.once('close', resolve));
@@ -204,7 +205,7 @@ describe('a connection by Sentinel', () => {
   it('disposes of the failover detector once, not at each attempt', async () => {
     const [master] = servers.servers;
     const natMap: Record<string, { host: string; port: number }> = {};
-    const connector = new (sentinelConnector(new SystemClock())!)({
+    const connector = new (sentinelConnector(SentinelConnector, new SystemClock())!)({
       ...servers.address,
       natMap,
       sentinelRetryStrategy: () => 10,

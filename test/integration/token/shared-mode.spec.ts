@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Lock, LockConfigError, LockLostError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
-import { helperKey } from '../../../lib/core/keys/resource-key.js';
+import { helperKey } from '../../../lib/keys/resource-key.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { ownerOf, storeOf } from '../../support/inside.js';

@@ -8,6 +8,7 @@ import type { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually } from '../../support/redis-locks.js';
 import { subscriptionOf } from '../../support/subscriber-of.js';
+import { silent } from '../../support/silent-logger.js';
 
 let here: Contention;
 let elsewhere: RedisServer;
@@ -155,7 +156,7 @@ describe('a closed module', () => {
     };
     const prefix = here.key.slice(1, here.key.indexOf('goods'));
     const options = { redis: client, prefix, shutdownGraceMs: 0, waitMs: 60_000, unavailableAfterMs: Infinity };
-    const runtime = LockRuntime.start(options, undefined, { requestTimeoutMs: 2_000 });
+    const runtime = LockRuntime.start(options, undefined, { requestTimeoutMs: 2_000, logger: silent });
     await runtime.service.using('goods:1', () => undefined);
     await here.holder();
     log.clear();
@@ -227,7 +228,7 @@ describe('a client without reconnection (retryStrategy: null)', () => {
   it('that its owner quits without closing the module lets the process end', async () => {
     const contended = `
       const clients = [1, 2].map(() => new Redis('${here.server.url}'));
-      const [one, other] = clients.map((redis) => LockRuntime.start({ redis }).service);
+      const [one, other] = clients.map((redis) => LockRuntime.start({ redis }, undefined, { logger: silent }).service);
       for (const [holder, waiter] of [[one, other], [other, one]]) {
         const first = await holder.acquire('goods:300');
         const waiting = waiter.acquire('goods:300');

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { type RedisLockModuleOptions, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { hashTag } from '../../../lib/core/keys/resource-key.js';
+import { hashTag } from '../../../lib/keys/resource-key.js';
 import { slotOfTag } from '../../../lib/redis/cluster/hash-slot.js';
 import { embeddedScripts } from '../../support/embedded-scripts.js';
 import { refuseOtherKeys } from '../../support/literal-keys.js';

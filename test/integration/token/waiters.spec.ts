@@ -15,6 +15,7 @@ import { canSetWallClocks } from '../../support/server-clock/shim.js';
 import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { uniquePrefix } from '../../support/shared-redis.js';
 import { untilSubscribed } from '../../support/subscriber-of.js';
+import { silent } from '../../support/silent-logger.js';
 
 /** Thousands of waiters that are gone must not keep the server busy: Redis runs one script at a time. */
 const DEAD = 2_000;
@@ -154,6 +155,7 @@ async function frozenQueue(servers: StoppedServers) {
   const start = (): LockService => {
     const runtime = LockRuntime.start({ redis: servers.url, prefix, unavailableAfterMs: Infinity }, undefined, {
       clock,
+      logger: silent,
     });
     runtime.connect();
     running.push(runtime);

@@ -103,6 +103,18 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     }
   });
 
+  it('shows a detached lock without its ticket, and may release it', async () => {
+    const app = await startBoard({ allowRelease: true }, { platform });
+    const lock = await app.locks.acquire('goods:1');
+    const ticket = await lock.detach();
+    const { locks } = await stateOf(app);
+    expect(locks).toEqual([expect.objectContaining({ resource: 'goods:1', holder: 'detached' })]);
+    const shown = (await Promise.all(ROUTES.map((path) => get(app, path)))).map(({ text }) => text).join();
+    expect(shown).not.toContain(ticket.slice(3));
+    expect((await release(app)).status).toBe(200);
+    await expect(app.locks.resume('goods:1', ticket)).rejects.toMatchObject({ code: 'LOCK_LOST' });
+  });
+
   it('shows who holds a lock and who waits for it', async () => {
     const prefix = uniquePrefix();
     const app = await startBoard({}, { platform, prefix, locks: { identity: 'api-1' } });
@@ -334,6 +346,15 @@ describe('what the board shows', () => {
     const { body, headers } = await get(app, '/locks/state');
     expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
     expect(body.locks.map(({ resource }: { resource: string }) => resource).toSorted()).toEqual(names.toSorted());
+  });
+
+  it('shows the label of another instance as text, whatever it contains', async () => {
+    const app = await startBoard();
+    const other = await startApp({ prefix: app.prefix });
+    await other.locks.acquire('goods:300', { label: '<img src=x onerror=alert(1)>\n"' });
+    const { text, headers } = await get(app, '/locks/state');
+    expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
+    expect(JSON.parse(text)).toMatchObject({ locks: [{ label: '<img src=x onerror=alert(1)>?"' }] });
   });
 
   it('is the reason if the locks cannot be read', async () => {

@@ -8,6 +8,7 @@ import * as opentelemetry from 'nestjs-redis-lock/opentelemetry';
 import * as prometheus from 'nestjs-redis-lock/prometheus';
 import * as quorum from 'nestjs-redis-lock/quorum';
 import * as redisson from 'nestjs-redis-lock/redisson';
+import * as standalone from 'nestjs-redis-lock/standalone';
 import * as terminus from 'nestjs-redis-lock/terminus';
 import * as testing from 'nestjs-redis-lock/testing';
 import * as timestamp from 'nestjs-redis-lock/timestamp';
@@ -23,6 +24,7 @@ export const entries: Readonly<Record<string, object>> = {
   './prometheus': prometheus,
   './quorum': quorum,
   './redisson': redisson,
+  './standalone': standalone,
   './terminus': terminus,
   './testing': testing,
   './timestamp': timestamp,

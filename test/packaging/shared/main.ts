@@ -8,6 +8,7 @@ import {
   checkFence,
   checkNames,
   checkNodeRedis,
+  checkStandalone,
   checkStores,
   checkTesting,
   checkTransactional,
@@ -41,6 +42,7 @@ async function main(): Promise<void> {
   checkNames();
   await checkTesting();
   await checkStores();
+  await checkStandalone();
   await checkFence();
   await checkNodeRedis();
   await checkTransactional();

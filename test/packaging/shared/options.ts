@@ -2,6 +2,8 @@
 import {
   type AssertHeldOptions,
   type CommonLockOptions,
+  type DetachOptions,
+  type ExtendOptions,
   type HttpOptions,
   type ForceReleaseOptions,
   type LeadOptions,
@@ -10,10 +12,13 @@ import {
   type LockedOptions,
   type LockOptions,
   type LockScopeOptions,
+  type OnceOptions,
   RedisLockModule,
   type RedisLockModuleOptions,
   type ReplicaOptions,
+  type ResumeOptions,
   type WhileLeaderOptions,
+  type WrapOptions,
 } from 'nestjs-redis-lock';
 import type { FencedScript, RedisFenceOptions, SqlFenceOptions } from 'nestjs-redis-lock/fence';
 import type { RedisLockBoardOptions } from 'nestjs-redis-lock/board';
@@ -22,6 +27,7 @@ import type { NodeRedisClient } from 'nestjs-redis-lock/node-redis';
 import type { LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import type { QuorumOptions } from 'nestjs-redis-lock/quorum';
 import type { RedissonStoreOptions } from 'nestjs-redis-lock/redisson';
+import type { CreateLocksOptions } from 'nestjs-redis-lock/standalone';
 import type { HealthOptions } from 'nestjs-redis-lock/terminus';
 import type { OccupyOptions, TestBenchOptions, TestingOptions } from 'nestjs-redis-lock/testing';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
@@ -37,7 +43,13 @@ interface Options {
   http: HttpOptions;
   lock: LockOptions;
   lockScope: LockScopeOptions;
+  once: OnceOptions;
+  detach: DetachOptions;
+  extend: ExtendOptions;
+  resume: ResumeOptions;
   locked: LockedOptions<[id: number]>;
+  wrap: WrapOptions<[id: number]>;
+  createLocks: CreateLocksOptions;
   moduleOptions: RedisLockModuleOptions;
   module: NonNullable<Parameters<typeof RedisLockModule.forRoot>[0]>;
   replicas: ReplicaOptions;

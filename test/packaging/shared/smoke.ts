@@ -28,6 +28,7 @@ import { fromNodeRedis } from 'nestjs-redis-lock/node-redis';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { RedisLockHealthIndicator } from 'nestjs-redis-lock/terminus';
+import { createLocks } from 'nestjs-redis-lock/standalone';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { withLockScope } from 'nestjs-redis-lock/transactional';
@@ -258,6 +259,23 @@ export async function checkStores(): Promise<void> {
   const isOurs = (error: Error): boolean => error.constructor === LockConfigError;
   assert.throws(() => createTestLocks({ store: quorum([redisUrl()]) }), isOurs);
   assert.throws(() => timestamp({ retryDelayMs: 0 }), isOurs);
+}
+
+/** `nestjs-redis-lock/standalone` contends with an application, and uses its classes. */
+export async function checkStandalone(): Promise<void> {
+  const prefix = `consumer_${randomBytes(6).toString('hex')}_`;
+  const context = await NestFactory.createApplicationContext(
+    { module: TestApp, imports: [RedisLockModule.forRoot({ redis: redisUrl(), prefix })] },
+    { logger: ['error', 'warn'], abortOnError: false },
+  );
+  const locks = createLocks({ redis: redisUrl(), prefix, logger: { ...console, log: () => undefined } });
+  assert(locks instanceof LockService, 'standalone has another copy of LockService');
+  const buy = locks.wrap('goods:<id>', { waitMs: 0 }, async (id: number) => `goods ${id} are sold`);
+  const refused = await context.get(LockService).using('goods:1', () => buy(1).catch((error: unknown) => error));
+  assert.equal((refused as object).constructor, LockTimeoutError, String(refused));
+  assert.equal(await buy(1), 'goods 1 are sold');
+  await locks.close();
+  await context.close();
 }
 
 /** A bundler renames what has one name in two modules: no exported class may be among that. */

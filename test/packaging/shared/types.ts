@@ -1,5 +1,5 @@
 // Compiled in every consumer and never run: what the types allow, and what they refuse.
-import { applyDecorators } from '@nestjs/common';
+import { applyDecorators, type Logger } from '@nestjs/common';
 import type { Cluster, Redis } from 'ioredis';
 import {
   type CommonLockOptions,
@@ -11,11 +11,13 @@ import {
   type LockService,
   type MultiLock,
   type RedisLockModuleOptions,
+  resource,
   WhileLeader,
 } from 'nestjs-redis-lock';
 import { RedisFence, SqlFence } from 'nestjs-redis-lock/fence';
 import { fromNodeRedis } from 'nestjs-redis-lock/node-redis';
 import { quorum } from 'nestjs-redis-lock/quorum';
+import { createLocks, type Locks } from 'nestjs-redis-lock/standalone';
 import type { TestingOptions } from 'nestjs-redis-lock/testing';
 import { createClient, createCluster, createSentinel, type RedisClientType, type RedisClusterType } from 'redis';
 
@@ -216,6 +218,54 @@ export function nodeRedisClients(client: RedisClientType, cluster: RedisClusterT
   const other = fromNodeRedis({} as Redis);
   const all = [fromNodeRedis(client), fromNodeRedis(cluster), created, replicas, sentinel, other];
   return [{ store: quorum(all) }, ...all.map((redis) => ({ redis }))];
+}
+
+/** Functions that `wrap()` returns have the types of those that they run. */
+export async function wrapped(locks: LockService, given: LockOptions): Promise<unknown[]> {
+  const byName: (id: number) => Promise<string> = locks.wrap('order:<id>', async (id: number) => String(id));
+  const synchronous: (id: number) => Promise<string> = locks.wrap('order:<id>', given, (id: number) => String(id));
+  // The key function gets the types of the parameters.
+  const byFunction: (id: number, note: string) => Promise<string> = locks.wrap(
+    (id) => resource`order:${id}`,
+    async (id: number, note: string) => note + id,
+  );
+  const skipped: (id: number) => Promise<number | undefined> = locks.wrap(
+    'order:<0>',
+    { onBusy: 'skip', label: (id) => `request ${id.toFixed()}` },
+    async (id: number) => id,
+  );
+  const instead: (id: number) => Promise<number | boolean> = locks.wrap(
+    'order:<0>',
+    { onUnavailable: (error, id) => id > 0 && error.permanent },
+    async (id: number) => id,
+  );
+  const generic = locks.wrap('order:<0>', async <T>(id: T): Promise<T[]> => [id]);
+  const list: string[] = await generic('a');
+  const withThis = locks.wrap('order:<id>', function (this: Date, id: number) {
+    return this.getTime() + id;
+  });
+  const sum: number = await withThis.call(new Date(), 1);
+  // @ts-expect-error: it has another `this`
+  await withThis(1);
+  const byNumber = async (id: number): Promise<number> => id;
+  // @ts-expect-error: the key function takes a string, the function a number
+  locks.wrap((id: string) => `order:${id}`, byNumber);
+  // @ts-expect-error: a skipped call returns undefined
+  const never: (id: number) => Promise<number> = locks.wrap('order:<0>', { onBusy: 'skip' }, byNumber);
+  // @ts-expect-error: a semaphore has no mode
+  locks.wrap('orders', { mode: 'shared', permits: 2 }, async () => 1);
+  // @ts-expect-error: units are in the names
+  locks.wrap('orders', { ttl: 1_000 }, async () => 1);
+  return [byName, synchronous, byFunction, skipped, instead, list, sum, never];
+}
+
+/** Locks without Nest are a lock service that can be closed. */
+export async function standalone(redis: Redis, logger: Logger): Promise<LockService> {
+  await using locks: Locks = createLocks({ redis, logger, waitMs: 0 });
+  createLocks({ logger: console });
+  // @ts-expect-error: it is an option of Nest's module
+  createLocks({ http: { retryAfterMs: 1_000 } });
+  return locks;
 }
 
 export async function service(locks: LockService): Promise<unknown[]> {

@@ -1,4 +1,4 @@
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import { Attempt } from '../../../lib/engine/attempt.js';
 import { KeyQueue } from '../../../lib/engine/key-queue.js';
 import { Lifecycle } from '../../../lib/engine/lifecycle.js';
@@ -6,10 +6,11 @@ import { Lock } from '../../../lib/engine/lock.js';
 import { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { Releaser } from '../../../lib/engine/releaser.js';
 import { Renewer } from '../../../lib/engine/renewer.js';
-import { SlotMap } from '../../../lib/redis/cluster/slot-map.js';
+import { ClusterNodes } from '../../../lib/redis/cluster/cluster-nodes.js';
+import { ClusterTopology } from '../../../lib/redis/cluster/cluster-topology.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { RedisScript } from '../../../lib/redis/redis-script.js';
-import type { AcquireReply } from '../../../lib/stores/contract.js';
+import type { AcquireReply } from '../../../lib/contract/store.js';
 import { scripts } from '../../../lib/stores/token/scripts.js';
 
 /** Scripts by what they do. Those for one lock and for several are edited alike. */
@@ -49,8 +50,9 @@ const ablations = {
   },
   /** A lock stays locked until it is released. */
   lease: () => {
-    edit(HANDING_OFF, "token, 'PX', leaseMs)", 'token)');
-    edit(ACQUIRE, "token, 'PX', ARGV[5]", 'token');
+    edit(HANDING_OFF, "token .. (about or ''), 'PX', leaseMs)", 'token)');
+    edit(['acquire'], "token .. ARGV[7], 'PX', ARGV[5]", 'token');
+    edit(['acquireMany'], "value, 'PX', ARGV[5]", 'value');
     edit(ACQUIRE, "redis.call('PEXPIRE', KEYS[2], math.max(redis.call('PTTL', KEYS[2]), ARGV[5]))", '');
     edit(EXTEND, "redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[2]))", '');
   },
@@ -108,7 +110,7 @@ const ablations = {
     }),
   /** Tokens are counted. The count is lost with the data. */
   'tokens by the clock': () => {
-    const last = "local last = tonumber(redis.call('SET', KEYS[1], now, 'EX', 86400, 'GET') or nil)";
+    const last = "local last = tonumber(redis.call('SET', KEYS[1], now, 'EX', '86400', 'GET') or nil)";
     edit(HANDING_OFF, last, `do return redis.call('INCRBY', KEYS[1], 17) end\n${last}`);
   },
   /** Tokens are the server time, whatever was granted before. */
@@ -137,8 +139,8 @@ const ablations = {
   },
   /** A slot stays where it was at the start. */
   'following slots': () => {
-    replace(SlotMap, 'nodeAfter', () => undefined);
-    replace(SlotMap, 'refresh', () => undefined);
+    replace(ClusterTopology, 'sendAgain', (_, [, error]) => Promise.reject(error));
+    replace(ClusterNodes, 'refresh', () => undefined);
   },
   /** A shutdown waits for no call and no hold. */
   'grace of a shutdown': () => {

@@ -1,5 +1,5 @@
 import { LockError, type Lock, type LockOptions } from 'nestjs-redis-lock';
-import type { Clock } from '../../../lib/core/time/clock.js';
+import type { Clock } from '../../../lib/clock/clock.js';
 import type { Conditions } from './conditions.js';
 import { type Instance, REQUEST_TIMEOUT_MS } from './instance.js';
 import { type Referee, SEVERAL } from './referee.js';
@@ -19,8 +19,9 @@ export class Callers {
     private readonly clock: Clock,
     private readonly referee: Referee,
   ) {
-    const { messageLost, deafMs, disconnect, refused, blocked, longestMs, longestTtlMs } = conditions;
-    const isLate = messageLost > 0 || (disconnect > 0 && deafMs > 0) || refused > 0 || blocked > 0;
+    const { messageLost, deafMs, disconnect, refused, blocked, dies, longestMs, longestTtlMs } = conditions;
+    // A dead holder never learns of it.
+    const isLate = messageLost > 0 || (disconnect > 0 && deafMs > 0) || refused > 0 || blocked > 0 || dies > 0;
     this.excuseMs = isLate ? longestTtlMs + 1_000 : 10 + 4 * longestMs;
   }
 

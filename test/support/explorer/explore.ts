@@ -1,6 +1,5 @@
-import { Logger } from '@nestjs/common';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { instanceOf } from '../../../lib/core/store/instance-id.js';
+import type { LockTable } from '../../../lib/stores/memory/lock-table.js';
 import { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
 import { randomFrom } from '../random.js';
 import { Callers } from './callers.js';
@@ -8,9 +7,7 @@ import { type Conditions, conditionsOf, NO_FAULTS } from './conditions.js';
 import { Instance } from './instance.js';
 import { type Measured, Measures } from './measures.js';
 import { Referee } from './referee.js';
-
-// The tests lose locks on purpose, and each loss is logged.
-Logger.overrideLogger(false);
+import { lookForRest } from './rest.js';
 
 /** What one run has shown. */
 export interface Result extends Measured {
@@ -31,6 +28,23 @@ class SeededClock extends ManualClock {
   }
 }
 
+/** The parts of a run, for a recorder. */
+export interface Explored {
+  readonly clock: ManualClock;
+  readonly table: LockTable;
+  readonly instances: readonly Instance[];
+  readonly keys: readonly string[];
+}
+
+/** Records a run. */
+export interface Recorder {
+  begins(run: Explored): void;
+  /** The replica has what the server has. */
+  replicates(): void;
+  /** The replica takes over. */
+  failsOver(): void;
+}
+
 /** How long the longest of all leases and repetitions is waited for. */
 const QUIET_MS = 15_000;
 
@@ -40,7 +54,7 @@ const QUIET_MS = 15_000;
  *
  * @param given overrides the conditions that the seed chooses.
  */
-export async function explore(seed: number, given?: Partial<Conditions>): Promise<Result> {
+export async function explore(seed: number, given?: Partial<Conditions>, recorder?: Recorder): Promise<Result> {
   const random = randomFrom(seed);
   const clock = new SeededClock(random);
   const memory = new MemoryStore(clock);
@@ -63,6 +77,7 @@ export async function explore(seed: number, given?: Partial<Conditions>): Promis
       referee.excuse(key, callers.excuseMs);
     };
   }
+  recorder?.begins({ clock, table, instances, keys });
   const { calls } = conditions;
   const someCall = (likelihood: number): number => (random() < likelihood ? Math.floor(random() * calls) : -1);
   const diesAt = someCall(conditions.dies);
@@ -82,15 +97,8 @@ export async function explore(seed: number, given?: Partial<Conditions>): Promis
   for (let i = 0; i < 4_000 && callers.running > 0; i += 1) await pass(10);
   if (callers.running > 0) referee.report(`${callers.running} calls wait forever`);
   for (let i = 0; i < 15; i += 1) await pass(QUIET_MS / 15);
-  for (const { engine, isDead, isClosing } of instances) {
-    if (isDead) continue;
-    if (engine['queues'].size > 0) referee.report(`queues are left: ${[...engine['queues'].keys()].join()}`);
-    if (engine.holds().length > 0) referee.report('holds are left');
-    // A shutdown does not wait for a release that gets no reply.
-    if (!isClosing && engine['parts'].releaser['unanswered'].size > 0) referee.report('releases are left');
-  }
   // A replica that has taken over may have brought anything back.
-  if (failoverAt === -1) lookIntoStore();
+  lookForRest(instances, referee, failoverAt === -1 ? table : undefined);
   const closing = Promise.all(instances.filter(({ isDead }) => !isDead).map((instance) => instance.shutDown()));
   await clock.advance(2_000);
   await closing;
@@ -112,23 +120,14 @@ export async function explore(seed: number, given?: Partial<Conditions>): Promis
   /** The server is replaced by a replica without the last changes. Clients reconnect to it. */
   function failover(): void {
     const copy = [...table.rows].map(([key, row]) => [key, structuredClone(row)] as const);
+    recorder?.replicates();
     clock.schedule(random() * 50, () => {
+      recorder?.failsOver();
       referee.hasFailedOver = true;
       table.rows.clear();
       for (const [key, row] of copy) table.rows.set(key, row);
       for (const key of keys) referee.excuse(key, callers.excuseMs + 20);
       for (const { wire } of instances) wire.disconnect();
     });
-  }
-
-  /** When all is quiet, the store keeps nothing for an owner that is over. */
-  function lookIntoStore(): void {
-    const gone = new Set(
-      instances.filter(({ isDead, isClosing }) => isDead || isClosing).map(({ engine }) => engine.instanceId),
-    );
-    for (const key of Array.from(table.rows.keys())) {
-      const owners = [...table.holders(key), ...table.waiting(key)].map(({ owner }) => owner);
-      if (owners.some((owner) => !gone.has(instanceOf(owner)))) referee.report(`the store keeps ${key} for an owner`);
-    }
   }
 }

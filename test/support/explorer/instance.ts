@@ -1,8 +1,9 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { Clock, Timer } from '../../../lib/core/time/clock.js';
+import type { Clock, Timer } from '../../../lib/clock/clock.js';
 import type { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import type { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
+import { silent } from '../silent-logger.js';
 import type { Referee } from './referee.js';
 import { Wire } from './wire.js';
 
@@ -82,18 +83,20 @@ export class Instance {
   /** How many of its calls have not ended. */
   calls = 0;
   isDead = false;
-  isClosing = false;
+  private closesAt = Infinity;
 
   constructor(memory: MemoryStore, shared: Clock, referee: Referee, isStrict: boolean) {
     this.clock = new ProcessClock(shared);
     const wire = (this.wire = new Wire(memory, shared, this.clock, referee));
     const fairness = isStrict ? 'strict' : 'throughput';
     const options = { store: () => wire, fairness, shutdownGraceMs: 0, checks: 'off' } as const;
-    this.runtime = LockRuntime.start(options, undefined, { clock: this.clock, requestTimeoutMs: REQUEST_TIMEOUT_MS });
+    const internals = { clock: this.clock, requestTimeoutMs: REQUEST_TIMEOUT_MS, logger: silent };
+    this.runtime = LockRuntime.start(options, undefined, internals);
     this.wire.isAwaited = (key, mode) => {
       const first = this.engine.waiting(key).at(0);
       return first?.mode === mode && first.isPatient;
     };
+    this.wire.isGivenUp = () => this.clock.now() >= this.closesAt;
   }
 
   get service(): LockRuntime['service'] {
@@ -102,6 +105,10 @@ export class Instance {
 
   get engine(): LockEngine {
     return this.service.engine;
+  }
+
+  get isClosing(): boolean {
+    return this.closesAt < Infinity;
   }
 
   get mayCall(): boolean {
@@ -116,7 +123,7 @@ export class Instance {
   }
 
   shutDown(): Promise<void> {
-    this.isClosing = true;
+    this.closesAt = this.clock.now() + REQUEST_TIMEOUT_MS;
     return this.runtime.close();
   }
 }

@@ -1,8 +1,8 @@
 import type { Lock } from '../../../lib/engine/lock.js';
 import type { LockEngine } from '../../../lib/engine/lock-engine.js';
-import { driftOf } from '../../../lib/core/time/clock.js';
+import { driftOf } from '../../../lib/clock/clock.js';
 import { leaseOf } from '../../../lib/engine/options.js';
-import type { AcquireRequest, ReleaseRequest } from '../../../lib/stores/contract.js';
+import type { AcquireRequest, ReleaseRequest } from '../../../lib/contract/store.js';
 import type { LockTable } from '../../../lib/stores/memory/lock-table.js';
 
 /** The label of calls for several locks: such a call keeps its number, although it joins later queues later. */
@@ -15,7 +15,7 @@ interface OwnerRecord {
   isReleased: boolean;
 }
 
-/** Checks the invariants of ENGINE.md while the callers run. */
+/** Checks the invariants of `lib/engine/README.md` while the callers run. */
 export class Referee {
   readonly violations = new Set<string>();
   grants = 0;
@@ -133,18 +133,24 @@ export class Referee {
   }
 
   /** Called with each outcome of an acquire request. */
-  onOutcome({ owner }: AcquireRequest): void {
+  onOutcome({ key, owner }: AcquireRequest): void {
     const record = this.owners.get(owner);
     if (record !== undefined) record.isAsking = false;
+    // The lock was granted again since it was released by force.
+    if (this.table.holders(key).some((holder) => holder.owner === owner)) this.forced.delete(owner);
   }
 
-  /** @param isAwaited whether the first caller that waits could use the owner's place in the queue. */
-  onRelease({ key, owner }: ReleaseRequest, isAwaited: boolean): void {
+  /**
+   * @param isAwaited whether the first caller that waits could use the owner's place in the queue.
+   * @param isGivenUp whether the instance is about to end its connection, and waits for no reply.
+   */
+  onRelease({ key, owner }: ReleaseRequest, isAwaited: boolean, isGivenUp: boolean): void {
     const record = this.owners.get(owner);
     const hasPlace = this.table.waiting(key).some((entry) => entry.owner === owner);
     if (isAwaited && hasPlace && record?.isReleased === false && !this.hasFailedOver)
       this.report(`${key}: a place is given up that is needed`);
-    if (record?.isAsking === true) this.report(`${key}: a release leaves beside the request of its owner`);
+    if (record?.isAsking === true && !isGivenUp)
+      this.report(`${key}: a release leaves beside the request of its owner`);
     if (record !== undefined) record.isReleased = true;
   }
 

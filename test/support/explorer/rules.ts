@@ -8,8 +8,8 @@ import type { HoldOptions, PassingLimits } from '../../../lib/engine/options.js'
 import { type Release, Releaser } from '../../../lib/engine/releaser.js';
 import { Renewer } from '../../../lib/engine/renewer.js';
 import type { Waiter } from '../../../lib/engine/waiter.js';
-import type { Target } from '../../../lib/core/events/call.js';
-import type { ExtendReply, Granted, Held } from '../../../lib/stores/contract.js';
+import type { Target } from '../../../lib/events/call.js';
+import type { ExtendReply, Granted, Held } from '../../../lib/contract/store.js';
 import { type Entry, type Holder, LockTable, TOKENS } from '../../../lib/stores/memory/lock-table.js';
 import { CALM, type Conditions } from './conditions.js';
 import type { Result } from './explore.js';
@@ -18,11 +18,11 @@ import type { Measured } from './measures.js';
 /** How a missing rule shows: as a problem, or only in a measure, which is then clearly larger. */
 export type Shows = 'problem' | 'requests' | keyof Measured;
 
-/** One rule of ENGINE.md that can be switched off. */
+/** One rule of `lib/engine/README.md`, or of the scripts, that can be switched off. */
 export interface Rule {
   /** What is wrong while it is off. */
   readonly off: string;
-  /** Where ENGINE.md says it: the number of a rule, or the name of a part. */
+  /** The number of the rule, or `scripts`. */
   readonly of: string;
   readonly shows: Shows;
   /** Conditions under which that shows soon. */
@@ -470,6 +470,14 @@ export const RULES: readonly Rule[] = [
       ),
   },
   {
+    off: 'a reply counts although the first waiter wants another mode',
+    of: '11',
+    shows: 'problem',
+    under: under({ modes: 0.6, longestMs: 60, tries: 0.5 }),
+    seeds: 10,
+    switchOff: () => change(KeyQueue, 'serves', () => true),
+  },
+  {
     off: 'renewals are not sent after a reconnect',
     of: '8',
     shows: 'problem',
@@ -535,7 +543,7 @@ export const RULES: readonly Rule[] = [
   },
   {
     off: 'the store renews for a wrong owner',
-    of: 'What each script must do',
+    of: 'scripts',
     shows: 'problem',
     under: under({ force: 0.1, shortestTtlMs: 5_000, longestTtlMs: 6_000, workMs: 150, longestMs: 3 }),
     seeds: 10,
@@ -547,7 +555,7 @@ export const RULES: readonly Rule[] = [
   },
   {
     off: 'the store releases for a wrong owner',
-    of: 'What each script must do',
+    of: 'scripts',
     shows: 'problem',
     under: under({ longestMs: 20, workMs: 200, pauseMs: 400, patient: 1, aborts: 0.6 }),
     seeds: 10,
@@ -559,7 +567,7 @@ export const RULES: readonly Rule[] = [
   },
   {
     off: 'an extension shortens a lease',
-    of: 'What each script must do',
+    of: 'scripts',
     shows: 'problem',
     under: under({ messageForged: 0.8, longestMs: 5, workMs: 100 }),
     seeds: 20,
@@ -572,7 +580,7 @@ export const RULES: readonly Rule[] = [
   },
   {
     off: 'a handed-off lock does not get its full lease',
-    of: 'What each script must do',
+    of: 'scripts',
     shows: 'problem',
     under: under({ ...LONG, slow: 0.5, dies: 1 }),
     seeds: 10,
@@ -588,7 +596,7 @@ export const RULES: readonly Rule[] = [
   },
   {
     off: 'two grants of one millisecond have one token',
-    of: 'Token',
+    of: 'scripts',
     shows: 'problem',
     under: under({}),
     seeds: 3,
@@ -596,7 +604,7 @@ export const RULES: readonly Rule[] = [
   },
   {
     off: 'tokens rise by one only',
-    of: 'Token',
+    of: 'scripts',
     shows: 'problem',
     under: under({ ...BURST }),
     seeds: 10,
@@ -608,7 +616,7 @@ export const RULES: readonly Rule[] = [
   },
   {
     off: 'a release hands the lock to nobody',
-    of: 'What each script must do',
+    of: 'scripts',
     shows: 'allClosedMs',
     under: under({ longestMs: 5 }),
     seeds: 3,
@@ -626,7 +634,7 @@ export const RULES: readonly Rule[] = [
   },
   {
     off: 'the store hands off to instances that do not listen',
-    of: 'What each script must do',
+    of: 'scripts',
     shows: 'allClosedMs',
     under: under({
       dies: 1,
@@ -642,7 +650,7 @@ export const RULES: readonly Rule[] = [
   },
   {
     off: 'closing a key frees it',
-    of: 'minHold',
+    of: 'scripts',
     shows: 'problem',
     under: under({ minHold: 0.5 }),
     seeds: 3,

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LockUnavailableError } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { StoreHealth } from '../../../lib/engine/store-health.js';
-import { UnansweredError } from '../../../lib/stores/contract.js';
+import { UnansweredError } from '../../../lib/contract/store.js';
 
 let warnings: string[];
 let infos: string[];

@@ -8,7 +8,9 @@ import type {
   RedisLockModuleOptions,
   ReplicaOptions,
   WhileLeaderOptions,
+  WrapOptions,
 } from 'nestjs-redis-lock';
+import type { CreateLocksOptions } from 'nestjs-redis-lock/standalone';
 import type { LockedOptions } from '../../../lib/nest/locked.js';
 import type { RedisLockModuleExtras } from '../../../lib/nest/module-definition.js';
 import { HTTP, type NamesAt, OPTIONS, optionsAt, type Place, REPLICAS } from '../../../lib/options/option-table.js';
@@ -22,6 +24,8 @@ const SAME: {
   readonly module: Same<NamesAt<'module'>, keyof RedisLockModuleOptions>;
   readonly extras: Same<NamesAt<'extras'>, keyof RedisLockModuleExtras>;
   readonly lock: Same<NamesAt<'lock'>, keyof LockOptions>;
+  readonly 'createLocks()': Same<NamesAt<'createLocks()'>, keyof CreateLocksOptions>;
+  readonly 'wrap()': Same<NamesAt<'wrap()'>, keyof WrapOptions>;
   readonly '@Locked': Same<NamesAt<'@Locked'>, keyof LockedOptions>;
   readonly '@WhileLeader': Same<NamesAt<'@WhileLeader'>, keyof WhileLeaderOptions>;
   readonly 'extend()': Same<NamesAt<'extend()'>, 'ttlMs'>;
@@ -35,6 +39,8 @@ const SAME: {
   module: true,
   extras: true,
   lock: true,
+  'createLocks()': true,
+  'wrap()': true,
   '@Locked': true,
   '@WhileLeader': true,
   'extend()': true,
@@ -46,7 +52,13 @@ const SAME: {
   replicas: true,
 };
 
-const FILES = ['options/lock.options', 'options/redis-lock.options', 'nest/module-definition'];
+const FILES = [
+  'options/lock.options',
+  'options/redis-lock.options',
+  'nest/module-definition',
+  'options/wrap.options',
+  'standalone/create-locks',
+];
 
 /** Returns the option, the tag and the value of each `@default`, `@minimum` and `@maximum` in the interfaces. */
 function documented(): [option: string, tag: string, value: string][] {
@@ -63,7 +75,7 @@ function documented(): [option: string, tag: string, value: string][] {
 
 describe('the table of options', () => {
   const all: Readonly<Record<string, (typeof OPTIONS)[keyof typeof OPTIONS]>> = OPTIONS;
-  const computed = ['identity', 'store'];
+  const computed = ['identity', 'store', 'logger'];
 
   it.each(documented().filter(([option, tag]) => tag === 'default' && option in all && !computed.includes(option)))(
     'has the default of %s that its docstring has',
@@ -84,13 +96,12 @@ describe('the table of options', () => {
   });
 
   it('has the options of the interfaces at each place', () => {
-    for (const place of Object.keys(SAME).slice(0, 10)) expect(optionsAt(place as Place)).not.toEqual({});
+    for (const place of Object.keys(SAME).slice(0, 12)) expect(optionsAt(place as Place)).not.toEqual({});
   });
 
-  it('allows a function as a label for @Locked only', () => {
+  it('allows a function as a label for wrap() and @Locked only', () => {
     const label = (): string => 'request 7';
-    expect(optionsAt('@Locked')).toHaveProperty('label.fits');
-    expect((optionsAt('@Locked') as { label: { fits(value: unknown): boolean } }).label.fits(label)).toBe(true);
+    for (const place of ['wrap()', '@Locked'] as const) expect(optionsAt(place).label.fits(label)).toBe(true);
     expect(optionsAt('lock').label.fits(label)).toBe(false);
   });
 });

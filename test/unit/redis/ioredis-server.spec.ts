@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis, type RedisOptions } from 'ioredis';
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import { IoredisServer } from '../../../lib/redis/ioredis/ioredis-server.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { eventually } from '../../support/async.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { SystemClock } from '../../../lib/core/time/clock.js';
+import { SystemClock } from '../../../lib/clock/clock.js';
 import type { ClientListener, ServerClient } from '../../../lib/redis/client-port.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { unavailableBecause } from '../../../lib/redis/redis-errors.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { hashTag } from '../../../lib/core/keys/resource-key.js';
+import { hashTag } from '../../../lib/keys/resource-key.js';
 import { slotOfTag } from '../../../lib/redis/cluster/hash-slot.js';
 import { FenceKeys } from '../../../lib/redis/fence-keys.js';
 import { Command } from 'ioredis';

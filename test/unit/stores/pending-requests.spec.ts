@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ManualClock } from 'nestjs-redis-lock/testing';
-import { UnansweredError } from '../../../lib/stores/contract.js';
+import { UnansweredError } from '../../../lib/contract/store.js';
 import { PendingRequests } from '../../../lib/stores/pending-requests.js';
 import { deferred, outcome } from '../../support/async.js';
 

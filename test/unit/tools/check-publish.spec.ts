@@ -22,9 +22,9 @@ function missing(cwd = folder, tag?: string): string {
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'check-publish-'));
-  mkdirSync(join(folder, 'lib/core'), { recursive: true });
+  mkdirSync(join(folder, 'lib/common'), { recursive: true });
   put('package.json', JSON.stringify(MANIFEST));
-  put('lib/core/version.ts', "export const VERSION = '1.2.3';\n");
+  put('lib/common/version.ts', "export const VERSION = '1.2.3';\n");
   put('README.md', '# Locks\n\nnpm install locks\n');
   put('CHANGELOG.md', '# Changelog\n\n## Unreleased\n\n## 1.2.3 (2026-02-03)\n');
 });
@@ -49,11 +49,11 @@ describe('the check before publishing', () => {
   });
 
   it('refuses a version that the code, the changelog or the tag does not have', () => {
-    put('lib/core/version.ts', "export const VERSION = '1.2.2';\n");
+    put('lib/common/version.ts', "export const VERSION = '1.2.2';\n");
     put('CHANGELOG.md', '## Unreleased\n');
     const problems = missing(folder, 'v1.2.4').trimEnd().split('\n');
     expect(problems).toEqual([
-      'the version of lib/core/version.ts is not 1.2.3, as in package.json.',
+      'the version of lib/common/version.ts is not 1.2.3, as in package.json.',
       'CHANGELOG.md has no section "## 1.2.3 (<date>)".',
       'The tag is v1.2.4. It has to be v1.2.3.',
     ]);
@@ -61,6 +61,6 @@ describe('the check before publishing', () => {
 
   it('finds one version in this repository', () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
-    expect(readFileSync(join(ROOT, 'lib/core/version.ts'), 'utf8')).toContain(`VERSION = '${version}'`);
+    expect(readFileSync(join(ROOT, 'lib/common/version.ts'), 'utf8')).toContain(`VERSION = '${version}'`);
   });
 });

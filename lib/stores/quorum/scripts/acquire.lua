@@ -1,43 +1,27 @@
---[[ Returns one node's vote: acquires the node's lock for the caller if it is free. If the caller holds it from an
-  earlier round, it is moved to this round, and its full lease is restored. Of two rounds of one owner the later one
-  counts, however late the earlier one arrives. After the deadline nothing changes. A token is higher than all tokens of
-  this node, and not lower than its clock and the caller's proposal. Nodes whose clocks differ can therefore agree at
-  once.
-  keys.lock      owner, round and token
+--[[ Returns one node's vote: the node gives the lock to the ballot if it is free, or already the ballot's. The ballot
+  then has its full lease. A token is higher than all tokens of this node. The last of the 17 tokens of a grant is not
+  lower than the node's clock and the proposal, so that nodes whose clocks differ give the same token.
+  keys.lock      ballot and token
   keys.fence     last token of the slot
-  args.owner
-  args.round
+  args.ballot
   args.leaseMs
-  args.deadline  µs, server time
-  args.tokens    number of tokens to reserve
   args.proposed  proposed token
-  returns {1, token, now}: granted | {2, token, now}: the caller held it already | {0, remaining, now, holder}: held by
-  another owner | {-1, 0, now}: past the deadline, or a later round was here
-  `remaining` is the rest of the holder's lease in ms, or -1. `now` is the server time in µs. ]]
+  returns {1, now, token}: granted | {0, now, remaining, value}: held
+  `now` is the server time in µs. `remaining` is the rest of the lease in ms, or -1. ]]
 --- @include ../../../redis/scripts/includes/now.lua
---- @include ./includes/reserve-tokens.lua
-if tonumber(now) > tonumber(args.deadline) then
-  return { -1, 0, now }
-end
-
 local held = redis.call('GET', keys.lock)
-local ours = args.owner .. ' '
+local ours = args.ballot .. ' '
 if held and string.sub(held, 1, #ours) ~= ours then
-  return { 0, redis.call('PTTL', keys.lock), now, held }
+  return { 0, now, redis.call('PTTL', keys.lock), held }
 end
-
-if held then
-  local round, token = string.match(held, '^(%d+) (%d+)$', #ours + 1)
-  if tonumber(round) > tonumber(args.round) then
-    return { -1, 0, now }
-  end
-  redis.call('SET', keys.lock, ours .. args.round .. ' ' .. token, 'KEEPTTL')
-  if redis.call('PTTL', keys.lock) < tonumber(args.leaseMs) then
-    redis.call('PEXPIRE', keys.lock, args.leaseMs)
-  end
-  return { 2, token, now }
+local token = held and string.sub(held, #ours + 1)
+if not token then
+  local last = tonumber(redis.call('GET', keys.fence))
+  -- Without a last token, earlier microseconds may have been given out before a flush.
+  local back = last and 16 or 0
+  local first = math.max((last or 0) + 1, now - back, args.proposed - back)
+  redis.call('SET', keys.fence, string.format('%.0f', first + 16), 'EX', 86400)
+  token = string.format('%.0f', first)
 end
-
-local token = reserveTokens(args.tokens, args.proposed, now)
-redis.call('SET', keys.lock, ours .. args.round .. ' ' .. token, 'PX', args.leaseMs)
-return { 1, token, now }
+redis.call('SET', keys.lock, ours .. token, 'PX', math.max(args.leaseMs, redis.call('PTTL', keys.lock)))
+return { 1, now, token }

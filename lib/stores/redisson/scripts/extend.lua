@@ -3,8 +3,8 @@
   args.owner
   args.leaseMs
   returns 1: renewed | 0: not held by the owner alone ]]
---- @include ./includes/is-alone.lua
-if not isAlone(args.owner) then
+--- @include ./includes/read-owner.lua
+if readOwner() ~= args.owner then
   return 0
 end
 if redis.call('PTTL', keys.lock) < tonumber(args.leaseMs) then

@@ -1,19 +1,18 @@
---[[ Replaces the lock's expiry if the owner still holds the lock.
+--[[ Replaces the lock's expiry if the owner still holds the lock. Never shortens a lease.
   keys.lock
-  keys.holder     the owner that acquired the lock by a script
+  keys.holder    the owner that acquired the lock by a script, and what it wrote
   args.owner
-  args.lowest     lowest value that counts as the owner's
-  args.highest    highest value that counts as the owner's
-  args.raceUntil  until when the loser of a race counts: µs, server time
-  args.endsAt     end of the owner's lease: µs, server time
-  args.expiry     the new value
-  args.ttlMs      TTL of both keys
+  args.localNow  the caller's clock, in its unit
+  args.expiry    the new value, in that unit
+  args.untilMs   the time until the expiry by the caller's clock
+  args.ttlMs     TTL of both keys
+  args.unitMs    1 or 1000
   returns 1: renewed | 0: not held by the owner ]]
---- @include ../../../redis/scripts/includes/now.lua
+--- @include ./includes/read-own.lua
 --- @include ./includes/write.lua
---- @include ./includes/is-ours.lua
-if isOurs(args.owner, args.lowest, args.highest, args.raceUntil, args.endsAt, now, args.expiry) then
-  write(args.expiry, args.owner, args.ttlMs, now)
-  return 1
+local own = readOwn()
+if not own then
+  return 0
 end
-return 0
+write(args.owner, own, true)
+return 1

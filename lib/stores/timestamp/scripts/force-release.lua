@@ -1,12 +1,10 @@
---[[ Deletes the lock for a caller other than its owner, if it still has that value and that holder. Otherwise the key
-  may be another client's and stays as it is.
+--[[ Deletes the lock of a client that uses no scripts, if it still has that value.
   keys.lock
-  keys.holder  the owner that acquired the lock by a script
+  keys.holder  the owner that acquired the lock by a script, and what it wrote
   args.held    the value that the caller has read
-  args.owner   the owner that the caller has read, empty if there was none
-  returns 1: deleted | 0: the value or the holder is another one ]]
-if redis.call('GET', keys.lock) ~= args.held or (redis.call('GET', keys.holder) or '') ~= args.owner then
+  returns 1: deleted | 0: the value is another one, or an owner holds the lock by a script ]]
+--- @include ./includes/read-holder.lua
+if redis.call('GET', keys.lock) ~= args.held or readHolder() then
   return 0
 end
-redis.call('DEL', keys.lock, keys.holder)
-return 1
+return redis.call('DEL', keys.lock, keys.holder) > 0 and 1 or 0

@@ -1,17 +1,24 @@
---[[ Releases the lock if the owner still holds it. Otherwise the key may be another client's and stays as it is.
-  A release that is sent again, because its reply was lost, is harmless.
+--[[ Releases the lock if the owner still holds it, or keeps it closed. Otherwise the key may be another client's and
+  stays as it is. Running twice is harmless.
   keys.lock
-  keys.holder     the owner that acquired the lock by a script
+  keys.holder    the owner that acquired the lock by a script, and what it wrote
   args.owner
-  args.lowest     lowest value that counts as the owner's
-  args.highest    highest value that counts as the owner's
-  args.raceUntil  until when the loser of a race counts: µs, server time
-  args.endsAt     end of the owner's lease: µs, server time
+  args.localNow  the caller's clock, in its unit
+  args.expiry    until when the lock stays closed, as nobody's
+  args.untilMs   the time until the expiry by the caller's clock
+  args.ttlMs     TTL of both keys. 0: the lock is free now
+  args.unitMs    1 or 1000
   returns 1: released | 0: not held by the owner ]]
---- @include ../../../redis/scripts/includes/now.lua
---- @include ./includes/is-ours.lua
-if isOurs(args.owner, args.lowest, args.highest, args.raceUntil, args.endsAt, now) then
-  redis.call('DEL', keys.lock, keys.holder)
-  return 1
+--- @include ./includes/read-own.lua
+--- @include ./includes/write.lua
+local own = readOwn()
+if not own then
+  return 0
 end
-return 0
+if args.ttlMs == '0' then
+  redis.call('DEL', keys.lock, keys.holder)
+else
+  -- No owner has two colons.
+  write(args.owner .. ':0', own, false)
+end
+return 1

@@ -7,11 +7,12 @@
   args.handoffMs  lease of a lock that is handed off
   args.channels   what the channels of the instances begin with
   args.sharded    1: the channels are sharded, as in a cluster, 0: they are not
-  args.digest     the SHA-1 of the value of the lock, or empty
+  args.digest     the SHA-1 of the grant in the value of the lock, or empty
   args.entries    the entries that share the lock, each followed by a comma
   returns how many holds were ended
 ]]
 --- @include ./includes/marker.lua
+--- @include ./includes/grant-of.lua
 --- @include ./includes/read-holders.lua
 --- @include ./includes/remove-share.lua
 --- @include ./includes/keep-shares.lua
@@ -20,7 +21,7 @@
 local ended = {}
 local value = redis.call('GET', keys.lock)
 if value and value ~= marker then
-  if redis.sha1hex(value) == args.digest then
+  if redis.sha1hex(grantOf(value)) == args.digest then
     redis.call('DEL', keys.lock)
     table.insert(ended, string.match(value, '^[^ ]*'))
     value = nil

@@ -8,7 +8,8 @@
   args.channels     what the channels of the instances begin with
   args.sharded      1: the channels are sharded, as in a cluster, 0: they are not
   args.entry        `v2-<owner>`, followed by ` *` or ` <n>` if it shares the lock
-  args.closedForMs  how long the lock stays closed, 0: release it now
+  args.closedForMs  how long the lock stays closed, 0: release it now. Behind a `-`, only for an exclusive lock: the
+                    lock is closed because its work is done
   Several locks: fence, all locks, all queues, all holders. The last two arguments are repeated for each.
   returns 1: the owner held the lock | 0: it did not. Several: a list of these, or 1 for all
 ]]

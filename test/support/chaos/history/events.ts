@@ -1,4 +1,4 @@
-import type { LockMode } from '../../../../lib/core/store/lock-mode.js';
+import type { LockMode } from '../../../../lib/contract/lock-mode.js';
 
 /**
  * An event of a run. `at` is the machine's monotonic clock in milliseconds, which is the same in all processes.

@@ -1,4 +1,4 @@
-import type { LockMode } from '../../../../lib/core/store/lock-mode.js';
+import type { LockMode } from '../../../../lib/contract/lock-mode.js';
 import type { Event, FailReason } from './events.js';
 
 /** One operation, from its request to its end. */

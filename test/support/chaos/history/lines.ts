@@ -1,4 +1,4 @@
-import type { LockMode } from '../../../../lib/core/store/lock-mode.js';
+import type { LockMode } from '../../../../lib/contract/lock-mode.js';
 import type { Event, History, OpEvent } from './events.js';
 import { THE_RESOURCE } from './holds.js';
 

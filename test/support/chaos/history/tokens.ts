@@ -1,4 +1,4 @@
-import type { LockMode } from '../../../../lib/core/store/lock-mode.js';
+import type { LockMode } from '../../../../lib/contract/lock-mode.js';
 import type { Event } from './events.js';
 import { compatible, type Hold } from './holds.js';
 

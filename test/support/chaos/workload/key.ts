@@ -1,4 +1,4 @@
-import { createKeyFactory, helperKey } from '../../../../lib/core/keys/resource-key.js';
+import { createKeyFactory, helperKey } from '../../../../lib/keys/resource-key.js';
 import { PREFIX, RESOURCE } from './orders.js';
 
 /** Returns the key of the waiters. */

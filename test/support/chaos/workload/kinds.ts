@@ -1,4 +1,4 @@
-import { kindOf, type LockMode } from '../../../../lib/core/store/lock-mode.js';
+import { kindOf, type LockMode } from '../../../../lib/contract/lock-mode.js';
 import { RESOURCE } from './orders.js';
 
 /** How a caller takes its locks. */

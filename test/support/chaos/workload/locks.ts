@@ -2,8 +2,9 @@ import { LockRuntime } from '../../../../lib/lock-runtime.js';
 import type { LockService } from '../../../../lib/lock.service.js';
 import type { RedisLockModuleOptions } from '../../../../lib/options/redis-lock.options.js';
 import { quorum } from '../../../../lib/stores/quorum/quorum.store.js';
-import { redisson } from '../../../../lib/stores/redisson/redisson.store.js';
-import { timestamp } from '../../../../lib/stores/timestamp/timestamp.store.js';
+import { redisson } from '../../../../lib/stores/redisson/redisson.js';
+import { timestamp } from '../../../../lib/stores/timestamp/timestamp.js';
+import { silent } from '../../silent-logger.js';
 import { type LockPlace, PREFIX, type StoreName, type WorkerTask } from './orders.js';
 
 /** Module options of each store. */
@@ -30,6 +31,7 @@ export function startLocks({ store, places, terms }: Pick<WorkerTask, 'store' | 
   const runtime = LockRuntime.start({ ...given, ...stores[store](places) }, undefined, {
     requestTimeoutMs,
     passing,
+    logger: silent,
   });
   runtime.connect();
   const shutDown = async (): Promise<void> => {

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { StaleFenceError } from '../../../../lib/core/errors.js';
+import { StaleFenceError } from '../../../../lib/common/errors.js';
 import { RedisFence } from '../../../../lib/fence/redis-fence.js';
 import type { Write } from '../history/events.js';
 

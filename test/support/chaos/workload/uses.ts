@@ -1,4 +1,4 @@
-import { kindOf, type LockMode, type LockModeKind } from '../../../../lib/core/store/lock-mode.js';
+import { kindOf, type LockMode, type LockModeKind } from '../../../../lib/contract/lock-mode.js';
 import type { OpEvent } from '../history/events.js';
 import type { Resource } from './resource.js';
 

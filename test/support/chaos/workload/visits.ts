@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LockErrorCode } from '../../../../lib/core/errors.js';
-import type { LockMode } from '../../../../lib/core/store/lock-mode.js';
+import type { LockErrorCode } from '../../../../lib/common/errors.js';
+import type { LockMode } from '../../../../lib/contract/lock-mode.js';
 import type { Lock } from '../../../../lib/engine/lock.js';
 import type { MultiLock } from '../../../../lib/engine/multi-lock.js';
 import type { LockOptions } from '../../../../lib/options/lock.options.js';

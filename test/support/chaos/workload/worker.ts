@@ -1,6 +1,5 @@
 // The main of a forked process: its callers read, pause and write under the lock until the parent makes them leave.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Logger } from '@nestjs/common';
 import { machineMs, randomFrom } from '../../random.js';
 import type { OpEvent } from '../history/events.js';
 import { write } from './history-file.js';
@@ -9,7 +8,6 @@ import { type Caller, WORKLOADS } from './kinds.js';
 import { Resource } from './resource.js';
 
 const task = JSON.parse(process.argv[2]) as WorkerTask;
-Logger.overrideLogger(false);
 process.on('disconnect', () => process.exit());
 const crash = (error: unknown): void => {
   process.send?.({ kind: 'crash', error: String((error as Error).stack) } satisfies Report, () => process.exit(1));

@@ -2,7 +2,7 @@ import { Body, createParamDecorator, Param, ParseIntPipe, Query, Req } from '@ne
 import { MessageBody } from '@nestjs/websockets';
 import { Payload } from '@nestjs/microservices';
 import { describe, expect, it, jest } from '@jest/globals';
-import { LockConfigError, LockKeyError } from '../../../../lib/core/errors.js';
+import { LockConfigError, LockKeyError } from '../../../../lib/common/errors.js';
 import { CurrentLock, currentLockIndexes } from '../../../../lib/nest/parameters/current-lock.js';
 import { LockParam, lockParams } from '../../../../lib/nest/parameters/lock-param.js';
 import { bindTemplate } from '../../../../lib/nest/parameters/bind-template.js';
@@ -262,7 +262,7 @@ describe('bindTemplate', () => {
       expect(message).toContain(
         "Goods.buy: <id> in 'g:<id>' names no parameter. Names that can be bound: size, goods.",
       );
-      expect(message).toContain("The source of the method cannot be parsed. Put @LockParam('id')");
+      expect(message).toContain("The source of the function cannot be parsed. Put @LockParam('id')");
       expect(source).toHaveBeenCalledTimes(1);
     } finally {
       source.mockRestore();

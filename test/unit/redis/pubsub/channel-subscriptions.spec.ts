@@ -3,7 +3,6 @@ import { ManualClock } from 'nestjs-redis-lock/testing';
 import type { ChannelSource } from '../../../../lib/redis/pubsub/channel-source.js';
 import { ChannelSubscription } from '../../../../lib/redis/pubsub/channel-subscription.js';
 import { ChannelSubscriptions } from '../../../../lib/redis/pubsub/channel-subscriptions.js';
-import { probeDelayMs } from '../../../../lib/redis/pubsub/probe-delay.js';
 
 describe('a channel that is redirected again and again', () => {
   it('has one retry timer, however often the slots change meanwhile', async () => {
@@ -46,12 +45,4 @@ describe('a channel that is redirected again and again', () => {
     expect(sent).toBeLessThanOrEqual(10);
     subscriptions.close();
   });
-});
-
-it('a probe that did not arrive doubles the time of the next one, up to 5 s', () => {
-  expect([0, 1, 2, 3, 50].map((failed) => probeDelayMs(1_000, failed))).toEqual([1_000, 2_000, 4_000, 5_000, 5_000]);
-});
-
-it('a probe may take requestTimeoutMs, even if that is longer', () => {
-  expect([0, 1, 5].map((failed) => probeDelayMs(8_000, failed))).toEqual([8_000, 8_000, 8_000]);
 });

@@ -2,10 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { LockConfigError } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
-import { ManualClock } from 'nestjs-redis-lock/testing';
 import { LockRuntime } from '../../../../lib/lock-runtime.js';
-import { QuorumStore } from '../../../../lib/stores/quorum/quorum.store.js';
-import { asPort } from '../../../support/client-port.js';
 
 const [a, b, c, d] = [1, 2, 3, 4].map((i) => `redis://:secret@10.0.0.${i}:6379`);
 
@@ -64,19 +61,4 @@ describe('quorum()', () => {
       start([a, { host: '10.0.0.2' }, new Redis(c, { lazyConnect: true })], { nodeTimeoutMs: 50 }),
     ).toBeUndefined();
   });
-});
-
-function unused(): never {
-  throw new Error('no connection is opened');
-}
-
-it('does not send an acquire that has expired, even if no node is known', async () => {
-  const clock = new ManualClock();
-  const clients = [7001, 7002, 7003].map((port) => new Redis({ port, lazyConnect: true }));
-  const context = { clock, requestTimeoutMs: 1_000, prefix: 'lock_', redis: unused, open: asPort };
-  const store = new QuorumStore(clients, {}, context);
-  const expired = { expiresAt: clock.now(), keys: ['goods:300'], owner: 'ann 1', leaseMs: 1_000, tokens: 1 };
-  const request = { ...expired, handoffMs: 1_000, queue: false, mode: 'exclusive' } as const;
-  expect(await store.acquire(request)).toEqual({ status: 'expired' });
-  expect(clients.map(({ status }) => status)).toEqual(['wait', 'wait', 'wait']);
 });

@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import { LockConfigError } from 'nestjs-redis-lock';
 import { timestamp, type TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import { LockRuntime } from '../../../../lib/lock-runtime.js';
-import { HeldLease, HeldLeases } from '../../../../lib/stores/timestamp/held-leases.js';
 
 describe('the options of timestamp()', () => {
   it.each([
@@ -54,23 +53,5 @@ describe('a lease that is too short for plain commands', () => {
   it('is allowed with scripts', async () => {
     const locks = LockRuntime.start({ store: timestamp({ unit: 'ms' }), ttlMs: 120 });
     await expect(locks.close()).resolves.toBeUndefined();
-  });
-});
-
-describe('HeldLeases', () => {
-  it('removes leases that are over when it grows', () => {
-    let over = true;
-    const race = { tolerance: 0, until: 0 };
-    const leases = new HeldLeases({ isOver: () => over, isInRace: () => false });
-    const add = (owner: number) =>
-      leases.add(new HeldLease(`a:${owner}`, 'key', { value: owner, overAt: 0, lengthMs: 1, ttl: 1 }, race));
-    for (let owner = 0; owner < 10_000; owner += 1) add(owner);
-    expect(leases.size).toBeLessThanOrEqual(64);
-    over = false;
-    for (let owner = 0; owner < 1_000; owner += 1) add(owner);
-    expect(leases.size).toBeGreaterThanOrEqual(1_000);
-    expect(leases.of('a:5')?.value).toBe(5);
-    over = true;
-    expect(leases.of('a:5')).toBeUndefined();
   });
 });

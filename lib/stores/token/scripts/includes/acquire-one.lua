@@ -18,7 +18,12 @@ local function acquireOne()
     redis.call('ZREM', keys.queue, args.entry)
     -- Writes in any case, so that a WAIT behind it covers the grant.
     redis.call('PEXPIRE', keys.lock, math.max(redis.call('PTTL', keys.lock), args.leaseMs))
-    return string.sub(value, #args.entry + 2)
+    local token, rest = string.match(value, '^(%d+)(.*)', #args.entry + 2)
+    -- A lock that was detached has its limit there.
+    if rest ~= args.about and not string.find(rest, '^ %d+$') then
+      redis.call('SET', keys.lock, args.entry .. ' ' .. token .. args.about, 'KEEPTTL')
+    end
+    return token
   end
   if mode and value then
     -- Another client has the lock beside this reader, which has lost it.
@@ -34,7 +39,7 @@ local function acquireOne()
     return { -1, tonumber(holders.mode) }
   end
   if fits(holders, mode) and redis.call('EXISTS', keys.queue) == 0 then
-    return grant(holders, args.entry, args.leaseMs)
+    return grant(holders, args.entry, args.leaseMs, args.about)
   end
 
   local queued = args.wait == '1' and isListening(args.entry)
@@ -51,7 +56,7 @@ local function acquireOne()
   end
   if isFirst and fits(holders, mode) then
     redis.call('ZREM', keys.queue, args.entry)
-    local token = grant(holders, args.entry, args.leaseMs)
+    local token = grant(holders, args.entry, args.leaseMs, args.about)
     handOff(holders)
     return token
   end

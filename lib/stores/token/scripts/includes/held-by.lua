@@ -11,7 +11,7 @@ local function heldBy(holders, mode, queued)
   if not holders.mode then
     local value = holders.value or redis.call('GET', keys.lock)
     -- The value of another client may be long.
-    return { queued, redis.call('PTTL', keys.lock), string.sub(value, 1, 400), 0, ahead }
+    return { queued, redis.call('PTTL', keys.lock), string.sub(value, 1, 800), 0, ahead }
   end
   -- An exclusive caller waits for the last.
   local blocker = mode and 0 or -1

@@ -16,7 +16,9 @@ local function releaseOne()
       redis.call('DEL', keys.lock)
       handOff({ count = 0 })
     else
-      redis.call('SET', keys.lock, 'v2-!' .. string.sub(value, 4), 'PX', args.closedForMs)
+      local isDone = string.sub(args.closedForMs, 1, 1) == '-'
+      local mark = isDone and 'v2-!!' or 'v2-!'
+      redis.call('SET', keys.lock, mark .. string.sub(value, 4), 'PX', math.abs(args.closedForMs))
       wakeFirst()
     end
     return 1

@@ -1,0 +1,220 @@
+import { LockConfigError, messageOf } from './errors.js';
+import { formatName, formatValue } from './format-value.js';
+
+/** What an option may be. */
+export interface OptionRule {
+  /** Completes "expected …" in the error. */
+  readonly allowed: string;
+  readonly fits: (value: unknown) => boolean;
+  /** The rules of the options in the value, if it is an object. */
+  readonly fields?: OptionRules<object> | undefined;
+}
+
+/** One rule for each option. An option without a rule is unknown. */
+export type OptionRules<T> = { readonly [K in keyof T]-?: OptionRule };
+
+/** Options without the undefined ones, which count as not given. */
+export type GivenOptions<T> = { [K in keyof T]: Exclude<T[K], undefined> };
+
+/** Allows the listed values. */
+export const oneOf = (...values: readonly unknown[]): OptionRule => ({
+  allowed: values.map((value) => JSON.stringify(value)).join(' or '),
+  fits: (value) => values.includes(value),
+});
+
+/** Allows a number of milliseconds from `least` up, and Infinity. */
+export const millisecondsFrom = (least: number): OptionRule => ({
+  allowed: `a number of milliseconds from ${least} up, or Infinity`,
+  fits: (value) => typeof value === 'number' && value >= least,
+});
+
+/** Allows a number of milliseconds from `least` to `most`, both included. */
+export const milliseconds = (least: number, most: number): OptionRule => ({
+  allowed: `a number of milliseconds from ${least} to ${most}`,
+  fits: (value) => typeof value === 'number' && value >= least && value <= most,
+});
+
+/** Allows functions. */
+export const aFunction: OptionRule = { allowed: 'a function', fits: (value) => typeof value === 'function' };
+
+/** Allows a whole number from `least` up, and Infinity. */
+export const wholeNumberFrom = (least: number): OptionRule => ({
+  allowed: `a whole number from ${least} up, or Infinity`,
+  fits: (value) => value === Infinity || (Number.isInteger(value) && (value as number) >= least),
+});
+
+/** Allows a whole number from `least` to `most`, both included. */
+export const wholeNumber = (least: number, most: number): OptionRule => ({
+  allowed: `a whole number from ${least} to ${most}`,
+  fits: (value) => Number.isInteger(value) && (value as number) >= least && (value as number) <= most,
+});
+
+/** Returns whether a value is an object with these methods. Throws what its getters throw. */
+export function hasMethods(value: unknown, names: readonly string[]): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
+}
+
+/** Returns true for a bare node-redis client. Stores take what `fromNodeRedis` returns for it. */
+export function isNodeRedis(value: unknown): boolean {
+  return hasMethods(value, ['sendCommand']) && !hasMethods(value, ['evalsha']);
+}
+
+/**
+ * Returns the given options without those that are undefined. Options that are objects with rules of their own also
+ * lose their undefined fields.
+ *
+ * @param place names the options in the error: a function, a decorator's method, or "the options of a lock".
+ * @param path stands before the names in the error, such as `http.` for the options in `http`.
+ * @throws LockConfigError that names the place, the option, what was given and what is allowed. For an unknown option,
+ * the error lists the known ones.
+ */
+export function checkOptions<T extends object>(
+  place: string,
+  given: T,
+  rules: OptionRules<T>,
+  path: string = '',
+): GivenOptions<T> {
+  // Every acquire with options runs this, so the rules are not copied.
+  const known: Record<string, unknown> = {};
+  for (const option of namesOf(place, given)) {
+    const value = read(place, given, option);
+    if (value === undefined) continue;
+    checkName(place, option, rules, path);
+    const rule = rules[option];
+    checkValue(place, path + option, value, rule);
+    const { fields } = rule;
+    known[option] = fields && isOptionsObject(value) ? checkOptions(place, value, fields, `${path}${option}.`) : value;
+  }
+  return known as GivenOptions<T>;
+}
+
+/**
+ * Checks the name of one option.
+ *
+ * @throws LockConfigError that lists the known options, and says which of them may be meant.
+ */
+export function checkName(place: string, option: string, rules: object, path: string = ''): void {
+  if (!Object.hasOwn(rules, option)) throw unknownOption(place, option, Object.keys(rules), path);
+}
+
+/**
+ * Checks one value.
+ *
+ * @param what names the value in the error.
+ * @throws LockConfigError that says what was given and what is allowed.
+ */
+export function checkValue(place: string, what: string, value: unknown, { allowed, fits }: OptionRule): void {
+  let isAllowed = false;
+  try {
+    isAllowed = fits(value);
+  } catch {
+    // An object whose properties cannot be read is not allowed.
+  }
+  if (!isAllowed) throw new LockConfigError(`${place}: ${what} is ${formatValue(value)}; expected ${allowed}.`);
+}
+
+/**
+ * Returns a plain copy of options whose names and values are checked later.
+ *
+ * @throws LockConfigError if the options are not an object, or cannot be read.
+ */
+export function copyOptions<T extends object>(place: string, given: T): T {
+  const names = namesOf(place, given);
+  // Nest copies options by assignment, which would set a prototype and lose this option.
+  if (names.includes('__proto__' as keyof T & string)) {
+    throw new LockConfigError(`${place}: there is no option __proto__.`);
+  }
+  const entries = names.map((option) => [option, read(place, given, option)] as const);
+  return Object.fromEntries(entries) as T;
+}
+
+/** Returns whether a value can be options: a plain object, not an array, a Map, a Date or the like. Never throws. */
+export function isOptionsObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  try {
+    // Also true for instances of a user's class and for objects from another realm.
+    return Object.prototype.toString.call(value) === '[object Object]';
+  } catch {
+    return false;
+  }
+}
+
+/** @throws LockConfigError if the options are not an object, or cannot be read. */
+function namesOf<T extends object>(place: string, given: T): (keyof T & string)[] {
+  if (!isOptionsObject(given)) {
+    throw new LockConfigError(`${place}: the options are ${formatValue(given)}; expected a plain object.`);
+  }
+  try {
+    return Object.keys(given) as (keyof T & string)[];
+  } catch (cause) {
+    throw unreadable(`${place}: the options`, cause);
+  }
+}
+
+function read<T extends object>(place: string, given: T, option: keyof T & string): unknown {
+  try {
+    return given[option];
+  } catch (cause) {
+    throw unreadable(`${place}: ${formatName(option)}`, cause);
+  }
+}
+
+function unreadable(what: string, cause: unknown): LockConfigError {
+  return new LockConfigError(`${what} cannot be read (${messageOf(cause)}); expected a plain object.`, { cause });
+}
+
+function unknownOption(place: string, option: string, known: readonly string[], path: string): LockConfigError {
+  const are = known.length === 1 ? 'is' : 'are';
+  const names = known.map((name) => path + name).join(', ');
+  const meant = likelyOption(option, known);
+  const hint = meant === undefined ? '' : ` (did you mean ${path}${meant}?)`;
+  return new LockConfigError(
+    `${place}: there is no option ${path}${formatName(option)}${hint}; there ${are} ${names}.`,
+  );
+}
+
+/** What other libraries call some of the options. */
+const OTHER_NAMES = new Map([
+  ['ttl', 'ttlMs'],
+  ['lease', 'ttlMs'],
+  ['duration', 'ttlMs'],
+  ['wait', 'waitMs'],
+  ['timeout', 'waitMs'],
+  ['retries', 'waitMs'],
+  ['retryCount', 'waitMs'],
+  ['url', 'redis'],
+  ['connection', 'redis'],
+  ['client', 'redis'],
+  ['global', 'isGlobal'],
+]);
+
+/** Returns the known option that an unknown one may stand for: another name of it, or one with at most two typos. */
+function likelyOption(option: string, known: readonly string[]): string | undefined {
+  const other = OTHER_NAMES.get(option);
+  if (other !== undefined && known.includes(other)) return other;
+  // Two typos make any short name any other. A name may come from outside and be very long.
+  const most = option.length > 32 ? 0 : Math.min(2, Math.ceil(option.length / 2) - 1);
+  const near = known.map((name) => ({ name, typos: typosBetween(option.toLowerCase(), name.toLowerCase()) }));
+  return near.filter(({ typos }) => typos <= most).toSorted((a, b) => a.typos - b.typos)[0]?.name;
+}
+
+/** Returns how many characters must be added, removed or replaced to make one text of the other. */
+function typosBetween(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= from.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j += 1) {
+      const replaced = row[j - 1] + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, row[j] + 1, next[j - 1] + 1));
+    }
+    row = next;
+  }
+  return row[to.length];
+}
+
+/** Returns the options that are not undefined. */
+export function withoutUndefined<T extends object>(given: T): GivenOptions<T> {
+  const known = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(known) as GivenOptions<T>;
+}

@@ -1,0 +1,6 @@
+import type { LockLogger } from '../../lib/options/lock-logger.js';
+
+const ignore = (): void => undefined;
+
+/** Logs nothing, because a test causes on purpose what is logged. */
+export const silent: LockLogger = { log: ignore, warn: ignore, error: ignore };

@@ -1,0 +1,103 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockConfigError } from 'nestjs-redis-lock';
+import { compileGlob, escapeGlob } from '../../../lib/keys/glob.js';
+import { createKeySelectorFactory } from '../../../lib/keys/key-selector.js';
+import { createKeyFactory, helperKey, type KeyOptions } from '../../../lib/keys/resource-key.js';
+
+const RESOURCES = [
+  'goods:300',
+  'goods:300:red',
+  'report',
+  'goods:{300}',
+  '{goods}:300',
+  '{goods}',
+  'a{b}c',
+  'go*ds:[3]',
+  'go?ds:^\\',
+  'lock_goods:300',
+  'ä:ö😀',
+  ':',
+  'goods:%7B300%7D',
+];
+
+const OPTIONS: readonly KeyOptions[] = [
+  { prefix: 'lock_', hashTag: 'family' },
+  { prefix: 'lock_', hashTag: 'resource' },
+  { prefix: '', hashTag: 'resource' },
+  { prefix: '', hashTag: 'family' },
+  { prefix: 'sh*op[1]:', hashTag: 'family' },
+];
+
+const keyIn = (options: KeyOptions, resource: string): string | undefined => {
+  try {
+    return createKeyFactory(options)(resource);
+  } catch {
+    return undefined;
+  }
+};
+
+describe.each(OPTIONS)('keys with the prefix $prefix and a hash tag by $hashTag', (options) => {
+  const selectorOf = createKeySelectorFactory(options);
+  const keys = RESOURCES.flatMap((resource) => {
+    const key = keyIn(options, resource);
+    return key === undefined ? [] : [{ resource, key }];
+  });
+
+  it.each(keys)('lead back to the resource $resource', ({ resource, key }) => {
+    const { resourceOf, pattern } = selectorOf(undefined);
+    const found = resourceOf(key) as string;
+    // Without a prefix, two resources may make one key.
+    expect(keyIn(options, found)).toBe(key);
+    expect(options.prefix === '' ? resource : found).toBe(resource);
+    for (const name of [key, helperKey(key, 'queue')]) expect(compileGlob(pattern)?.(name)).toBe(true);
+  });
+
+  it.each(keys)('are selected by a glob for $resource', ({ key }) => {
+    const found = selectorOf(undefined).resourceOf(key) as string;
+    const whole = escapeGlob(found);
+    const rest = escapeGlob(Array.from(found).slice(1).join(''));
+    for (const glob of [whole, `${whole}*`, '*', `?${rest}`]) {
+      const { resourceOf, pattern } = selectorOf(glob);
+      expect(resourceOf(key)).toBe(found);
+      expect(compileGlob(pattern)?.(helperKey(key, 'queue'))).toBe(true);
+    }
+    expect(selectorOf(`${whole}?`).resourceOf(key)).toBeUndefined();
+  });
+});
+
+describe('a selector', () => {
+  const { resourceOf } = createKeySelectorFactory(OPTIONS[0])(undefined);
+
+  it.each([
+    '{lock_}|fence',
+    '{lock_goods}:300|queue',
+    '{shop_goods}:300',
+    '{lock_goods:300}',
+    '{lock_goods}',
+    'lock_goods:300',
+    '{lock_a}b',
+    'xlock_{a}',
+    '',
+  ])('takes %j for a lock only if a resource makes it', (key) => {
+    const resource = resourceOf(key);
+    expect(resource).toBe(key === '{lock_goods}' ? 'goods' : undefined);
+  });
+
+  it('sends few wildcards to the server, whatever the glob has', () => {
+    const { pattern } = createKeySelectorFactory(OPTIONS[0])(`a:b:c:d:e${'*x'.repeat(50)}`);
+    expect(pattern).toBe('*lock_a*:b*');
+  });
+
+  it('refuses a module with a key function', () => {
+    const selectorOf = createKeySelectorFactory({ ...OPTIONS[0], key: (resource) => resource });
+    expect(() => selectorOf('goods:*')).toThrow(LockConfigError);
+    expect(() => selectorOf('goods:*')).toThrow(/`key` function/);
+  });
+
+  it('refuses a glob whose bracket has no end', () => {
+    expect(() => createKeySelectorFactory(OPTIONS[0])('goods:[1')).toThrow(
+      'list(): match is "goods:[1"; expected a glob whose brackets are closed. ' +
+        'Write \\[ for a bracket that stands for itself.',
+    );
+  });
+});
