@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { Lock } from 'nestjs-redis-lock';
+import { scripts } from '../../../lib/stores/token/scripts.js';
 import { channelEnd } from '../../../lib/stores/token/wire.js';
 import { outcome } from '../../support/async.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
@@ -40,6 +41,16 @@ describe('a release by force', () => {
     expect(await other.forceRelease('goods:300')).toBe(true);
     await untilForced(lock);
     expect(here.clock.now()).toBe(from);
+  });
+
+  it('ends a hold although its holder has written its names since it was read', async () => {
+    const lock = await here.instance(LONG).acquire('goods:300');
+    const [value, , digest] = (await here.admin.eval(scripts.inspect.lua, 1, here.key)) as string[];
+    await here.admin.set(here.key, `${value} Shop.buy request%207`, 'KEEPTTL');
+    const keys = [here.keyOf('fence'), here.key, `${here.key}|queue`, `${here.key}|holders`];
+    expect(await here.admin.eval(scripts.forceRelease.lua, 4, ...keys, '1200', 'channel:', '0', digest, '')).toBe(1);
+    expect(await here.admin.exists(here.key)).toBe(0);
+    expect(await lock.release()).toBe(false);
   });
 
   it('is known by the next renewal to a holder whose instance has never waited', async () => {
