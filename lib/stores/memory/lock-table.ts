@@ -136,14 +136,14 @@ export class LockTable {
   transfer(key: string, { from, to, leaseMs, token, restMs }: Omit<TransferRequest, 'key'>): TransferReply {
     const row = this.rowOf(key);
     const { lock } = row;
-    const isDone = lock?.owner === to;
-    if (lock === undefined || (!isDone && lock.owner !== from))
+    const isGiven = lock?.owner === to;
+    if (lock === undefined || (!isGiven && lock.owner !== from))
       return { status: lock === undefined && row.sharers.length === 0 ? 'free' : 'others' };
     const now = this.deps.now();
-    const limit = lock.limit ?? (isDone || restMs === undefined ? undefined : now + restMs);
+    const limit = lock.limit ?? (isGiven || restMs === undefined ? undefined : now + restMs);
     if (limit !== undefined && limit <= now) return { status: 'free' };
-    const endsAt = Math.min(limit ?? Infinity, isDone ? Math.max(lock.endsAt, now + leaseMs) : now + leaseMs);
-    if (isDone) row.lock = { ...lock, endsAt };
+    const endsAt = Math.min(limit ?? Infinity, isGiven ? Math.max(lock.endsAt, now + leaseMs) : now + leaseMs);
+    if (isGiven) row.lock = { ...lock, endsAt };
     else row.lock = { owner: to, mode: 'exclusive', token: token ?? lock.token, endsAt, limit };
     return { status: 'transferred', token: row.lock.token, restMs: limit === undefined ? undefined : limit - now };
   }

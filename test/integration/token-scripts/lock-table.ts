@@ -122,21 +122,21 @@ export class LockTable {
   /** Does what `transfer.lua` does. */
   transfer({ key, from, to, leaseMs, token, restMs }: TransferRequest): TransferReply {
     return this.run(key, (row) => {
-      const isDone = ownIn(row, to) !== undefined;
+      const isGiven = ownIn(row, to) !== undefined;
       const own = ownIn(row, to) ?? ownIn(row, from);
       if (own === undefined) {
         const isFree = row.exclusive === undefined && row.markedUntil === undefined;
         return { status: isFree ? 'free' : 'others' };
       }
       const now = this.deps.now();
-      const limit = own.limit ?? (isDone || restMs === undefined ? undefined : now + restMs);
+      const limit = own.limit ?? (isGiven || restMs === undefined ? undefined : now + restMs);
       if (limit !== undefined && limit <= now) return { status: 'free' };
-      const wanted = isDone ? Math.max(own.endsAt, now + leaseMs) : now + leaseMs;
+      const wanted = isGiven ? Math.max(own.endsAt, now + leaseMs) : now + leaseMs;
       const endsAt = limit === undefined ? wanted : Math.min(wanted, limit);
-      const kept = isDone ? own.token : (token ?? own.token);
+      const kept = isGiven ? own.token : (token ?? own.token);
       const holder = { ...own, owner: to, token: kept, endsAt, limit };
       // A lock that is given away says nothing about its former holder.
-      row.exclusive = isDone ? holder : { ...holder, method: undefined, label: undefined };
+      row.exclusive = isGiven ? holder : { ...holder, method: undefined, label: undefined };
       return { status: 'transferred', token: kept, restMs: limit === undefined ? undefined : limit - now };
     });
   }

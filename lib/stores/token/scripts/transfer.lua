@@ -12,23 +12,24 @@
 --- @include ./includes/is-of.lua
 --- @include ./includes/now-ms.lua
 local value = redis.call('GET', keys.lock)
-local isDone = value and isOf(value, args.entry)
-if not isDone and not (value and isOf(value, args.from)) then
+-- By an earlier run, or because it is its own.
+local isGiven = value and isOf(value, args.entry)
+if not isGiven and not (value and isOf(value, args.from)) then
   return value and 1 or 0
 end
-local token, rest = string.match(value, '^(%d+)(.*)', #(isDone and args.entry or args.from) + 2)
+local token, rest = string.match(value, '^(%d+)(.*)', #(isGiven and args.entry or args.from) + 2)
 local limit = string.match(rest, '^ (%d+)$') or ''
-if not isDone and limit == '' and args.restMs ~= '' then
+if not isGiven and limit == '' and args.restMs ~= '' then
   limit = string.format('%.0f', nowMs + args.restMs)
 end
 local restMs = limit == '' and -1 or limit - nowMs
 if limit ~= '' and restMs <= 0 then
   return 0
 end
-local leaseMs = isDone and math.max(redis.call('PTTL', keys.lock), args.leaseMs) or args.leaseMs
+local leaseMs = isGiven and math.max(redis.call('PTTL', keys.lock), args.leaseMs) or args.leaseMs
 -- Out of memory, Redis refuses SET unless the script has written before. Writes in any case, for a WAIT behind it.
 redis.call('PEXPIRE', keys.lock, limit == '' and leaseMs or math.min(leaseMs, restMs))
-if not isDone then
+if not isGiven then
   token = args.token == '' and token or args.token
   redis.call('SET', keys.lock, args.entry .. ' ' .. token .. (limit == '' and '' or ' ' .. limit), 'KEEPTTL')
 end
