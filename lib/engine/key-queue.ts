@@ -1,15 +1,9 @@
 import { runOutside } from '../common/async-context.js';
-import {
-  LockClosedError,
-  type LockError,
-  LockLostError,
-  LockUnavailableError,
-  withoutStack,
-} from '../common/errors.js';
+import { LockClosedError, LockLostError, withoutStack } from '../common/errors.js';
 import { nameOfCall, type Target } from '../events/call.js';
 import { repliesRead } from '../clock/replies-read.js';
 import type { Timer } from '../clock/clock.js';
-import { type AcquireReply, type Granted, type Held, type LockMode, UnansweredError } from '../contract/store.js';
+import type { AcquireReply, Granted, Held, LockMode } from '../contract/store.js';
 import { Attempt, pauseAfterFailure } from './attempt.js';
 import { Lease } from './lease.js';
 import { closedError } from './lifecycle.js';
@@ -18,27 +12,12 @@ import { Lock } from './lock.js';
 import { type AcquireOptions, leaseOf } from './options.js';
 import type { CallNames } from './own-calls.js';
 import type { Parts } from './parts.js';
-import {
-  acquireError,
-  heldUntil,
-  type LastReply,
-  NO_REPLY,
-  outageError,
-  storeLimitOf,
-  unavailable,
-  upgradeError,
-} from './error-texts.js';
+import { heldUntil, unavailable, upgradeError } from './error-texts.js';
 import type { Heir } from './releaser.js';
 import type { Turns } from './turns.js';
+import { HELD, WaitReview } from './wait-review.js';
 import { WorkDone } from './work-done.js';
 import { type Waiter, WaiterList } from './waiter.js';
-
-const HELD = heldUntil(undefined);
-
-/**
- * How many waiting readers of an instance count as one caller for `maxWaiting`, because one request serves all of them.
- */
-const READERS_PER_PLACE = 50;
 
 /**
  * The callers of one key in this instance, in all modes, first in, first out. The first waiter decides in which mode
@@ -46,16 +25,15 @@ const READERS_PER_PLACE = 50;
  * serves the callers that wait then.
  */
 export class KeyQueue {
-  private readonly waiters = new WaiterList();
+  readonly waiters = new WaiterList();
   /** What the store has granted. Several only for readers and permits. */
-  private readonly leases: Lease[] = [];
+  readonly leases: Lease[] = [];
   /** The owner that asks the store. Undefined if nobody has to be served. */
-  private attempt: Attempt | undefined = undefined;
+  attempt: Attempt | undefined = undefined;
   /** Runs before the attempt repeats its request, or before the first request of a turn. */
   private pause: Timer | undefined = undefined;
-  private lastReply: LastReply = NO_REPLY;
-  /** Whether every waiter with `waitMs > 0` has a timer for the end of its wait, which a reply does not change. */
-  private isTimed = false;
+  /** Decides how long the callers wait. */
+  readonly review = new WaitReview(this);
 
   constructor(
     readonly key: string,
@@ -71,14 +49,14 @@ export class KeyQueue {
       const lease = waiter.mode === 'shared' ? this.leaseToJoin(waiter.options, now) : undefined;
       if (lease !== undefined) return this.admit(waiter, lease, now);
       // Until the reply, it is not known whether others hold the lock.
-      if (this.attempt === undefined && this.mayAsk(waiter.mode)) this.forgetLastReply();
+      if (this.attempt === undefined && this.mayAsk(waiter.mode)) this.review.forget();
     }
     waiter.queue = this;
     waiters.push(waiter);
-    this.refuseIfUnavailable(now);
+    this.review.refuseIfUnavailable(now);
     this.askForHead(now);
     if (this.attempt?.state === 'idle' && this.mustAskForPlace(this.attempt)) this.repeat(this.attempt);
-    this.review(waiter, now);
+    this.review.one(waiter, now);
   }
 
   /** Ends the wait of a caller with an error. */
@@ -88,37 +66,10 @@ export class KeyQueue {
     this.onHeadChanged();
   }
 
-  /** Returns the error for a caller that must not wait, because too many others do. Undefined if it may wait. */
-  refusalAtOnce({ resource }: Target, options: AcquireOptions, now: number): LockError | undefined {
-    const { maxWaiting = Infinity, mode } = options;
-    const { length } = this.waiters;
-    if (length < maxWaiting) return undefined;
-    const { readers } = this.waiters;
-    const alike = mode === 'shared' ? readers : length - readers;
-    if (alike < (mode === 'shared' ? maxWaiting * READERS_PER_PLACE : maxWaiting)) return undefined;
-    const line = { waitingHere: alike, maxWaiting };
-    return this.errorOf(resource, options, { enteredAt: now, now, line, why: this.whyFull(resource) });
-  }
-
   /** Refuses the callers that do not run in a hold of this engine. */
   refuseOutsiders(): void {
     for (const waiter of this.waiters.all())
       if (!waiter.isNested) this.refuse(waiter, closedError(waiter.target.resource));
-  }
-
-  /** Refuses the callers that no longer wait for the end of an outage. */
-  refuseIfUnavailable(now: number): void {
-    const { health } = this.parts.link;
-    const outage = health.isAnySilent ? health.outage(this.key) : undefined;
-    if (outage === undefined) return;
-    for (const waiter of this.waiters.all()) {
-      const { target, enteredAt, options } = waiter;
-      if (outage.seenForMs < (options.unavailableAfterMs ?? Infinity)) continue;
-      this.refuse(
-        waiter,
-        withoutStack(() => outageError(target.resource, outage, now - enteredAt)),
-      );
-    }
   }
 
   /** Refuses all callers. What a request brings that is still on its way is released. */
@@ -143,7 +94,7 @@ export class KeyQueue {
   }
 
   /** The resource of the first waiting caller, for errors. Several resources may share a key. */
-  private get resource(): string {
+  get resource(): string {
     return this.waiters.head?.target.resource ?? this.key;
   }
 
@@ -211,13 +162,13 @@ export class KeyQueue {
   /** Called if the attempt's request failed. It may have run, or may still run. */
   onFailed(attempt: Attempt, error: unknown): void {
     const now = this.parts.clock.now();
-    const failure = this.failureOf(error);
-    this.recordFailure(failure, attempt.sentAt);
+    const failure = this.review.failureOf(error);
+    this.review.recordFailure(failure, attempt.sentAt);
     if (failure.permanent) {
       // A repetition cannot succeed.
-      for (const waiter of this.waiters.all()) this.refuse(waiter, this.errorFor(waiter, now));
-    } else this.countReply(now);
-    this.reviewAll(now);
+      for (const waiter of this.waiters.all()) this.refuse(waiter, this.review.errorFor(waiter, now));
+    } else this.review.countReply(now);
+    this.review.all(now);
     if (this.attempt !== attempt) return;
     if (!this.serves(attempt)) return this.dropAttempt(now);
     this.askLater(attempt, pauseAfterFailure(this.parts.clock));
@@ -241,20 +192,8 @@ export class KeyQueue {
   /** Called if the attempt's request cannot be sent yet. */
   onCrowded(attempt: Attempt, now: number): void {
     const why = `its request was not sent, because ${MOST_ON_THEIR_WAY} requests of this process have no reply yet`;
-    // What the store said before is still the best that is known.
-    if (this.lastReply.kind === 'held') return;
-    const error = withoutStack(() => unavailable(this.resource, why));
-    this.lastReply = { kind: 'undelivered', error, since: now };
-    if (this.attempt === attempt) this.reviewAll(now);
-  }
-
-  private failureOf(error: unknown): LockUnavailableError {
-    if (error instanceof LockUnavailableError) return error;
-    const { resource, key } = this;
-    if (!(error instanceof UnansweredError))
-      return withoutStack(() => unavailable(resource, 'the store failed', { cause: error }));
-    const cause = this.parts.link.health.outageOf(key);
-    return withoutStack(() => unavailable(resource, error.message, { cause }));
+    this.review.recordUnsent(why, now);
+    if (this.attempt === attempt) this.review.all(now);
   }
 
   private onGranted(attempt: Attempt, granted: Granted, now: number): void {
@@ -264,7 +203,7 @@ export class KeyQueue {
     const lease = new Lease(this, owner, mode, granted, now, sentAt, leaseMs, hasFailed);
     // Recorded before any caller gets it.
     this.leases.push(lease);
-    this.lastReply = HELD;
+    this.review.record(HELD);
     this.serve(lease, now);
     // All callers that it was for have left.
     if (lease.locks.length === 0) this.releaseLease(lease, this.key, now).catch(() => undefined);
@@ -275,7 +214,7 @@ export class KeyQueue {
       if (mustAskAgain) this.parts.renewer.renewNow(lease);
       this.askForHead(now);
     }
-    this.reviewAll(now);
+    this.review.all(now);
   }
 
   /** Less than half of the lease is left, so the owner asks again, before any work. */
@@ -283,7 +222,7 @@ export class KeyQueue {
     if (!this.serves(attempt)) return this.dropAttempt(now);
     const why = `the reply took longer than half of the lease of ${attempt.leaseMs} ms`;
     // The store has replied, and the event loop may have been blocked. So the outage does not count from the request.
-    this.recordFailure(
+    this.review.recordFailure(
       withoutStack(() => unavailable(this.resource, why)),
       now,
     );
@@ -291,7 +230,7 @@ export class KeyQueue {
     if (attempt.wasStale) this.replace(attempt, pauseAfterFailure(this.parts.clock));
     else this.askLater(attempt, 0);
     attempt.wasStale = true;
-    this.reviewAll(now);
+    this.review.all(now);
   }
 
   private onHeld(attempt: Attempt, held: Held, now: number): void {
@@ -304,14 +243,14 @@ export class KeyQueue {
     attempt.undecidedSince = undecided === undefined ? undefined : (attempt.undecidedSince ?? now);
     if (undecided === undefined) {
       const until = remainingMs === undefined ? undefined : now + remainingMs;
-      this.lastReply = heldUntil(until, holder && { ...holder, isOwn }, ahead, isDone);
-      this.countReply(now);
-    } else if (!this.isReplyDue(now)) {
+      this.review.record(heldUntil(until, holder && { ...holder, isOwn }, ahead, isDone));
+      this.review.countReply(now);
+    } else if (!this.review.isReplyDue(now)) {
       const error = withoutStack(() => unavailable(this.resource, undecided));
-      this.recordFailure(error, attempt.undecidedSince ?? now);
+      this.review.recordFailure(error, attempt.undecidedSince ?? now);
     }
     this.pauseFor(attempt.pauseAfter(held), () => this.repeat(attempt));
-    this.reviewAll(now);
+    this.review.all(now);
     // The callers may have changed, and with them the attempt.
     if (this.attempt === attempt && (attempt.mustAskAgain || this.mustAskForPlace(attempt))) this.repeat(attempt);
   }
@@ -333,7 +272,7 @@ export class KeyQueue {
     // A place from an earlier request.
     if (attempt?.mayBeKept === true) this.releaseOwner(attempt);
     for (const waiter of this.waiters.all())
-      if (waiter.mode === wanted) this.refuse(waiter, this.errorFor(waiter, now, mismatch));
+      if (waiter.mode === wanted) this.refuse(waiter, this.review.errorFor(waiter, now, mismatch));
     this.askForHead(now);
     this.forgetIfIdle();
   }
@@ -638,147 +577,6 @@ export class KeyQueue {
     this.endPause();
     this.parts.forget(this);
   }
-
-  // The end of a wait.
-
-  private forgetLastReply(): void {
-    this.lastReply = NO_REPLY;
-    this.isTimed = false;
-  }
-
-  /** Refuses the callers that a reply has decided about, if it may have changed when they stop waiting. */
-  private reviewAll(now: number): void {
-    if (this.waiters.head === undefined) return;
-    const { kind } = this.lastReply;
-    // Waiters with a `waitMs` have their timers. The others stop no sooner than at a reply that is on its way.
-    const isDecided = kind === 'failed' || this.isDone(now);
-    if (this.isTimed && !isDecided && (this.waiters.areAllPatient || this.isReplyDue(now))) return;
-    this.isTimed = kind !== 'none' && kind !== 'failed';
-    for (const waiter of this.waiters.all()) this.review(waiter, now);
-  }
-
-  /** Refuses a waiter that has waited long enough, or sets a timer for its next review. */
-  private review(waiter: Waiter, now: number): void {
-    if (waiter.queue !== this) return;
-    const { clock } = this.parts;
-    if (waiter.options.onceMs !== undefined && this.isDone(now))
-      return this.refuse(
-        waiter,
-        withoutStack(() => new WorkDone()),
-      );
-    const at = this.givesUpAt(waiter, now);
-    if (at <= now) this.refuse(waiter, this.errorFor(waiter, now));
-    else if (at !== Infinity) waiter.wakeAt(at, now, clock, () => this.review(waiter, clock.now()));
-  }
-
-  /**
-   * Returns when a waiter stops waiting, by the last reply. Infinity: the next reply decides.
-   * - None yet: after `waitMs`. A request that is on its way has twice the time limit, to be sent and to be answered.
-   * - Others hold the key: after `waitMs`.
-   * - The store failed: `unavailableAfterMs` after it first did, whatever `waitMs` is.
-   * - The request could not be sent yet: after `waitMs`, and after the time limit without `waitMs`.
-   */
-  private givesUpAt({ options, enteredAt, waitUntil, isPatient }: Waiter, now: number): number {
-    const { lastReply } = this;
-    const { limitMs, health } = this.parts.link;
-    const replyDueUntil = this.isReplyDue(now) ? enteredAt + 2 * limitMs : 0;
-    // Until the first reply, nobody knows whether others hold the key.
-    if (lastReply.kind === 'none') return Math.max(waitUntil, replyDueUntil, enteredAt + (options.firstReplyMs ?? 0));
-    const storeLimitMs = storeLimitOf(lastReply, options);
-    // How long a caller waits for the store does not depend on `waitMs`.
-    if (lastReply.kind === 'failed' && storeLimitMs !== Infinity) {
-      const limit = Math.min(lastReply.since, now - health.refusesForMs(this.key)) + storeLimitMs;
-      // The outage may be over by the next reply, which decides.
-      return replyDueUntil !== 0 || limit <= now ? Math.max(limit, replyDueUntil) : Infinity;
-    }
-    if (isPatient) return waitUntil;
-    // The request of a caller that does not wait for others has not been sent yet.
-    const sendUntil = lastReply.kind === 'undelivered' ? enteredAt + limitOf(options, limitMs) : 0;
-    // It gets one reply, to report busy or unavailable.
-    return Math.max(waitUntil, replyDueUntil, sendUntil);
-  }
-
-  /** Whether the key is closed because its work is done, by the last reply. */
-  private isDone(now: number): boolean {
-    const { lastReply } = this;
-    return lastReply.kind === 'held' && lastReply.isDone === true && now < (lastReply.until ?? 0);
-  }
-
-  /** Whether a reply is on its way, or the last one decides nothing and the next one comes soon. */
-  private isReplyDue(now: number): boolean {
-    const { attempt, parts } = this;
-    if (attempt === undefined) return false;
-    const { state, undecidedSince } = attempt;
-    return state === 'asking' || (undecidedSince !== undefined && now - undecidedSince < parts.link.limitMs);
-  }
-
-  /** Counts a reply without a grant, for stores that limit how many a caller waits for. */
-  private countReply(now: number): void {
-    const limit = this.parts.link.store.capabilities.retry?.limit;
-    if (limit === undefined) return;
-    for (const waiter of this.waiters.all()) {
-      waiter.repliesWithoutGrant += 1;
-      if (waiter.repliesWithoutGrant >= limit) this.refuse(waiter, this.errorFor(waiter, now));
-    }
-  }
-
-  private recordFailure(error: LockUnavailableError, failedSince: number): void {
-    const { lastReply } = this;
-    this.lastReply = { kind: 'failed', error, since: lastReply.kind === 'failed' ? lastReply.since : failedSince };
-  }
-
-  private errorFor({ target, enteredAt, options }: Waiter, now: number, why = this.whyNot(now)): LockError {
-    // The waiter itself leaves, so it does not count.
-    const line = { waitingHere: this.waiters.length - 1 };
-    return this.errorOf(target.resource, options, { enteredAt, now, line, why });
-  }
-
-  private errorOf(
-    resource: string,
-    { mode, waitMs }: AcquireOptions,
-    { why, ...wait }: { enteredAt: number; now: number; line: WaitingLine; why: LastReply },
-  ): LockError {
-    const place = this.parts.link.health.placeOf(this.key);
-    const ownMethod = (): string | undefined => this.ownMethod;
-    // The stack is taken where the caller's wait ends.
-    return withoutStack(() => acquireError(why, { resource, key: this.key, mode, waitMs, place, ownMethod, ...wait }));
-  }
-
-  /** The `@Locked` method that holds the key in this instance. Undefined if none is known. */
-  private get ownMethod(): string | undefined {
-    const locks = this.leases.flatMap((lease) => lease.locks);
-    return locks.find(({ options }) => options.method !== undefined)?.options.method;
-  }
-
-  /** Why a waiter does not have the lock now: the holders of this instance, or the store's last reply. */
-  private whyNot(now: number): LastReply {
-    const { attempt, lastReply } = this;
-    const [first] = this.leases;
-    if (lastReply.kind === 'none' && attempt !== undefined) {
-      // While other instances come first, the lock counts as theirs.
-      if (attempt.state === 'idle') return HELD;
-      const why = `Redis replies slowly: there was no reply within ${Math.round(now - attempt.sentAt)} ms`;
-      const cause = this.parts.link.health.outageOf(this.key);
-      return { kind: 'failed', error: unavailable(this.resource, why, { cause }), since: attempt.sentAt };
-    }
-    if (first === undefined || attempt !== undefined) return lastReply;
-    const { deadline, mode, grantedAt, locks } = first;
-    const holder = { instanceId: this.parts.instanceId, isOwn: true };
-    if (mode !== 'exclusive') return heldUntil(deadline, { ...holder, since: grantedAt, count: this.leases.length });
-    return heldUntil(deadline, { ...holder, since: locks.at(-1)?.grantedAt ?? grantedAt });
-  }
-
-  /** Returns why a caller beyond `maxWaiting` is refused. */
-  private whyFull(resource: string): LastReply {
-    const { leases, attempt, lastReply, parts, key } = this;
-    const isKnown = lastReply.kind !== 'none' && lastReply.kind !== 'undelivered';
-    if (isKnown || (leases.length > 0 && attempt === undefined)) return this.whyNot(parts.clock.now());
-    const cause = parts.link.health.outageOf(key);
-    // The waiting callers keep this caller out, whatever the first reply says.
-    if (cause === undefined) return HELD;
-    const error = unavailable(resource, 'the store has sent no reply yet', { cause });
-    return { kind: 'failed', error, since: parts.clock.now() };
-  }
 }
 
 /** What an owner of this instance was given. */
@@ -787,13 +585,6 @@ export interface Adoption {
   readonly token: number;
   /** When the request was sent. */
   readonly sentAt: number;
-}
-
-type WaitingLine = Parameters<typeof acquireError>[1]['line'];
-
-/** Returns how long a caller without `waitMs` waits for its request to be sent, in milliseconds. */
-function limitOf({ unavailableAfterMs = Infinity }: AcquireOptions, limitMs: number): number {
-  return unavailableAfterMs === Infinity ? limitMs : unavailableAfterMs;
 }
 
 /**

@@ -572,7 +572,7 @@ export class LockEngine {
   private enqueue(target: Target, options: AcquireOptions, now: number, enteredAt = now): Promise<Lock> {
     try {
       const isNested = this.checkOpen(target);
-      const refusal = this.queues.get(target.key)?.refusalAtOnce(target, options, now);
+      const refusal = this.queues.get(target.key)?.review.refusalAtOnce(target, options, now);
       if (refusal !== undefined) return Promise.reject(refusal);
       const waiter = new Waiter(target, options, enteredAt, isNested, scopeAround());
       // The signal's own code runs here, and may end or begin other calls.
@@ -650,7 +650,7 @@ export class LockEngine {
       queueMicrotask(() => {
         this.isRefusing = false;
         const now = this.now();
-        this.forEachQueue((queue) => queue.refuseIfUnavailable(now));
+        this.forEachQueue((queue) => queue.review.refuseIfUnavailable(now));
       });
     });
   }

@@ -1,5 +1,6 @@
 import { Attempt } from '../../../lib/engine/attempt.js';
 import { KeyQueue } from '../../../lib/engine/key-queue.js';
+import { WaitReview } from '../../../lib/engine/wait-review.js';
 import { Lease, type Renewal } from '../../../lib/engine/lease.js';
 import { Link } from '../../../lib/engine/link.js';
 import { Lock } from '../../../lib/engine/lock.js';
@@ -465,8 +466,8 @@ export const RULES: readonly Rule[] = [
     under: under({ longestMs: 5_000, patient: 0 }),
     seeds: 5,
     switchOff: () =>
-      change(KeyQueue, 'givesUpAt', (queue, original, ...args: [Waiter, number]) =>
-        queue['lastReply'].kind === 'none' ? Infinity : original(...args),
+      change(WaitReview, 'givesUpAt', (review, original, ...args: [Waiter, number]) =>
+        review['lastReply'].kind === 'none' ? Infinity : original(...args),
       ),
   },
   {
