@@ -1,11 +1,13 @@
 /**
- * The contract between the engine and a store, which keeps locks somewhere. All times are in milliseconds. A method
- * throws `LockUnavailableError` if there is no usable reply, and {@link UnansweredError} if there is none at all.
+ * The contract between the engine and a store, which keeps locks somewhere. All times are in milliseconds. A request
+ * fails with `LockUnavailableError` if there is no usable reply, and with {@link UnansweredError} if there is none at
+ * all. What every lock needs has a listener in place of a promise, because promises cost a good part of a request.
  */
 
 import type { ListedLock, ListRequest } from './lock-listing.js';
 import type { LockMode, LockModeKind } from './lock-mode.js';
 import type { HolderWork, LockState } from './lock-state.js';
+import type { ReplyListener } from './reply-listener.js';
 import type { KeyFilter } from './server-connection.js';
 import type { StorePing } from './store-ping.js';
 
@@ -224,14 +226,13 @@ export interface LockStore {
   /** Called once, before any request. */
   listen(listener: StoreListener): void;
   /** An owner has one acquire request on its way at most. A repeated one gets the full lease back. */
-  acquire(request: AcquireRequest): Promise<AcquireReply>;
+  acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void;
   /**
    * Releases the owner's lock, and removes the owner from the queue. Called when the owner's acquire request was
-   * answered or has failed. Releasing twice has no further effect.
-   *
-   * @returns false if the owner did not hold the lock.
+   * answered or has failed. Releasing twice has no further effect. The reply is false if the owner did not hold the
+   * lock.
    */
-  release(request: ReleaseRequest): Promise<boolean>;
+  release(request: ReleaseRequest, listener: ReplyListener<boolean>): void;
   /** Extends leases. Returns one reply for each request, in the same order. Does not throw. */
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]>;
   /** Returns the state of a key, or null if nobody holds it and nobody waits for it. */
@@ -242,7 +243,7 @@ export interface LockStore {
    * Gives an exclusive lock to another owner. `from` is not used again after that. Without this method, no lock can be
    * detached.
    */
-  readonly transfer?: ((request: TransferRequest) => Promise<TransferReply>) | undefined;
+  readonly transfer?: ((request: TransferRequest, listener: ReplyListener<TransferReply>) => void) | undefined;
   /** Ends all holds of a key. Returns false if nobody holds it, or if `ifToken` is not its token. */
   readonly forceRelease?: ((request: ForceReleaseRequest) => Promise<boolean>) | undefined;
   /**

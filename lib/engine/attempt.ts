@@ -1,10 +1,11 @@
 import { LockUnavailableError } from '../common/errors.js';
 import type { Clock } from '../clock/clock.js';
 import type { AcquireReply, Held, LockMode } from '../contract/store.js';
+import type { ReplyListener } from '../contract/reply-listener.js';
 import type { KeyQueue } from './key-queue.js';
 import { AFTER_EXPIRY_MS, deadlineOf, handoffLease } from './lease.js';
 import type { Linked } from '../common/linked-list.js';
-import type { Lane, OutcomeListener, Unsent } from './link.js';
+import type { Lane, Unsent } from './link.js';
 
 /** The pauses between requests that are in no queue: the first, the longest of the first few, and the longest. */
 const FIRST_PAUSE_MS = 10;
@@ -45,7 +46,7 @@ const LONGEST_EXPIRY_STEP_MS = 500;
  * One owner that asks the store for a key: a request and its repetitions, until it is granted or released. The owner is
  * never used again.
  */
-export class Attempt implements OutcomeListener<AcquireReply>, Unsent {
+export class Attempt implements ReplyListener<AcquireReply>, Unsent {
   previous: Linked<Unsent>['previous'] = undefined;
   next: Linked<Unsent>['next'] = undefined;
   /** See {@link Unsent.lane}. */

@@ -11,6 +11,7 @@ import {
   UnansweredError,
 } from '../contract/store.js';
 import { type Linked, LinkedList } from '../common/linked-list.js';
+import type { ReplyListener } from '../contract/reply-listener.js';
 import type { StoreHealth } from './store-health.js';
 import type { StoreOperation } from '../contract/refusal-log.js';
 
@@ -19,13 +20,6 @@ import type { StoreOperation } from '../contract/refusal-log.js';
  * process and the machine, and delay the renewals and releases behind them.
  */
 export const MOST_ON_THEIR_WAY = 1_000;
-
-/** Receives the one outcome of a request, never before the sender has returned. */
-export interface OutcomeListener<Reply> {
-  onReply(reply: Reply): void;
-  /** The request was refused, its connection ended, or its server is silent. It may still run, or have run. */
-  onFailed(error: unknown): void;
-}
 
 /** A request that waits until it may be sent. */
 export interface Unsent extends Linked<Unsent> {
@@ -73,31 +67,30 @@ export class Link {
     request.lane = undefined;
   }
 
-  acquire(request: AcquireRequest, listener: OutcomeListener<AcquireReply>): void {
+  acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
     const { key, leaseMs, handoffMs } = request;
     const lane = this.laneOf(key);
     lane.onTheirWay += 1;
     if (this.health.isAnySilent) this.health.onRetry(key);
     const delayed = { ...request, leaseMs: this.delayed(leaseMs), handoffMs: this.delayed(handoffMs) };
-    this.expect('acquire', key, () => this.store.acquire(delayed), listener, lane);
+    this.store.acquire(delayed, new Sent('acquire', key, this.health, listener, () => this.leave(lane)));
   }
 
-  release(request: ReleaseRequest, listener: OutcomeListener<boolean>): void {
+  release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
     const delayed = { ...request, handoffMs: this.delayed(request.handoffMs) };
-    this.expect('release', request.key, () => this.store.release(delayed), listener);
+    this.store.release(delayed, new Sent('release', request.key, this.health, listener));
   }
 
   /** Sends a transfer. Only for a store that can transfer locks. */
-  transfer(request: TransferRequest, listener: OutcomeListener<TransferReply>): void {
+  transfer(request: TransferRequest, listener: ReplyListener<TransferReply>): void {
     const { leaseMs, restMs } = request;
     const delayed = { ...request, leaseMs: this.delayed(leaseMs), restMs: restMs && this.delayed(restMs) };
-    const send = (): Promise<TransferReply> =>
-      this.store.transfer?.(delayed) ?? Promise.reject(new Error('the store cannot transfer locks'));
     const onReply = (reply: TransferReply): void => {
       const isLimited = reply.status === 'transferred' && reply.restMs !== undefined;
       listener.onReply(isLimited ? { ...reply, restMs: Math.max(0, reply.restMs - this.lockDelayMs) } : reply);
     };
-    this.expect('transfer', request.key, send, { onReply, onFailed: (error) => listener.onFailed(error) });
+    const undelayed = { onReply, onFailed: (error: unknown) => listener.onFailed(error) };
+    this.store.transfer?.(delayed, new Sent('transfer', request.key, this.health, undelayed));
   }
 
   /** Extends leases of one server. Returns a reply for each, in the same order. Does not reject. */
@@ -127,26 +120,6 @@ export class Link {
     return lane;
   }
 
-  private expect<Reply>(
-    operation: StoreOperation,
-    key: string,
-    send: () => Promise<Reply>,
-    listener: OutcomeListener<Reply>,
-    lane?: Lane,
-  ): void {
-    const onReply = (reply: Reply): void => {
-      if (lane !== undefined) this.leave(lane);
-      if (operation === 'acquire') this.health.onReply(key);
-      listener.onReply(reply);
-    };
-    const onFailed = (error: unknown): void => {
-      if (lane !== undefined) this.leave(lane);
-      if (!(error instanceof UnansweredError)) this.health.onFailed(operation, key, error);
-      listener.onFailed(error);
-    };
-    void settled(send).then(onReply, onFailed);
-  }
-
   private leave(lane: Lane): void {
     lane.onTheirWay -= 1;
     // Outside of the context of the caller whose reply arrived, because the next request is not that caller's.
@@ -162,11 +135,25 @@ export class Link {
   }
 }
 
-/** Sends a request. A store must not throw before it returns a promise. If one does, no place is lost. */
-function settled<Reply>(send: () => Promise<Reply>): Promise<Reply> {
-  try {
-    return send();
-  } catch (error) {
-    return Promise.reject(error);
+/** A request on its way. Tells the health of its server about the outcome. */
+class Sent<Reply> implements ReplyListener<Reply> {
+  constructor(
+    private readonly operation: StoreOperation,
+    private readonly key: string,
+    private readonly health: StoreHealth,
+    private readonly listener: ReplyListener<Reply>,
+    private readonly onEnded?: () => void,
+  ) {}
+
+  onReply(reply: Reply): void {
+    this.onEnded?.();
+    if (this.operation === 'acquire') this.health.onReply(this.key);
+    this.listener.onReply(reply);
+  }
+
+  onFailed(error: unknown): void {
+    this.onEnded?.();
+    if (!(error instanceof UnansweredError)) this.health.onFailed(this.operation, this.key, error);
+    this.listener.onFailed(error);
   }
 }

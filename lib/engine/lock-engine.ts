@@ -16,6 +16,7 @@ import { secondsOf } from '../common/format-value.js';
 import type { LocalCalls, ServerState } from '../events/instance-states.js';
 import { newInstanceId } from '../contract/instance-id.js';
 import { kindOf } from '../contract/lock-mode.js';
+import { replyTo } from '../contract/reply-listener.js';
 import { atEndOfTick, type Clock, withTimeout } from '../clock/clock.js';
 import {
   type ListedLock,
@@ -361,9 +362,7 @@ export class LockEngine {
   ): Promise<Transferred> {
     const { link, releaser } = this.parts;
     const { resource, key } = target;
-    const sent = new Promise<TransferReply>((onReply, onFailed) =>
-      link.transfer({ key, from, to, leaseMs }, { onReply, onFailed }),
-    );
+    const sent = replyTo<TransferReply>((listener) => link.transfer({ key, from, to, leaseMs }, listener));
     try {
       const reply = await this.inTime(sent, target, `The request for the detached lock on ${resource}`);
       if (reply.status !== 'transferred') throw ticketIsOver(resource, reply.status);

@@ -3,9 +3,10 @@ import { LockUnavailableError } from '../common/errors.js';
 import { dropPromise } from '../common/format-value.js';
 import { type Clock, type Timer, withTimeout } from '../clock/clock.js';
 import { type LockMode, type TransferReply, type TransferRequest, UnansweredError } from '../contract/store.js';
+import type { ReplyListener } from '../contract/reply-listener.js';
 import { HANDOFF_MS, handoffLease } from './lease.js';
 import { closedError } from './lifecycle.js';
-import type { Link, OutcomeListener } from './link.js';
+import type { Link } from './link.js';
 
 /** What is released: a lock, a place in the store's queue, or whatever a request without a reply has left. */
 export interface Release {
@@ -141,7 +142,7 @@ export class Releaser {
 }
 
 /** A release that has no reply yet. */
-class PendingRelease implements OutcomeListener<boolean> {
+class PendingRelease implements ReplyListener<boolean> {
   readonly released: Promise<boolean>;
   /** The local moment from which the store keeps nothing for the owner, even if no release arrives. */
   readonly leaseOverAt: number;

@@ -1,4 +1,5 @@
 import { LockUnavailableError } from '../common/errors.js';
+import type { ReplyListener } from '../contract/reply-listener.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -60,23 +61,20 @@ export class BenchStore implements LockStore {
     if (this.outage !== undefined) listener.onDown(this.outage);
   }
 
-  async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    this.throwIfDown();
-    return this.memory.acquire(request);
+  acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
+    if (this.mayAsk(listener)) this.memory.acquire(request, listener);
   }
 
-  async release(request: ReleaseRequest): Promise<boolean> {
-    this.throwIfDown();
-    return this.memory.release(request);
+  release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
+    if (this.mayAsk(listener)) this.memory.release(request, listener);
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
     return this.outage === undefined ? this.memory.extend(requests) : requests.map(() => 'unknown');
   }
 
-  async transfer(request: TransferRequest): Promise<TransferReply> {
-    this.throwIfDown();
-    return this.memory.transfer(request);
+  transfer(request: TransferRequest, listener: ReplyListener<TransferReply>): void {
+    if (this.mayAsk(listener)) this.memory.transfer(request, listener);
   }
 
   async forceRelease(request: ForceReleaseRequest): Promise<boolean> {
@@ -118,9 +116,22 @@ export class BenchStore implements LockStore {
     this.reconnecting = this.clock.schedule(RECONNECT_MS, () => this.report(outage), true);
   }
 
+  /** Returns whether a request reaches the store. During an outage, it fails. */
+  private mayAsk(listener: ReplyListener<never>): boolean {
+    const error = this.errorOfOutage();
+    if (error !== undefined) queueMicrotask(() => listener.onFailed(error));
+    return error === undefined;
+  }
+
   /** @throws LockUnavailableError during an outage. */
   private throwIfDown(): void {
+    const error = this.errorOfOutage();
+    if (error !== undefined) throw error;
+  }
+
+  private errorOfOutage(): LockUnavailableError | undefined {
     const { outage: cause } = this;
-    if (cause !== undefined) throw new LockUnavailableError(`The store cannot be reached: ${cause.message}`, { cause });
+    if (cause === undefined) return undefined;
+    return new LockUnavailableError(`The store cannot be reached: ${cause.message}`, { cause });
   }
 }

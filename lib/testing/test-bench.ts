@@ -1,3 +1,5 @@
+import { replyTo } from '../contract/reply-listener.js';
+import type { AcquireReply } from '../contract/store.js';
 import { checkOptions, checkValue, copyOptions, millisecondsFrom, type OptionRules } from '../common/check-options.js';
 import { createKeyFactory, type KeyFactory } from '../keys/resource-key.js';
 import type { Lock } from '../engine/lock.js';
@@ -255,7 +257,8 @@ class Occupation implements OccupiedLock {
   /** Acquires a key. Returns false if it is not free. */
   async take(key: string): Promise<boolean> {
     const request = { key, owner: this.owner, mode: 'exclusive', leaseMs: ENDLESS_LEASE_MS, wait: false } as const;
-    const { status } = await this.memory.acquire({ ...request, handoffMs: HANDOFF_MS });
+    const asked = { ...request, handoffMs: HANDOFF_MS };
+    const { status } = await replyTo<AcquireReply>((listener) => this.memory.acquire(asked, listener));
     if (status === 'granted') this.keys.add(key);
     return status === 'granted';
   }
@@ -275,7 +278,9 @@ class Occupation implements OccupiedLock {
     this.timer?.cancel();
     this.onFree();
     for (const key of this.keys) {
-      await this.memory.release({ key, owner: this.owner, mode: 'exclusive', closedForMs: 0, handoffMs: HANDOFF_MS });
+      const { owner } = this;
+      const release = { key, owner, mode: 'exclusive', closedForMs: 0, handoffMs: HANDOFF_MS } as const;
+      await replyTo<boolean>((listener) => this.memory.release(release, listener));
     }
   }
 

@@ -1,3 +1,4 @@
+import { asked } from '../support/asked.js';
 import { ok, strictEqual } from 'node:assert/strict';
 import type { Clock } from '../../lib/clock/clock.js';
 import type { HolderWork } from '../../lib/contract/lock-state.js';
@@ -181,9 +182,8 @@ export class StoreFixture {
   /** Gives the lock of one caller to another. Call it only if the store can do that. */
   transfer(from: string, to: string, details: Partial<TransferRequest> = {}): Promise<TransferReply> {
     const { store } = this.under;
-    if (store.transfer === undefined) throw new Error('the store cannot transfer locks');
     const [{ key, owner }, { owner: heir }] = [this.ownership(from), this.ownership(to)];
-    return store.transfer({ key, from: owner, to: heir, leaseMs: LONG_MS, ...details });
+    return asked(store).transfer({ key, from: owner, to: heir, leaseMs: LONG_MS, ...details });
   }
 
   /** Waits until messages can be received. From now on, acquire requests join the queue. */
@@ -236,11 +236,11 @@ export class StoreFixture {
   /** Lets a caller wait for a held key. A store may subscribe only when first needed: behind another caller's lock. */
   private async joinQueue(store: LockStore, name: string, key: string, acknowledged: Promise<void>): Promise<void> {
     const request = { ...this.ownership(name, key), leaseMs: LONG_MS, wait: true, handoffMs: HANDOFF_MS };
-    const reply = await store.acquire(request);
+    const reply = await asked(store).acquire(request);
     ok(reply.status === 'held');
     if (reply.queued) return;
     await acknowledged;
-    const again = await store.acquire(request);
+    const again = await asked(store).acquire(request);
     ok(again.status === 'held' && again.queued, JSON.stringify(again));
   }
 
@@ -255,7 +255,7 @@ export class StoreFixture {
     { key = this.key, wait = this.isSubscribed, method, label }: AcquireDetails = {},
   ): Promise<AcquireReply> {
     const request = { ...this.ownership(name, key), leaseMs, wait, handoffMs: HANDOFF_MS, method, label };
-    return this.under.store.acquire(request);
+    return asked(this.under.store).acquire(request);
   }
 
   async acquireAll(...names: readonly string[]): Promise<void> {
@@ -292,7 +292,7 @@ export class StoreFixture {
     name: string,
     { key = this.key, closedForMs = 0, isDone, handoffMs = HANDOFF_MS }: ReleaseDetails = {},
   ): Promise<boolean> {
-    return this.under.store.release({ ...this.ownership(name, key), closedForMs, isDone, handoffMs });
+    return asked(this.under.store).release({ ...this.ownership(name, key), closedForMs, isDone, handoffMs });
   }
 
   async extend(name: string, leaseMs: number = LONG_MS): Promise<string> {

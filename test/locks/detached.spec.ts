@@ -1,3 +1,4 @@
+import { asked } from '../support/asked.js';
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import {
@@ -409,7 +410,7 @@ describe('without a reply,', () => {
     const lock = await locks.acquire(DOC);
     const ticket = await lock.detach({ ttlMs: 1_000 });
     await locks.extend(DOC, ticket, { ttlMs: 60_000 });
-    await memory.transfer(store.transfers[0]);
+    await asked(memory).transfer(store.transfers[0]);
     await clock.advance(59_000);
     expect(await isFree(locks)).toBe(false);
   });

@@ -1,3 +1,4 @@
+import { asked } from '../support/asked.js';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from '@jest/globals';
 import {
@@ -227,7 +228,7 @@ describe('work under a multi-lock', () => {
     let seen: readonly AbortSignal[] = [];
     const work = locks.using(family, { ttlMs: 3_000 }, async (all) => {
       seen = [all.signal, ...all.locks.map(({ signal }) => signal)];
-      await memory.release(requestOf(all.of('goods:2')));
+      await asked(memory).release(requestOf(all.of('goods:2')));
       await clock.advance(1_000);
       expect(() => all.assertHeld()).toThrow(LockLostError);
       expect(all.expiresInMs).toBe(0);

@@ -1,3 +1,4 @@
+import { asked } from '../support/asked.js';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { LockTimeoutError, type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
@@ -107,7 +108,7 @@ describe('with awaitRelease: false', () => {
     const lock = await locks.acquire('goods:300');
     expect(await lock.release()).toBe(true);
     const lost = await locks.acquire('goods:300');
-    await memory.release({ key: KEY, owner: ownerOf(lost), mode: 'exclusive', closedForMs: 0, handoffMs: 1 });
+    await asked(memory).release({ key: KEY, owner: ownerOf(lost), mode: 'exclusive', closedForMs: 0, handoffMs: 1 });
     expect(await lost.release()).toBe(false);
   });
 
@@ -327,7 +328,7 @@ describe('the release of an owner whose request has failed', () => {
     const { clock, store, memory } = await releasedAfterFailure();
     expect(store.releases).toHaveLength(1);
     // The bytes of the dead connection arrive.
-    await memory.acquire(store.acquires[0]);
+    await asked(memory).acquire(store.acquires[0]);
     for (const [i, at] of [1_000, 3_000, 9_000].entries()) {
       await clock.advance(at - 1 - clock.now());
       expect(store.releases).toHaveLength(i + 1);

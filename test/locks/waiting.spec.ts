@@ -1,3 +1,5 @@
+import type { AcquireReply } from '../../lib/contract/store.js';
+import { answer } from '../../lib/contract/reply-listener.js';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import {
   type Lock,
@@ -570,9 +572,12 @@ describe('a waiter behind thousands', () => {
   it('pauses longer, in proportion to its place', async () => {
     const { clock, store, locks } = faultyLocks();
     let requests = 0;
-    store.acquire = () => {
+    store.acquire = (_request, listener) => {
       requests += 1;
-      return Promise.resolve({ status: 'held', queued: true, remainingMs: undefined, ahead: 20_000 });
+      answer<AcquireReply>(
+        listener,
+        Promise.resolve({ status: 'held', queued: true, remainingMs: undefined, ahead: 20_000 }),
+      );
     };
     void outcome(locks.acquire('goods:300', { waitMs: 3_600_000 }));
     await clock.advance(120_000);
@@ -585,9 +590,12 @@ describe('a waiter behind thousands', () => {
     const { clock, store, locks } = faultyLocks();
     jest.spyOn(clock, 'random').mockReturnValue(1 - Number.EPSILON);
     let requests = 0;
-    store.acquire = () => {
+    store.acquire = (_request, listener) => {
       requests += 1;
-      return Promise.resolve({ status: 'held', queued: true, remainingMs: undefined, ahead: 1_000_000 });
+      answer<AcquireReply>(
+        listener,
+        Promise.resolve({ status: 'held', queued: true, remainingMs: undefined, ahead: 1_000_000 }),
+      );
     };
     void outcome(locks.acquire('goods:300', { waitMs: 3_600_000 }));
     await clock.advance(0);

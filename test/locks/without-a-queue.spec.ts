@@ -1,3 +1,4 @@
+import { answer, type ReplyListener } from '../../lib/contract/reply-listener.js';
 import { describe, expect, it } from '@jest/globals';
 import { type LockService, LockTimeoutError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
@@ -38,9 +39,9 @@ describe('a store without a queue', () => {
 
   it('is requested again after 1.5 to 3 s if it notifies those that wait', async () => {
     const { clock, locks, store } = unqueuedLocks();
-    store.acquire = (request) => {
+    store.acquire = (request, listener) => {
       store.acquires.push(request);
-      return Promise.resolve({ status: 'held', queued: true, remainingMs: 60_000 });
+      answer<AcquireReply>(listener, Promise.resolve({ status: 'held', queued: true, remainingMs: 60_000 }));
     };
     outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
     // The manual clock jitters each pause to three quarters.
@@ -135,15 +136,18 @@ class NotifyingStore extends FaultyStore {
     super(inner);
   }
 
-  override async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const reply = await super.acquire(request);
-    return reply.status === 'held' ? { ...reply, queued: true } : reply;
+  override acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
+    const onReply = (reply: AcquireReply): void =>
+      listener.onReply(reply.status === 'held' ? { ...reply, queued: true } : reply);
+    super.acquire(request, { onReply, onFailed: (error) => listener.onFailed(error) });
   }
 
-  override async release(request: ReleaseRequest): Promise<boolean> {
-    const wasHeld = await super.release(request);
-    for (const other of this.all) if (wasHeld && other !== (this as FaultyStore)) other.reportReleased(KEY);
-    return wasHeld;
+  override release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
+    const onReply = (wasHeld: boolean): void => {
+      for (const other of this.all) if (wasHeld && other !== (this as FaultyStore)) other.reportReleased(KEY);
+      listener.onReply(wasHeld);
+    };
+    super.release(request, { onReply, onFailed: (error) => listener.onFailed(error) });
   }
 }
 
@@ -153,8 +157,8 @@ class DeafStore extends FaultyStore {
     return false;
   }
 
-  override acquire(request: AcquireRequest): Promise<AcquireReply> {
-    return super.acquire({ ...request, wait: false });
+  override acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
+    super.acquire({ ...request, wait: false }, listener);
   }
 }
 
@@ -347,11 +351,14 @@ function besideForeign() {
   const start = (): LockService => {
     const { store, locks } = neighbour();
     const acquire = store.acquire.bind(store);
-    store.acquire = async (request) => {
+    store.acquire = (request, listener) => {
       state.requests += 1;
-      const reply = await acquire(request);
-      const isForeign = table.holders(KEY).at(0)?.owner.startsWith('foreign') === true;
-      return reply.status === 'held' && isForeign ? { ...reply, holder: undefined, isForeign } : reply;
+      const onReply = (reply: AcquireReply): void => {
+        const isForeign = table.holders(KEY).at(0)?.owner.startsWith('foreign') === true;
+        const isTheirs = reply.status === 'held' && isForeign;
+        listener.onReply(isTheirs ? { ...reply, holder: undefined, isForeign } : reply);
+      };
+      acquire(request, { onReply, onFailed: (error) => listener.onFailed(error) });
     };
     return locks;
   };

@@ -14,6 +14,8 @@ import type {
   TransferReply,
   TransferRequest,
 } from '../../lib/contract/store.js';
+import { answer, type ReplyListener } from '../../lib/contract/reply-listener.js';
+import { asked } from './asked.js';
 import type { Servers } from '../../lib/contract/server-connection.js';
 import { PendingRequests } from '../../lib/stores/pending-requests.js';
 import type { StoreContext } from '../../lib/stores/store-context.js';
@@ -186,14 +188,20 @@ export class FaultyStore implements LockStore {
     this.listener?.onUp(server);
   }
 
-  acquire(request: AcquireRequest): Promise<AcquireReply> {
+  acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
     this.acquires.push(request);
-    return this.expect(request.key, 'acquire', () => this.inner.acquire(request));
+    answer(
+      listener,
+      this.expect(request.key, 'acquire', () => asked(this.inner).acquire(request)),
+    );
   }
 
-  release(request: ReleaseRequest): Promise<boolean> {
+  release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
     this.releases.push(request);
-    return this.expect(request.key, 'release', () => this.inner.release(request));
+    answer(
+      listener,
+      this.expect(request.key, 'release', () => asked(this.inner).release(request)),
+    );
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -207,10 +215,12 @@ export class FaultyStore implements LockStore {
     return this.request('forceRelease', () => this.inner.forceRelease?.(request) ?? Promise.resolve(false));
   }
 
-  transfer(request: TransferRequest): Promise<TransferReply> {
+  transfer(request: TransferRequest, listener: ReplyListener<TransferReply>): void {
     this.transfers.push(request);
-    const free = { status: 'free' } as const;
-    return this.expect(request.key, 'transfer', () => this.inner.transfer?.(request) ?? Promise.resolve(free));
+    answer(
+      listener,
+      this.expect(request.key, 'transfer', () => asked(this.inner).transfer(request)),
+    );
   }
 
   inspect(key: string): Promise<LockState | null> {

@@ -1,3 +1,4 @@
+import { asked } from './asked.js';
 import { Logger } from '@nestjs/common';
 import type { Lock, LockOptions, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
@@ -76,13 +77,13 @@ export class Stranger {
     this.attempts += 1;
     const owner = `stranger:${this.attempts}`;
     const request = { key, owner, mode: 'exclusive', leaseMs, wait: false, handoffMs: HANDOFF_MS } as const;
-    return (await this.store.acquire(request)).status === 'granted';
+    return (await asked(this.store).acquire(request)).status === 'granted';
   }
 
   /** Releases a key. Another owner in its queue gets it for `handoffMs`. */
   async leave(key: string, handoffMs = HANDOFF_MS): Promise<boolean> {
     const owner = `stranger:${this.attempts}`;
-    return this.store.release({ key, owner, mode: 'exclusive', closedForMs: 0, handoffMs });
+    return asked(this.store).release({ key, owner, mode: 'exclusive', closedForMs: 0, handoffMs });
   }
 
   /** Removes the key and acquires it, as a FLUSHALL and a new lock would. */

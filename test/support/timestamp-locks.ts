@@ -1,3 +1,4 @@
+import { asked } from './asked.js';
 import { Redis } from 'ioredis';
 import type { Clock } from '../../lib/clock/clock.js';
 import type { AcquireReply, LockStore } from '../../lib/contract/store.js';
@@ -90,7 +91,7 @@ export class TimestampLocks {
 
   acquire(store: LockStore, owner: string, leaseMs = 10_000): Promise<AcquireReply> {
     const { key } = this;
-    return store.acquire({ key, owner, mode: 'exclusive', leaseMs, wait: false, handoffMs: 3_000 });
+    return asked(store).acquire({ key, owner, mode: 'exclusive', leaseMs, wait: false, handoffMs: 3_000 });
   }
 
   async status(store: LockStore, owner: string, leaseMs?: number): Promise<string> {
@@ -98,7 +99,7 @@ export class TimestampLocks {
   }
 
   async release(store: LockStore, owner: string, closedForMs = 0): Promise<boolean> {
-    return store.release({ key: this.key, owner, mode: 'exclusive', closedForMs, handoffMs: 3_000 });
+    return asked(store).release({ key: this.key, owner, mode: 'exclusive', closedForMs, handoffMs: 3_000 });
   }
 
   async extend(store: LockStore, owner: string, leaseMs = 10_000): Promise<string> {

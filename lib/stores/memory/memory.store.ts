@@ -1,3 +1,4 @@
+import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import { instanceOf } from '../../contract/instance-id.js';
 import type { Clock } from '../../clock/clock.js';
 import type {
@@ -70,13 +71,15 @@ export class MemoryStore implements LockStore {
     this.listeners.delete(instanceId);
   }
 
-  acquire({ key, owner, mode, leaseMs, wait, handoffMs, method, label }: AcquireRequest): Promise<AcquireReply> {
+  acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
+    const { key, owner, mode, leaseMs, wait, handoffMs, method, label } = request;
     const reply = this.table.acquire(key, { owner, mode, method, label }, leaseMs, wait, handoffMs);
-    return this.reply(reply.status === 'held' ? { ...reply, holder: this.holderOf(key) } : reply);
+    answer(listener, this.reply(reply.status === 'held' ? { ...reply, holder: this.holderOf(key) } : reply));
   }
 
-  release({ key, owner, mode, closedForMs, isDone, handoffMs }: ReleaseRequest): Promise<boolean> {
-    return this.reply(this.table.release(key, { owner, mode }, closedForMs, handoffMs, isDone));
+  release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
+    const { key, owner, mode, closedForMs, isDone, handoffMs } = request;
+    answer(listener, this.reply(this.table.release(key, { owner, mode }, closedForMs, handoffMs, isDone)));
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -86,8 +89,8 @@ export class MemoryStore implements LockStore {
     return this.reply(replies);
   }
 
-  transfer({ key, ...request }: TransferRequest): Promise<TransferReply> {
-    return this.reply(this.table.transfer(key, request));
+  transfer({ key, ...request }: TransferRequest, listener: ReplyListener<TransferReply>): void {
+    answer(listener, this.reply(this.table.transfer(key, request)));
   }
 
   forceRelease({ key, handoffMs, ifToken }: ForceReleaseRequest): Promise<boolean> {

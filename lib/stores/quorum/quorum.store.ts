@@ -1,7 +1,15 @@
 import { checkOptions, milliseconds } from '../../common/check-options.js';
 import { Pinger } from '../../redis/pinger.js';
-import type { AcquireRequest, ExtendReply, ExtendRequest, LockStore, ReleaseRequest } from '../../contract/store.js';
+import type {
+  AcquireReply,
+  AcquireRequest,
+  ExtendReply,
+  ExtendRequest,
+  LockStore,
+  ReleaseRequest,
+} from '../../contract/store.js';
 import type { StoreListener } from '../../contract/store.js';
+import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { Ballot } from './ballot.js';
 import { openNodes, type QuorumNodeAddress } from './open-nodes.js';
@@ -94,7 +102,15 @@ export class QuorumStore implements LockStore {
     for (const node of this.nodes) node.listen(listener, report);
   }
 
-  async acquire({ key, owner, leaseMs }: AcquireRequest) {
+  acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
+    answer(listener, this.acquireOne(request));
+  }
+
+  release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
+    answer(listener, this.releaseOne(request));
+  }
+
+  private async acquireOne({ key, owner, leaseMs }: AcquireRequest) {
     await (this.connected ??= this.connect());
     const name = `${owner} ${++this.ballotCount}`;
     const ballot = this.ballots.get(owner) ?? new Ballot(this.nodes, this.context.clock, key, name);
@@ -102,7 +118,7 @@ export class QuorumStore implements LockStore {
     return ballot.acquire(leaseMs).finally(() => ballot.isOver && this.ballots.delete(owner));
   }
 
-  async release({ owner, closedForMs }: ReleaseRequest): Promise<boolean> {
+  private async releaseOne({ owner, closedForMs }: ReleaseRequest): Promise<boolean> {
     const ballot = this.ballots.get(owner);
     if (ballot === undefined) return false;
     const wasHeld = await ballot.release(closedForMs === 0 ? 0 : this.context.clock.now() + closedForMs);

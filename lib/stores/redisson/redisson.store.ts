@@ -26,6 +26,7 @@ import { extendReplies } from '../extend-replies.js';
 import { listLocks, type LockSource } from '../list-locks.js';
 import { PendingRequests } from '../pending-requests.js';
 import { toStorePing } from '../ping-reply.js';
+import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type { StoreContext } from '../store-context.js';
 import { warnOnce } from '../warn-once.js';
 import { LockChannels } from './lock-channels.js';
@@ -96,7 +97,15 @@ export class RedissonStore implements LockStore {
     return this.topology.serverOf?.(key);
   }
 
-  async acquire({ key, owner, leaseMs }: AcquireRequest): Promise<AcquireReply> {
+  acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
+    answer(listener, this.acquireOne(request));
+  }
+
+  release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
+    answer(listener, this.releaseOne(request));
+  }
+
+  private async acquireOne({ key, owner, leaseMs }: AcquireRequest): Promise<AcquireReply> {
     const args = [owner, wholeMs(leaseMs)];
     const send = (isOver: () => boolean): Promise<AcquireReply> =>
       this.topology.sendToNode(key, async ({ connection, failsFast }) => {
@@ -109,7 +118,7 @@ export class RedissonStore implements LockStore {
     return reply.status === 'held' ? { ...reply, queued: this.channels?.hears(key) === true } : reply;
   }
 
-  async release({ key, owner, closedForMs }: ReleaseRequest): Promise<boolean> {
+  private async releaseOne({ key, owner, closedForMs }: ReleaseRequest): Promise<boolean> {
     this.channels?.expectOwnMessage(key);
     let receivers = 0;
     try {

@@ -22,6 +22,7 @@ import type {
 import { extendReplies } from '../extend-replies.js';
 import { listLocks, type LockSource } from '../list-locks.js';
 import { PendingRequests } from '../pending-requests.js';
+import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type { StoreContext } from '../store-context.js';
 import { ExpiryClock } from './expiry-clock.js';
 import { PlainCommands, SHORTEST_PLAIN_LEASE } from './plain-commands.js';
@@ -99,7 +100,7 @@ export class TimestampStore implements LockStore {
     return undefined;
   }
 
-  acquire({ key, owner, leaseMs }: AcquireRequest): Promise<AcquireReply> {
+  acquire({ key, owner, leaseMs }: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
     const { connection, protocol } = this;
     this.readableKey = key;
     const send = async (isOver: () => boolean): Promise<AcquireReply> => {
@@ -108,12 +109,12 @@ export class TimestampStore implements LockStore {
       if (isOver()) throw connection.whyNotReady();
       return protocol.acquire(key, owner, leaseMs, isOver);
     };
-    return this.requests.expect(key, send, 'a lock');
+    answer(listener, this.requests.expect(key, send, 'a lock'));
   }
 
-  release({ key, owner, closedForMs }: ReleaseRequest): Promise<boolean> {
+  release({ key, owner, closedForMs }: ReleaseRequest, listener: ReplyListener<boolean>): void {
     const send = (): Promise<boolean> => this.ifReady(() => this.protocol.release(key, owner, closedForMs));
-    return this.requests.expect(key, send, 'a release');
+    answer(listener, this.requests.expect(key, send, 'a release'));
   }
 
   async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {

@@ -221,15 +221,15 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
     const each = requests.length > 1 && Array.isArray(reply) ? (reply as readonly unknown[]) : undefined;
     requests.forEach((request, i) => {
       const own = each === undefined ? reply : each[i];
-      if (own instanceof Error) request.done(own, undefined);
-      else request.done(undefined, own);
+      if (own instanceof Error) tell(request, own, undefined);
+      else tell(request, undefined, own);
     });
   }
 
   onFailed(error: unknown): void {
     if (this.isOver) return;
     this.end();
-    for (const { done } of this.requests) done(error, undefined);
+    for (const request of this.requests) tell(request, error, undefined);
   }
 
   onTimeout(): void {
@@ -278,6 +278,17 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
     this.isOver = true;
     this.timer?.cancel();
     this.outbox.onOver(this);
+  }
+}
+
+/** Ends a request. An error in the code that it calls must not keep the other requests of the call from their ends. */
+function tell({ done }: LockRequest, error: unknown, reply: unknown): void {
+  try {
+    done(error, reply);
+  } catch (unexpected) {
+    afterPromiseJobs(() => {
+      throw unexpected;
+    });
   }
 }
 

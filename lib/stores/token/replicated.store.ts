@@ -5,6 +5,7 @@ import { type FurtherConnection, inOnePacket, type ServerClient } from '../../re
 import { isOne } from '../../redis/decode.js';
 import { acquireFailed, toError, withoutArguments } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
+import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -50,12 +51,8 @@ export class ReplicatedStore extends TokenStore {
     throw new LockConfigError('replicas: they need a second connection; redis must be duplicable: a URL, for example.');
   }
 
-  override async acquire(request: AcquireRequest): Promise<AcquireReply> {
-    const reply = await super.acquire(request);
-    if (reply.status !== 'granted') return reply;
-    const failure = await this.confirm(request, () => true);
-    if (failure !== undefined) throw failure;
-    return reply;
+  override acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
+    super.acquire(request, this.confirmed(request, 'granted', listener));
   }
 
   override async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -66,14 +63,11 @@ export class ReplicatedStore extends TokenStore {
     return replies.map((reply, i) => (reply === 'renewed' && failures[i] !== undefined ? 'unknown' : reply));
   }
 
-  override async transfer(request: TransferRequest): Promise<TransferReply> {
-    const reply = await super.transfer(request);
-    if (reply.status !== 'transferred') return reply;
+  override transfer(request: TransferRequest, listener: ReplyListener<TransferReply>): void {
     const { key, to: owner } = request;
     // The lease is written again as it is, because a longer one might exceed the limit of the lock.
-    const failure = await this.confirm({ key, owner, mode: 'exclusive', leaseMs: 1 }, () => true);
-    if (failure !== undefined) throw failure;
-    return reply;
+    const lease = { key, owner, mode: 'exclusive', leaseMs: 1 } as const;
+    super.transfer(request, this.confirmed(lease, 'transferred', listener));
   }
 
   override close(): Promise<void> {
@@ -86,6 +80,23 @@ export class ReplicatedStore extends TokenStore {
     super.onDisconnected(concerns);
     // The first connection may lead to another server when it is back. That to a node always leads to the node.
     if (!this.topology.isCluster) for (const second of this.seconds.values()) second.reconnect();
+  }
+
+  /** Returns a listener that waits for the replicas if the owner has the lock. */
+  private confirmed<Reply extends { readonly status: string }>(
+    lease: ExtendRequest,
+    has: Reply['status'],
+    listener: ReplyListener<Reply>,
+  ): ReplyListener<Reply> {
+    const confirmedReply = async (reply: Reply): Promise<Reply> => {
+      const failure = await this.confirm(lease, () => true);
+      if (failure !== undefined) throw failure;
+      return reply;
+    };
+    return {
+      onReply: (reply) => (reply.status === has ? answer(listener, confirmedReply(reply)) : listener.onReply(reply)),
+      onFailed: (error) => listener.onFailed(error),
+    };
   }
 
   private async confirm(request: ExtendRequest, isHeld: () => boolean): Promise<Failure> {

@@ -1,3 +1,4 @@
+import type { ReplyListener } from '../../contract/reply-listener.js';
 import { ServerSigns } from '../../contract/server-signs.js';
 import type { Clock } from '../../clock/clock.js';
 import { TimeoutPool } from '../../clock/timeout-pool.js';
@@ -7,6 +8,7 @@ import {
   acquireFailed,
   extendFailed,
   releaseFailed,
+  toError,
   transferFailed,
   unavailableBecause,
 } from '../../redis/redis-errors.js';
@@ -171,32 +173,27 @@ export class TokenStore implements LockStore {
     return this.channels?.mayHear(key) !== false;
   }
 
-  acquire(request: AcquireRequest): Promise<AcquireReply> {
+  acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
     const { key, leaseMs, wait, handoffMs } = request;
     const askedAt = wait ? this.clock.now() : 0;
-    return new Promise((resolve, reject) => {
-      const onReply = (reply: unknown): void => {
-        const from = Array.isArray(reply) ? this.topology.nodeOf(key)?.connection : undefined;
-        const decoded = decodeAcquire(reply, from);
-        resolve(decoded);
-        // From now on a subscription is worth its cost.
-        if (wait && decoded.status === 'held' && decoded.isDone !== true)
-          this.channels?.onHeld(key, decoded.queued, askedAt);
-      };
-      const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0', aboutOf(request)];
-      this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(onReply, reject, acquireFailed) });
-    });
+    const decoded = (reply: unknown): AcquireReply => {
+      const from = Array.isArray(reply) ? this.topology.nodeOf(key)?.connection : undefined;
+      const acquired = decodeAcquire(reply, from);
+      // From now on a subscription is worth its cost.
+      if (wait && acquired.status === 'held' && acquired.isDone !== true)
+        this.channels?.onHeld(key, acquired.queued, askedAt);
+      return acquired;
+    };
+    const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0', aboutOf(request)];
+    this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(decoded, listener, acquireFailed) });
   }
 
-  release(request: ReleaseRequest): Promise<boolean> {
+  release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
     const { key, mode, closedForMs, isDone, handoffMs } = request;
-    return new Promise((resolve, reject) => {
-      const onReply = (reply: unknown): void => resolve(decodeRelease(reply));
-      const closed = wholeMs(closedForMs);
-      const isMarked = isDone === true && mode === 'exclusive' && closedForMs > 0;
-      const args = [entryOf(request), isMarked ? `-${closed}` : closed];
-      this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(onReply, reject, releaseFailed) });
-    });
+    const closed = wholeMs(closedForMs);
+    const isMarked = isDone === true && mode === 'exclusive' && closedForMs > 0;
+    const args = [entryOf(request), isMarked ? `-${closed}` : closed];
+    this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(decodeRelease, listener, releaseFailed) });
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -206,14 +203,13 @@ export class TokenStore implements LockStore {
     return Promise.all(replies);
   }
 
-  transfer({ key, from, to, leaseMs, token, restMs }: TransferRequest): Promise<TransferReply> {
-    return new Promise((resolve, reject) => {
-      const onReply = (reply: unknown): void => resolve(decodeTransfer(reply));
-      const [source, target] = [from, to].map((owner) => entryOf({ owner, mode: 'exclusive' }));
-      const limit = restMs === undefined ? '' : String(Math.floor(restMs));
-      const args = [source, target, wholeMs(leaseMs), token === undefined ? '' : String(token), limit];
-      this.outbox.addAlone('transfer', { key, handoffMs: 0, args, done: outcomeOf(onReply, reject, transferFailed) });
-    });
+  transfer(request: TransferRequest, listener: ReplyListener<TransferReply>): void {
+    const { key, from, to, leaseMs, token, restMs } = request;
+    const [source, target] = [from, to].map((owner) => entryOf({ owner, mode: 'exclusive' }));
+    const limit = restMs === undefined ? '' : String(Math.floor(restMs));
+    const args = [source, target, wholeMs(leaseMs), token === undefined ? '' : String(token), limit];
+    const done = outcomeOf(decodeTransfer, listener, transferFailed);
+    this.outbox.addAlone('transfer', { key, handoffMs: 0, args, done });
   }
 
   forceRelease(request: ForceReleaseRequest): Promise<boolean> {
@@ -269,12 +265,12 @@ export class TokenStore implements LockStore {
   private extendOne(request: ExtendRequest): Promise<ExtendReply> {
     const { key, leaseMs } = request;
     return new Promise((resolve) => {
-      const onFailed = (error: Error): void => {
+      const onFailed = (error: unknown): void => {
         // Silence and ended connections are reported for the whole server.
-        if (!(error instanceof UnansweredError)) this.listener?.onExtendFailed(key, error);
+        if (!(error instanceof UnansweredError)) this.listener?.onExtendFailed(key, toError(error));
         resolve('unknown');
       };
-      const done = outcomeOf((reply) => resolve(decodeExtend(reply)), onFailed, extendFailed);
+      const done = outcomeOf(decodeExtend, { onReply: resolve, onFailed }, extendFailed);
       this.outbox.add('extend', { key, handoffMs: 0, args: [entryOf(request), wholeMs(leaseMs)], done });
     });
   }
@@ -352,21 +348,20 @@ export class TokenStore implements LockStore {
   }
 }
 
-/**
- * Returns what a request calls with its outcome. `onReply` may throw, because a server or a proxy may send what no
- * script returns.
- */
-function outcomeOf(
-  onReply: (reply: unknown) => void,
-  onFailed: (error: Error) => void,
+/** Returns what a request calls with its outcome. A server or a proxy may send what no script returns. */
+function outcomeOf<Reply>(
+  decode: (reply: unknown) => Reply,
+  listener: ReplyListener<Reply>,
   failed: (error: unknown) => Error,
 ): LockRequest['done'] {
   return (error, reply) => {
-    if (error !== undefined) return onFailed(error instanceof UnansweredError ? error : failed(error));
+    if (error !== undefined) return listener.onFailed(error instanceof UnansweredError ? error : failed(error));
+    let decoded: Reply;
     try {
-      onReply(reply);
+      decoded = decode(reply);
     } catch (unusable) {
-      onFailed(failed(unusable));
+      return listener.onFailed(failed(unusable));
     }
+    listener.onReply(decoded);
   };
 }

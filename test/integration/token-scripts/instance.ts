@@ -1,3 +1,4 @@
+import { asked } from '../../support/asked.js';
 import type { AcquireReply, LockMode } from '../../../lib/contract/store.js';
 import { token } from '../../../lib/stores/token/token.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
@@ -94,7 +95,7 @@ export class Instance {
   }
 
   acquire(name: string, { leaseMs = LONG_MS, wait = true, key = this.key }: Asked = {}): Promise<AcquireReply> {
-    return this.store.acquire({ ...this.owned(name, key), leaseMs, wait, handoffMs: HANDOFF_MS });
+    return asked(this.store).acquire({ ...this.owned(name, key), leaseMs, wait, handoffMs: HANDOFF_MS });
   }
 
   async all(...names: readonly string[]): Promise<void> {
@@ -115,7 +116,7 @@ export class Instance {
   }
 
   release(name: string, closedForMs = 0, key = this.key): Promise<boolean> {
-    return this.store.release({ ...this.owned(name, key), closedForMs, handoffMs: HANDOFF_MS });
+    return asked(this.store).release({ ...this.owned(name, key), closedForMs, handoffMs: HANDOFF_MS });
   }
 
   async extend(name: string, leaseMs = LONG_MS): Promise<string> {

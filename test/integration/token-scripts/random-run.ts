@@ -1,3 +1,4 @@
+import { asked } from '../../support/asked.js';
 import { deepStrictEqual, ok } from 'node:assert/strict';
 import type { Redis } from 'ioredis';
 import { instanceOf } from '../../../lib/contract/instance-id.js';
@@ -159,7 +160,7 @@ class RandomRun {
     const all = [...requests.values()];
     this.trail.push(`acquire ${JSON.stringify(all)}`);
     const before = new Map(all.map(({ key }) => [key, this.snapshot(key)]));
-    const replies = Promise.all(all.map((request) => this.store.acquire(request)));
+    const replies = Promise.all(all.map((request) => asked(this.store).acquire(request)));
     const wanted = this.acquireInTable(all);
     deepStrictEqual((await replies).map(comparable), wanted.map(comparable));
     for (const [i, reply] of wanted.entries()) {
@@ -189,7 +190,7 @@ class RandomRun {
       return { key: keyOf(owner), owner, mode: this.modeOf(owner), closedForMs, isDone, handoffMs: HANDOFF_MS };
     });
     this.trail.push(`release ${JSON.stringify(requests)}`);
-    const replies = Promise.all(requests.map((request) => this.store.release(request)));
+    const replies = Promise.all(requests.map((request) => asked(this.store).release(request)));
     const wanted = requests.map((request) => this.table.release(request));
     deepStrictEqual(await replies, wanted);
     for (const [i, { owner, closedForMs }] of requests.entries()) {
@@ -263,7 +264,7 @@ class RandomRun {
     const request = { key, from, to, leaseMs: this.pick([50, 500, 5_000]), token, restMs };
     this.trail.push(`transfer ${JSON.stringify(request)}`);
     const wanted = this.table.transfer(request);
-    deepStrictEqual(await this.store.transfer(request), wanted);
+    deepStrictEqual(await asked(this.store).transfer(request), wanted);
     if (wanted.status !== 'transferred') return;
     this.counts.transfers += 1;
     if (from !== to && from === known) this.over.push(from);

@@ -1,3 +1,4 @@
+import { asked } from '../../support/asked.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { SystemClock } from '../../../lib/clock/clock.js';
@@ -174,14 +175,14 @@ describe('a server', () => {
       const owned = { key: '{replicas}:1', owner: 'i:1', mode: 'exclusive', leaseMs: 60_000 } as const;
       const shared = { key: '{replicas}:2', owner: 'i:2', mode: 'shared', leaseMs: 60_000 } as const;
       const ask = { wait: false, handoffMs: 1_000 };
-      expect((await store.acquire({ ...owned, ...ask })).status).toBe('granted');
-      expect((await store.acquire({ ...shared, ...ask })).status).toBe('granted');
+      expect((await asked(store).acquire({ ...owned, ...ask })).status).toBe('granted');
+      expect((await asked(store).acquire({ ...shared, ...ask })).status).toBe('granted');
       expect(await admin.exists(owned.key, shared.key, `${shared.key}|holders`)).toBe(3);
       expect(await store.extend([owned, shared])).toEqual(['renewed', 'renewed']);
       await replica.kill();
       expect(await store.extend([owned])).toEqual(['unknown']);
-      await expect(store.acquire({ ...owned, ...ask })).rejects.toThrow('Too few replicas know of the lock');
-      expect(await store.release({ ...owned, closedForMs: 0, handoffMs: 1_000 })).toBe(true);
+      await expect(asked(store).acquire({ ...owned, ...ask })).rejects.toThrow('Too few replicas know of the lock');
+      expect(await asked(store).release({ ...owned, closedForMs: 0, handoffMs: 1_000 })).toBe(true);
     } finally {
       await store.close();
       client.disconnect();

@@ -1,3 +1,4 @@
+import { asked } from '../../support/asked.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Lock, LockService } from 'nestjs-redis-lock';
@@ -39,7 +40,7 @@ async function waits(locks: LockService, options: object, places: number): Promi
 async function dies(mode: LockMode): Promise<void> {
   const locks = here.instance();
   const dead = { key: here.key, owner: 'dead:1', mode, leaseMs: DEAD_MS, handoffMs: 500, wait: false } as const;
-  expect((await storeOf<TokenStore>(locks).acquire(dead)).status).toBe('granted');
+  expect((await asked(storeOf<TokenStore>(locks)).acquire(dead)).status).toBe('granted');
 }
 
 /** Fencing tokens give the order of the grants. */
@@ -126,12 +127,14 @@ describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
     // The fence is here, the other keys are absent: both nodes reply TRYAGAIN or ASK.
     const { moveKeys, finish } = await here.cluster.migration(here.key, to);
     let settled = 0;
-    const asked = [1, 2].map(() => locks.acquire('goods:300', { ...options, waitMs: 0 }).finally(() => (settled += 1)));
+    const acquired = [1, 2].map(() =>
+      locks.acquire('goods:300', { ...options, waitMs: 0 }).finally(() => (settled += 1)),
+    );
     await sleep(200);
     expect(settled).toBe(0);
     await moveKeys();
     await finish();
-    await released(await Promise.all(asked));
+    await released(await Promise.all(acquired));
     expect(here.warnings).toEqual([]);
     expect(await here.leftovers()).toEqual([]);
   });

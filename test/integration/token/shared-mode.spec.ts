@@ -1,3 +1,4 @@
+import { asked } from '../../support/asked.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Lock, LockConfigError, LockLostError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { helperKey } from '../../../lib/keys/resource-key.js';
@@ -18,7 +19,7 @@ const shared = { mode: 'shared' } as const;
 /** Acquires a shared lock and never releases it. */
 async function dies(locks: LockService, leaseMs: number): Promise<void> {
   const dead = { key: here.key, owner: 'dead:1', mode: 'shared', handoffMs: 500, wait: false } as const;
-  const reply = await storeOf<TokenStore>(locks).acquire({ ...dead, leaseMs });
+  const reply = await asked(storeOf<TokenStore>(locks)).acquire({ ...dead, leaseMs });
   expect(reply.status).toBe('granted');
 }
 

@@ -1,3 +1,5 @@
+import { answer, type ReplyListener } from '../../../lib/contract/reply-listener.js';
+import { asked } from '../asked.js';
 import type { MemoryStore } from '../../../lib/stores/memory/memory.store.js';
 import type { Clock } from '../../../lib/clock/clock.js';
 import { LockUnavailableError } from '../../../lib/common/errors.js';
@@ -95,21 +97,25 @@ export class Wire implements LockStore {
     this.subscribe();
   }
 
-  acquire(request: AcquireRequest): Promise<AcquireReply> {
+  acquire(request: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
     this.owners.push(request);
     if (this.owners.length > 6) this.owners.shift();
     this.referee.onAcquire(request);
-    return this.send(
+    const reply = this.send(
       'acquire',
       [request],
-      () => this.inner.acquire(request),
+      () => asked(this.inner).acquire(request),
       () => this.referee.onOutcome(request),
     );
+    answer(listener, reply);
   }
 
-  release(request: ReleaseRequest): Promise<boolean> {
+  release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
     this.referee.onRelease(request, this.isAwaited(request.key, request.mode), this.isGivenUp());
-    return this.send('release', [request], () => this.inner.release(request));
+    answer(
+      listener,
+      this.send('release', [request], () => asked(this.inner).release(request)),
+    );
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
