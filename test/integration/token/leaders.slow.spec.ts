@@ -102,26 +102,4 @@ describe('three processes with a method that runs while they lead', () => {
     next.leader.signal('SIGTERM');
     expect((await leaderOf([last])).leader).toBe(last);
   });
-
-  it('one succeeds a leader that is stopped, which finds that out when it goes on', async () => {
-    const { leader, others } = await elect();
-    leader.signal('SIGSTOP');
-    await endLease();
-    const next = await leaderOf(others);
-    leader.signal('SIGCONT');
-    await eventually('it was deposed', () => !leader.isLeading);
-    expect(leader.events.at(-1)).toEqual({ event: 'deposed', reason: 'LockLostError' });
-    next.leader.signal('SIGTERM');
-    await eventually('there is a third term', () => candidates.some((each) => each !== next.leader && each.isLeading));
-  });
-
-  it('they start without Redis, and one leads when it is there', async () => {
-    await server.kill();
-    const prefix = uniquePrefix();
-    candidates = [1, 2].map(() => new Candidate(server.url, prefix));
-    for (const candidate of candidates) await candidate.started();
-    expect(candidates.map(({ terms }) => terms)).toEqual([0, 0]);
-    await server.restart();
-    await leaderOf(candidates);
-  });
 });
