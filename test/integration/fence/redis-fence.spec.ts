@@ -167,12 +167,6 @@ describe('a fence in Redis', () => {
     expect(() => new RedisFence(redis, order, options as object)).toThrow(message);
   });
 
-  it.each([null, 5, {}, { eval: 1, evalsha: 1 }])('throws if the client is %p', (client) => {
-    expect(() => new RedisFence(client as never, order)).toThrow(
-      /^RedisFence: the client is .*; expected an ioredis client/,
-    );
-  });
-
   it('throws if its name is not a valid resource', () => {
     for (const name of ['', 'a|b', 'a}b', '{a}{b}']) expect(() => new RedisFence(redis, name)).toThrow('esource');
   });

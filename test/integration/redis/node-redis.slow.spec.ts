@@ -132,11 +132,6 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
     expect(() => fromNodeRedis(make() as NodeRedisClient)).toThrow(LockConfigError);
   });
 
-  it('names ioredis in the error for a Sentinel', () => {
-    const sentinel = redis.createSentinel({ name: 'mymaster', sentinelRootNodes: [{ host: 'a', port: 26_379 }] });
-    expect(() => fromNodeRedis(sentinel as NodeRedisClient)).toThrow('ioredis: redis: { sentinels, name }');
-  });
-
   it('is named by the errors for a client that was given without it', () => {
     const client = redis.createClient({}) as unknown as RedisClient;
     expect(() => running.start({ ...PATIENT, redis: client })).toThrow('fromNodeRedis(client)');

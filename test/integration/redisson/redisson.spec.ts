@@ -225,19 +225,6 @@ describe('a waiter', () => {
     expect(log.count('redissonAcquire')).toBe(1);
   });
 
-  it('is notified if another name has the same channel', async () => {
-    const locks = instance();
-    const names = ['twin', '{twin}'];
-    const channel = 'redisson_lock__channel:{twin}';
-    for (const name of names) await holdAsRedisson(name);
-    const first = await wait(locks, names[0], channel);
-    const second = locks.acquire(names[1]);
-    await clock.advance(500);
-    for (const name of names) await admin.del(name);
-    await admin.publish(channel, '0');
-    expect(await Promise.all([first.granted, second])).toMatchObject(names.map((key) => ({ key })));
-  });
-
   it('is notified if the name has braces, and if the client has a keyPrefix', async () => {
     const client = new Redis(server.url, { keyPrefix: 'app:' });
     clients.push(client);
@@ -369,13 +356,6 @@ describe('a user with an ACL', () => {
     // The other commands are those that ioredis sends by itself.
     expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
     expect(running.warnings).toEqual([]);
-  });
-
-  it('gets an error that names the documentation if a permission is missing', async () => {
-    await guest('&redisson_lock__channel:*', '+@all', '-hset');
-    await expect(clock.until(instance({ redis: asGuest(), waitMs: 500 }).acquire(NAME))).rejects.toThrow(
-      /docs\/topologies\.md#permissions/,
-    );
   });
 });
 

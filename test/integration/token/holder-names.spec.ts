@@ -66,12 +66,6 @@ describe('the names of a holder in another instance', () => {
     for (const lock of held) expect(await lock.release()).toBe(true);
   });
 
-  it('are not kept of those that share a lock', async () => {
-    const lock = await here.instance().acquire('goods:300', { mode: 'shared', label: 'reader' });
-    expect(await inspected()).toMatchObject({ mode: 'shared', label: undefined });
-    await lock.release();
-  });
-
   it('have at most 120 characters in Redis, and end with a whole character', async () => {
     const lock = await here.instance().acquire('goods:300', { label: '🔒'.repeat(5_000) });
     const [, , , label] = ((await here.admin.get(here.key)) as string).split(' ');

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { SentinelConnector } from 'ioredis';
-import type { Lock, LockService } from 'nestjs-redis-lock';
+import type { LockService } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { sentinelConnector } from '../../../lib/redis/sentinel-connector.js';
 import { CUT_MS, longestTimerAtEndOf } from '../../support/ends-by-itself.js';
@@ -40,14 +40,6 @@ const instanceBy = (ways: readonly RedisProxy[]): LockService => {
   return running.start({ redis: { ...servers.address, sentinels }, ttlMs: 30_000, waitMs: 60_000 });
 };
 
-const renewed = (lock: Lock): Promise<void> =>
-  eventually('the lock is renewed', () =>
-    lock.extend().then(
-      () => true,
-      () => false,
-    ),
-  );
-
 describe('a closed module with Sentinel', () => {
   const script = (address: SentinelAddress, beforeClose: string): string => `
     const options = { redis: ${JSON.stringify(address)}, replicas: { min: 1 } };
@@ -71,46 +63,6 @@ describe('a closed module with Sentinel', () => {
 });
 
 describe('a connection by Sentinel', () => {
-  it('reconnects if the failover is reported while it resolves the master', async () => {
-    const [first, second] = await twoWays();
-    const [holder, waiter] = [instanceBy([first, second]), instanceBy([first, second])];
-    const key = running.keyOf('goods', '300');
-    const lock = await holder.acquire('goods:300');
-    const granted = waiter.acquire('goods:300');
-    granted.catch(() => undefined);
-    const [before] = servers.servers;
-    const queued = async (): Promise<boolean> => (await servers.adminOf(before).zcard(`${key}|queue`)) === 1;
-    await eventually('it waits in the queue', queued);
-    await servers.replicated(key);
-    const sentinel = servers.adminOf(servers.sentinels[0]);
-    const listening = async (): Promise<boolean> => String(await sentinel.client('LIST')).split(' sub=1 ').length === 5;
-    await eventually('both are subscribed to both', listening);
-    for (const way of [first, second]) way.hold('replies');
-    const started = () =>
-      sentinel.call('SENTINEL', 'FAILOVER', servers.address.name).then(
-        () => true,
-        () => false,
-      );
-    await eventually('the failover begins', started);
-    const master = await servers.newMaster(before);
-    let asking = 0;
-    first.observer = (direction) => {
-      if (direction === 'requests') asking += 1;
-    };
-    // Sentinel does this if it demotes a master.
-    for (const type of ['normal', 'pubsub']) await servers.adminOf(before).call('CLIENT', 'KILL', 'TYPE', type);
-    await eventually('all three connections look for the master', () => asking >= 3);
-    second.resume('replies');
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    first.resume('replies');
-    await renewed(lock);
-    const heard = async (): Promise<boolean> =>
-      ((await servers.adminOf(master).pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length === 1;
-    await eventually('the waiter is subscribed there', heard);
-    expect(await lock.release()).toBe(true);
-    await (await granted).release();
-  });
-
   it('does not wait for a Sentinel that hangs', async () => {
     const [first, second] = await twoWays();
     first.hold('replies');

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { LockUnavailableError } from 'nestjs-redis-lock';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
@@ -104,31 +104,5 @@ describe('a faulty Redis', () => {
     const error: unknown = await locks.acquire('goods:300').catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockUnavailableError);
     expect((error as Error).message).toMatch(/NOAUTH|password/);
-  });
-
-  it('with a foreign value under the key: the error says so', async () => {
-    const locks = start();
-    await admin.hset(running.keyOf('goods', '300'), 'stock', '5');
-    await expect(locks.acquire('goods:300')).rejects.toMatchObject({
-      permanent: true,
-      message: expect.stringContaining('WRONGTYPE'),
-    });
-    await admin.set(running.keyOf('goods', '301'), 'a value of mine');
-    const error: unknown = await locks.acquire('goods:301', { waitMs: 100 }).catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(LockTimeoutError);
-    expect((error as Error).message).toContain('has no expiry');
-    expect(await locks.inspect('goods:301')).toMatchObject({
-      holder: 'a value of mine',
-      isOwn: false,
-      expiresInMs: Infinity,
-    });
-    expect(await admin.get(running.keyOf('goods', '301'))).toBe('a value of mine');
-  });
-
-  it('with a foreign type under the fence key: no lock is left', async () => {
-    const locks = start();
-    await admin.hset(`{${running.prefix}}|fence`, 'some', 'hash');
-    await expect(locks.acquire('goods:300')).rejects.toMatchObject({ permanent: true });
-    await eventually('the lock is released', async () => (await locks.inspect('goods:300')) === null);
   });
 });

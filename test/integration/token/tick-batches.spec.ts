@@ -115,6 +115,25 @@ describe('the requests of one tick', () => {
     expect(log.count('tokenReleaseMany')).toBeLessThan(8);
   });
 
+  it('are not sent one by one to a server that refuses every script', async () => {
+    const { proxy, log } = await here.way();
+    const locks = here.instance({ redis: proxy.url });
+    await locks.using('first:1', () => undefined);
+    const { filter } = proxy;
+    proxy.filter = (words) => {
+      filter?.(words);
+      return /^eval/i.test(words[0]) ? 'BUSY Redis is busy running a script.' : undefined;
+    };
+    log.clear();
+    const calls = RESOURCES.slice(0, 60).map((resource) => locks.acquire(resource, { waitMs: 0 }));
+    const results = await here.clock.until(Promise.allSettled(calls));
+    expect(new Set(results.map((result) => result.status === 'rejected' && result.reason.refusal))).toEqual(
+      new Set(['BUSY']),
+    );
+    expect(log.count('tokenAcquire')).toBe(0);
+    proxy.filter = filter;
+  });
+
   it('get free locks although dead instances are in their queues', async () => {
     const locks = here.instance();
     const resources = RESOURCES.slice(0, 60);
