@@ -226,6 +226,18 @@ describe('replicas and a faulty network', () => {
     await close();
   });
 
+  it('a lost lock does not cut the WAIT connection', async () => {
+    const { locks, clock, close } = await byNodeRedis();
+    const [lost, other] = [await locks.acquire('goods:300'), await locks.acquire('goods:301')];
+    // So long after it became ready, a connection that does not lead to the lock is cut.
+    await clock.advance(2_000);
+    await admin.del(key);
+    await expect(lost.extend()).rejects.toBeInstanceOf(LockLostError);
+    await other.extend();
+    expect(await other.release()).toBe(true);
+    await close();
+  });
+
   it('a WAIT connection without the lock does not lose it', async () => {
     const { locks, acknowledging, client } = await apart();
     const elsewhere = await startRedis({ local: true });
