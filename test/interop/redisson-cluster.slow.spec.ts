@@ -76,40 +76,6 @@ describe('redisson() beside Redisson in a cluster', () => {
       await wakeEachOther(({ admin }, channel) => shardListeners(admin, channel));
     }),
   );
-
-  it(
-    'shares the fencing token of fenced locks',
-    onJava(async () => {
-      const [java, node, other] = await started();
-      const tokens: number[] = [];
-      for (const peer of [java, node, other, java, node]) {
-        tokens.push(Number(await peer.call('lockFenced', 'account-1')));
-        await peer.call('unlock', 'account-1');
-      }
-      expect(tokens).toEqual([1, 2, 3, 4, 5]);
-    }),
-  );
-
-  it(
-    'is notified on the new node if the slot moves while the JVM holds the lock',
-    onJava(async () => {
-      const [name] = NAMES;
-      const [java, node] = await started();
-      await java.call('lock', name);
-      const granted = node.call('lock', name);
-      const listening = async ({ admin }: ClusterMember) => (await shardListeners(admin, channelOf(name))) === 1;
-      const from = await cluster.ownerOf(name);
-      await eventually('the waiter has subscribed', () => listening(from));
-      const fields = await from.admin.hgetall(name);
-      const to = await cluster.otherThan(name);
-      await cluster.migrate(name, to);
-      await eventually('the waiter has subscribed on the new node', () => listening(to));
-      expect(await to.admin.hgetall(name)).toEqual(fields);
-      await java.call('unlock', name);
-      await granted;
-      await node.call('unlock', name);
-    }),
-  );
 });
 
 describe('redisson() beside Redisson in a cluster without sharded channels', () => {

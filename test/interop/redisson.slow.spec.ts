@@ -111,22 +111,6 @@ describe.each(REDISSON_VERSIONS)('redisson() beside Redisson %s', (version) => {
   );
 
   it(
-    'gets the lock, or gives it, when a lease without renewal is over',
-    onJava(async () => {
-      const [java, node] = await started(startJava(), Peer.node(server.url));
-      for (const [holder, waiter] of [
-        [java, node],
-        [node, java],
-      ]) {
-        await holder.call('lockFor', NAME, '800');
-        await waiter.call('lock', NAME);
-        expect(await admin.exists(NAME)).toBe(1);
-        await waiter.call('unlock', NAME);
-      }
-    }),
-  );
-
-  it(
     'lets the JVM acquire after a minimum hold, although no process is left',
     onJava(async () => {
       const [java, node] = await started(startJava(), Peer.node(server.url));

@@ -1,14 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { contend, pollBesideBusyCallers, VISITS } from './timestamp-contention.js';
 
-describe('timestamp() in seconds beside clients in other languages', () => {
-  it.each([true, false])('loses no update of a counter, expiries included, scripts: %s', (scripts) =>
-    contend('s', scripts),
+describe.each([true, false])('timestamp() beside clients in other languages, scripts: %s', (scripts) => {
+  it.each(['s', 'ms'] as const)('loses no update of a counter, expiries included, in %s', (unit) =>
+    contend(unit, scripts),
   );
-});
 
-describe('timestamp() with busy callers', () => {
-  it.each([true, false])('lets clients in that poll every 100 ms, scripts: %s', async (scripts) => {
+  it('lets clients in that poll every 100 ms beside busy callers', async () => {
     const visits = await pollBesideBusyCallers(scripts);
     expect(new Set(visits)).toEqual(new Set([VISITS]));
   });

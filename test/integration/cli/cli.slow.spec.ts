@@ -1,6 +1,5 @@
 // The command line on real servers, and as a process of its own beside processes that hold locks and wait for them.
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -69,38 +68,6 @@ describe('list', () => {
     expect(pool).toMatch(/^pool +1 of 3 permits +api-2 +- +[\d.]+ s +- +0$/);
     expect(rest).toEqual([]);
   });
-
-  it('prints the matching locks as JSON, of this prefix only', async () => {
-    const locks = instance('api-1');
-    for (const name of ['goods:1', 'goods:2', 'order:1']) await locks.acquire(name);
-    await instance('api-2', { prefix: `shop:${running.prefix}` }).acquire('goods:3');
-    const { out } = await cli('list --json --match goods:*');
-    expect(resourcesIn(out)).toEqual(['goods:1', 'goods:2']);
-    expect(objectsIn(out)[0]).toMatchObject({ isHeld: true, mode: 'exclusive', identity: 'api-1', waiting: [] });
-    expect(await cli('list --match none:*')).toMatchObject({ code: 0, out: '' });
-    expect(await cli('list --match [a')).toMatchObject({ code: 2, out: '' });
-  });
-
-  it('knows how long a lock is held', async () => {
-    const serverMs = async (): Promise<number> => {
-      const [seconds, micros] = (await admin.time()).map(Number);
-      return seconds * 1_000 + micros / 1_000;
-    };
-    const before = await serverMs();
-    await instance('api-1').acquire('goods:300');
-    const held = await serverMs();
-    await eventually('some time has passed', async () => (await serverMs()) > held + 50);
-    const [{ heldForMs }] = objectsIn((await cli('list --json')).out);
-    expect(heldForMs).toBeGreaterThanOrEqual(50);
-    expect(heldForMs).toBeLessThanOrEqual((await serverMs()) - before);
-  });
-
-  it('shows the value of another system as escapes', async () => {
-    await admin.set(`{${running.prefix}foreign}`, '\u001b[2Jevil', 'PX', 10_000);
-    const { out } = await cli('list');
-    expect(out).toContain(String.raw`\u{1b}[2Jevil`);
-    expect(out).not.toContain('\u001b');
-  });
 });
 
 describe('the key of a resource', () => {
@@ -127,12 +94,6 @@ describe('the key of a resource', () => {
     expect(await cli(`release --key ${key} --yes`)).toMatchObject({ code: 0 });
     expect(await locks.inspect('goods:300')).toBe(null);
   });
-
-  it('cannot be made of every resource', async () => {
-    const { code, err } = await cli('inspect a|b');
-    expect(code).toBe(2);
-    expect(err).toContain("error: Resource 'a|b' holds '|'");
-  });
 });
 
 describe('release', () => {
@@ -148,14 +109,6 @@ describe('release', () => {
     await eventually('api-1 finds out', () => lock.signal.aborted);
     // An instance that has not waited for locks receives no messages.
     expect((lock.signal.reason as Error).message).toContain('its key is gone or belongs to someone else');
-  });
-
-  it('ends all holds of a shared lock', async () => {
-    const both = [instance('api-1'), instance('api-2')];
-    for (const one of both) await one.acquire('menu', { mode: 'shared' });
-    const { out } = await cli('release menu --yes --json');
-    expect(JSON.parse(out)).toMatchObject({ released: true, reason: null, lock: { mode: 'shared' } });
-    expect(await both[0].inspect('menu')).toBe(null);
   });
 });
 
@@ -206,24 +159,6 @@ describe('a Redis that cannot be used', () => {
       silent.resume();
       await silent.stop();
     }
-  });
-
-  it('closes the connection, as one that expects TLS does', async () => {
-    const closing = createServer((socket) => socket.on('error', () => undefined).once('data', () => socket.end()));
-    await new Promise<void>((resolve) => closing.listen(0, '127.0.0.1', resolve));
-    try {
-      const { code, err } = await cli(`list --url 127.0.0.1:${(closing.address() as AddressInfo).port}`);
-      expect(code).toBe(3);
-      expect(err).toContain('does the server expect TLS (rediss://)?');
-    } finally {
-      closing.close();
-    }
-  });
-
-  it('is not a cluster', async () => {
-    const { code, err } = await cli(`list --url ${server.url},127.0.0.1:${server.port}`);
-    expect(code).toBe(3);
-    expect(err).toContain('cluster support disabled');
   });
 });
 
@@ -313,12 +248,6 @@ describe('a process', () => {
   afterEach(async () => {
     for (const child of started.splice(0)) child.kill('SIGKILL');
     await holder.kill();
-  });
-
-  it('lists the lock of another process', async () => {
-    const { code, stdout, stderr } = await new CliProcess('list').ended;
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^goods:300 +exclusive +api-1 +.* +0$/m);
   });
 
   it('releases by force: the holder loses the lock', async () => {

@@ -1,10 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { type LockService, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { countWrites } from '../../support/count-writes.js';
 import { Masters } from '../../support/masters.js';
-import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
 import { needWallClocks } from '../../support/server-clock/shim.js';
 
@@ -39,22 +38,6 @@ describe('five masters', () => {
     expect(reported()).toBe(count);
   });
 
-  it('acquire multi-locks all or none, without a deadlock if lists cross', async () => {
-    const [one, other] = [await here.instance(), await here.instance()];
-    const lists = [
-      ['goods:300', 'order:7'],
-      ['order:7', 'goods:300'],
-    ];
-    let turns = 0;
-    const turn = (_: unknown, i: number) => [one, other][i % 2].using(lists[i % 2], () => void (turns += 1));
-    await here.clock.until(Promise.all(Array.from({ length: 10 }, turn)));
-    expect(turns).toBe(10);
-    const lock = await one.acquire('order:7');
-    expect(await other.tryAcquire(lists[0])).toBeNull();
-    await eventually('the first lock is released', async () => (await one.inspect('goods:300')) === null);
-    await lock.release();
-  });
-
   it.each([false, true])('get many requests in a few packets (enableAutoPipelining: %s)', async (collects) => {
     const clients = here.urls.map((url) => new Redis(url, { enableAutoPipelining: collects }));
     const locks = await here.instance({ store: quorum(clients) });
@@ -69,12 +52,6 @@ describe('five masters', () => {
     // An acquire and a release on each of 5 masters would be 500.
     expect(count()).toBeLessThan(250);
     for (const client of clients) client.disconnect();
-  });
-
-  it('grant a tryAcquire at start if one is down', async () => {
-    await here.servers[2].kill();
-    const lock = await (await here.instance({}, { connectedTo: 0 })).tryAcquire('goods:300');
-    expect(await lock?.release()).toBe(true);
   });
 
   it('make locks unavailable, with each cause, while three are down', async () => {
@@ -138,14 +115,6 @@ describe('five masters', () => {
     expect(await here.admins[0].get(here.key)).toBe('mine');
   });
 
-  it('make a lock lost at the next renewal if three restart empty', async () => {
-    const lock = await (await here.instance({ ttlMs: 900 })).acquire('goods:300');
-    await here.lockedOn(5);
-    await Promise.all(here.servers.slice(0, 3).map((server) => server.restart()));
-    await here.clock.advanceUntil('it is lost', () => lock.signal.aborted, 2_000);
-    await here.lockedOn(0);
-  });
-
   it('release a lock on a master that was cut off, as soon as it is back', async () => {
     const way = await here.way(0);
     const locks = await here.instance({}, { nodes: [way.url, ...here.urls.slice(1)] });
@@ -158,81 +127,6 @@ describe('five masters', () => {
     await here.lockedOn(1);
     await way.acceptConnections();
     await here.lockedOn(0);
-  });
-
-  it('make a release unavailable, with each cause, if no majority agrees', async () => {
-    const lock = await (await here.instance()).acquire('goods:300');
-    await here.lockedOn(5);
-    await Promise.all([0, 1].map((i) => here.admins[i].del(here.key)));
-    await here.servers[2].kill();
-    const error = await errorOf(lock.release());
-    expect(error).toBeInstanceOf(LockUnavailableError);
-    expect((error.cause as Error).message).toMatch(/got no 3 replies that agree: 4 of 5 nodes have answered;/);
-    await here.servers[2].restart();
-    await here.lockedOn(0);
-  });
-
-  it('wait for a hanging master once at most, and send it nothing more', async () => {
-    const locks = await here.instance({}, { nodeTimeoutMs: 50 });
-    await locks.using('goods:300', () => here.lockedOn(5));
-    await here.lockedOn(0);
-    here.pause(0);
-    for (let i = 0; i < 5; i++) await locks.using(`goods:${i}`, () => here.clock.advance(20));
-    here.resume(0);
-    await eventually('the master gets requests again', () =>
-      locks.using('goods:300', async () => (await here.locked()) === 5),
-    );
-  });
-
-  it('count and name those that hang, and not the one that replies', async () => {
-    const nodes = here.urls.slice(0, 3);
-    const locks = await here.instance({}, { nodes, nodeTimeoutMs: 100 });
-    await locks.using('goods:300', () => here.lockedOn(3));
-    for (const master of [1, 2]) here.pause(master);
-    // The first request waits for both. Later ones know that both hang.
-    for (let i = 0; i < 3; i++) {
-      const error = await errorOf(here.clock.until(locks.acquire('goods:300', { waitMs: 0 })));
-      expect(error.message).toContain('1 of 3 nodes have answered, 2 are needed');
-      const [healthy, ...hanging] = (error.cause as AggregateError).errors.map(String);
-      expect(healthy).toContain(`127.0.0.1:${here.servers[0].port}: the lock was given, and is given back`);
-      for (const each of hanging) expect(each).toMatch(/no reply within 100 ms|has not answered an earlier request/);
-    }
-    const outage = () => here.warnings.find((warning) => warning.includes('No majority of the nodes'));
-    await here.clock.advanceUntil('the outage is reported', () => outage() !== undefined);
-    expect(outage()).toContain('1 of 3 nodes have answered, 2 are needed');
-    const unseen = await errorOf(here.clock.until(locks.inspect('goods:300')));
-    expect(unseen.message).toContain('1 of 3 nodes have answered, 2 are needed');
-  });
-
-  it('list the holder of a lock while a majority has it', async () => {
-    const locks = await here.instance();
-    const lock = await locks.acquire('goods:300');
-    await here.lockedOn(5);
-    await Promise.all(here.servers.slice(0, 2).map((server) => server.kill()));
-    expect(await locks.inspect('goods:300')).toMatchObject({ isOwn: true, fencingToken: lock.fencingToken });
-    await lock.release();
-    expect(await locks.inspect('goods:300')).toBeNull();
-  });
-
-  it('let one of 20 instances in at a time, with rising tokens', async () => {
-    const tokens: number[] = [];
-    let inside = 0;
-    const visit = async (locks: LockService): Promise<void> => {
-      for (let i = 0; i < 3; i++) {
-        await locks.using('goods:300', async ({ fencingToken }) => {
-          inside += 1;
-          expect(inside).toBe(1);
-          tokens.push(fencingToken);
-          await here.admins[0].ping();
-          inside -= 1;
-        });
-      }
-    };
-    const all = await Promise.all(Array.from({ length: 20 }, () => here.instance({ waitMs: 600_000 })));
-    here.clock.random = randomFrom(1);
-    await here.clock.until(Promise.all(all.map(visit)));
-    expect(tokens).toHaveLength(60);
-    expect(tokens).toEqual([...new Set(tokens)].toSorted((one, other) => one - other));
   });
 });
 

@@ -66,16 +66,6 @@ describe('fencing tokens of a quorum', () => {
     expect(isRising([...block, await tokenOf(await without(0))])).toBe(true);
   });
 
-  it('are the same on all masters that have the lock', async () => {
-    await setAhead(1, 2);
-    const lock = await (await here.instance()).acquire('goods:300');
-    await here.lockedOn(3);
-    const values = (): Promise<(string | null)[]> => Promise.all(here.admins.map((admin) => admin.get(here.key)));
-    await eventually('all masters have the same token', async () => new Set(await values()).size === 1);
-    expect((await values())[0]).toContain(` ${lock.fencingToken}`);
-    expect(await (await here.instance()).inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken });
-  });
-
   it('rise after the loss of all data if the clocks agree', async () => {
     const before = await tokenOf(await here.instance());
     await Promise.all(here.servers.map((server) => server.restart()));

@@ -5,7 +5,7 @@ import { type LockOptions, type LockService, LockTimeoutError, type RedisLockMod
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { RedisLocks } from '../../support/redis-locks.js';
 import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
 import { needWallClocks } from '../../support/server-clock/shim.js';
 import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
@@ -53,31 +53,6 @@ describe('token()', () => {
     expect(await other.inspect('goods:300')).toMatchObject({ identity: 'api-7f9c-31', isOwn: false });
   });
 
-  it('has a default of host name and process id', async () => {
-    const [one, other] = [start(undefined), start(undefined)];
-    await one.acquire('goods:300');
-    expect((await refusal(other)).heldBy).toMatch(new RegExp(`^[\\w.-]+-${process.pid}$`));
-  });
-
-  it.each([{ mode: 'shared' } as const, { permits: 2 }])('names one of those that share it by %j', async (sharing) => {
-    for (const identity of ['api-1', 'api-2']) await start(identity).acquire('goods:300', sharing);
-    const locks = start('api-3');
-    for (const options of [{}, { permits: 2, ...sharing }].slice(0, 'permits' in sharing ? 2 : 1)) {
-      const error = await refusal(locks, options);
-      expect(error).toMatchObject({ holderCount: 2, heldForMs: undefined });
-      expect(error.message).toMatch(/^goods:300 is locked, held by 2, one of them api-[12]: refused/);
-    }
-    expect((await locks.inspect('goods:300'))?.others).toMatchObject([{ identity: expect.stringMatching(/^api-/) }]);
-  });
-
-  it('names the holder of a lock that a multi-lock could not get', async () => {
-    await start('api-1').acquire('goods:301');
-    const error: unknown = await start('api-2')
-      .acquire(['goods:300', 'goods:301'], { waitMs: 0 })
-      .catch((reason: unknown) => reason);
-    expect(error).toMatchObject({ resource: 'goods:301', heldBy: 'api-1', heldForMs: expect.any(Number) });
-  });
-
   it('does not show the value of another system', async () => {
     await admin.set(running.keyOf('goods', '300'), `password ${'x'.repeat(100_000)}`, 'PX', 60_000);
     const error = await refusal(start('api-1'));
@@ -85,25 +60,6 @@ describe('token()', () => {
     expect(error.message).toMatch(/^goods:300 is locked by others: refused after/);
     expect(inspect(error)).not.toContain('password');
   });
-
-  it.each(['node_1.example.com:6/31@x', '.'.repeat(80), ''])(
-    'hands off between instances with the identity %j',
-    async (identity) => {
-      const [one, other] = [start(identity), start(identity)];
-      for (const [holder, waiter] of [
-        [one, other],
-        [other, one],
-      ]) {
-        const lock = await holder.acquire('goods:300');
-        const waiting = waiter.acquire('goods:300', { waitMs: 20_000 });
-        await eventually('it waits', async () => (await holder.inspect('goods:300'))?.waiting.length === 1);
-        expect((await holder.inspect('goods:300'))?.waiting[0].identity).toBe(identity === '' ? undefined : identity);
-        await lock.release();
-        await (await waiting).release();
-      }
-      expect(running.warnings).toEqual([]);
-    },
-  );
 });
 
 it.each([

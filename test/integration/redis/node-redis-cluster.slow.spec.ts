@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { RedisFence } from 'nestjs-redis-lock/fence';
 import { NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
 import { RedisCluster } from '../../support/redis/index.js';
 import { eventually, RedisLocks, renewed } from '../../support/redis-locks.js';
@@ -55,19 +54,6 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     expect(await next.release()).toBe(true);
   });
 
-  it('are guarded by a fence', async () => {
-    const fence = new RedisFence(await connect(), 'order:300');
-    await fence.open(1);
-    const set = (value: string) => ({
-      lua: `return redis.call('SET', KEYS[1], ARGV[1])`,
-      keys: ['order:300'],
-      args: [value],
-    });
-    expect(await fence.write(1, set('paid'))).toBe('OK');
-    await fence.open(2);
-    await expect(fence.write(1, set('late'))).rejects.toThrow('order:300');
-  });
-
   it('are listed, and leave no connection of their own behind', async () => {
     const locks = await start();
     const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`family${id}:300`)));
@@ -79,21 +65,6 @@ describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
     await running.close();
     await eventually('theirs are closed', async () => (await connections()) === 0);
     expect(opened.map(({ client }) => client.status)).toEqual(['connect']);
-  });
-
-  it('come back with a cluster that was closed and connected again', async () => {
-    const redis = library.redis.createCluster({
-      rootNodes: cluster.nodes.map(({ host, port }) => ({ url: `redis://${host}:${port}` })),
-    });
-    redis.on('error', () => undefined);
-    const locks = running.start({ redis: library.adapt(redis) });
-    await redis.connect();
-    await (await locks.acquire('goods:300')).release();
-    redis.destroy();
-    await eventually('theirs are closed', async () => (await connections()) === 0);
-    await redis.connect();
-    opened.push({ client: library.adapt(redis), quit: async () => redis.close(), disconnect: () => redis.destroy() });
-    await (await locks.acquire('goods:300')).release();
   });
 
   // The last one, because a node is gone afterwards.

@@ -42,21 +42,6 @@ describe('a ping of one server', () => {
     expect(pinging.value).toEqual({ isUp: true, handoff, degraded: undefined, servers });
   });
 
-  it('is sent through a lock delay and with a prefix', async () => {
-    const locks = here.instance({
-      redis: { port: here.server.port, host: '127.0.0.1', keyPrefix: 'a:' },
-      lockDelayMs: 1_000,
-    });
-    expect(await locks.ping()).toMatchObject({ isUp: true, servers: [{ server: name() }] });
-  });
-
-  it('changes nothing on the server', async () => {
-    const locks = here.instance();
-    await locks.ping();
-    expect(await here.admin.dbsize()).toBe(0);
-    expect(await here.subscribers()).toBe(0);
-  });
-
   it('returns in time if the server hangs, and does not pile up', async () => {
     const locks = here.instance({ requestTimeoutMs: 300 });
     await locks.ping();
@@ -105,25 +90,6 @@ describe('a ping of one server', () => {
     expect(degraded).toMatch(/^Waiting for locks costs more requests, because messages cannot be received: .*NOPERM/);
     await lock.release();
     await (await here.clock.until(waiting)).release();
-  });
-});
-
-describe('a ping of a server that is stopped and started', () => {
-  it('says so', async () => {
-    const own = await StoppedContention.start();
-    try {
-      const locks = own.instance({ requestTimeoutMs: 500 });
-      const [{ server }] = (await locks.ping()).servers;
-      await own.server.kill();
-      for (let i = 0; i < 5; i += 1) {
-        const { isUp, servers } = await own.clock.until(locks.ping());
-        expect({ isUp, servers }).toEqual({ isUp: false, servers: [{ server, ...down(expect.any(String)) }] });
-      }
-      await own.server.restart();
-      await eventually('it is up again', async () => (await locks.ping()).isUp);
-    } finally {
-      await own.close();
-    }
   });
 });
 

@@ -5,7 +5,6 @@ import { Redis } from 'ioredis';
 import { LockConfigError, type LockService, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { findingsIn } from '../../../lib/redis/preflight.js';
 import { lockModule } from '../../support/lock-module.js';
@@ -141,32 +140,6 @@ describe('the preflight on one server', () => {
     expect([log.count('info'), findings()]).toEqual([0, []]);
   });
 
-  it('sends one INFO for each connection, which no lock waits for', async () => {
-    let held = 0;
-    proxy.filter = (words) => {
-      if (words[0].toLowerCase() === 'info') held += 1;
-      return undefined;
-    };
-    const locks = start();
-    await locks.using('goods:300', () => undefined);
-    await locks.using('goods:300', () => undefined);
-    expect(held).toBe(1);
-  });
-
-  it('leaves a client of the caller as it was', async () => {
-    await configure('volatile-lru', '100mb');
-    const client = new Redis({ port: proxy.port, enableReadyCheck: false });
-    clients.push(client);
-    await client.ping();
-    const listeners = () => client.eventNames().map((name) => [name, client.listenerCount(name)]);
-    const before = listeners();
-    await looked(start({ redis: client }), 1);
-    expect(running.warnings).toEqual([evicts('volatile-lru', viaProxy())]);
-    await running.close();
-    expect(listeners()).toEqual(before);
-    expect(client.status).toBe('ready');
-  });
-
   it('connects a lazy client of the caller only if findings are an error', async () => {
     await configure('volatile-lru', '100mb');
     const lazy = (): Redis => new Redis({ port: proxy.port, lazyConnect: true, enableReadyCheck: false });
@@ -208,13 +181,6 @@ describe('the preflight in a cluster', () => {
     cluster = await RedisCluster.start({ replicas: false });
   });
   afterAll(() => cluster.close());
-
-  it('says nothing if nothing is wrong', async () => {
-    const locks = running.start({ ...PATIENT, redis: { nodes: cluster.nodes }, checks: 'error' });
-    await running.preflight();
-    await locks.using('goods:300', () => undefined);
-    expect([...running.warnings, ...running.errors]).toEqual([]);
-  });
 
   it('warns once of each master that has a policy', async () => {
     const [first, , last] = cluster.masters;
@@ -281,20 +247,6 @@ describe('an application on a Redis that evicts locks', () => {
     expect(warnings).toEqual([]);
     const connected = async (): Promise<boolean> => String(await admin.client('LIST')).includes(connectionName);
     await eventually('the connection is closed', async () => !(await connected()));
-  });
-
-  it('logs an error after the start if findings are errors', async () => {
-    await configure('noeviction', '100mb');
-    await (await create({ checks: 'error', requestTimeoutMs: 60_000 })).init();
-    await configure('volatile-lru', '100mb');
-    proxy.reset();
-    await eventually('it logs the finding', () => errors.length > 0);
-    expect(errors).toEqual([finding()]);
-  });
-
-  it('is not looked at by the testing module', async () => {
-    await (await appOf(RedisLockTestingModule.forRoot({ checks: 'error' }))).init();
-    expect([warnings, errors]).toEqual([[], []]);
   });
 });
 
@@ -367,8 +319,4 @@ describe('the reply to INFO', () => {
       expect(findingsIn(info, false)).toEqual([]);
     },
   );
-
-  it('may end its lines without a carriage return', () => {
-    expect(findingsIn('maxmemory_policy:volatile-ttl\nrole:slave\n', false)).toHaveLength(2);
-  });
 });

@@ -1,9 +1,8 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Lock, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import type { ClusterMember } from '../../support/redis/index.js';
-import { redissonCommands } from '../../support/redisson-commands.js';
 import { eventually } from '../../support/redis-locks.js';
 
 const NAME = 'account-1';
@@ -131,17 +130,6 @@ describe('locks of redisson() in a cluster', () => {
     expect(here.warnings).toEqual([]);
   });
 
-  it('keep their tokens in the keys of Redisson', async () => {
-    const locks = accounts.instance({ store: redisson({ fencing: true }) });
-    for (const name of NAMES) {
-      const { admin } = await here.cluster.ownerOf(name);
-      const tokenKey = channelOf(name).replace('_lock__channel', '_lock_token');
-      await admin.set(tokenKey, 41);
-      await locks.using(name, (lock) => expect(lock.fencingToken).toBe(42));
-      expect(await admin.get(tokenKey)).toBe('42');
-    }
-  });
-
   it('publish on sharded channels alone when they end', async () => {
     const locks = accounts.instance();
     for (const name of NAMES) {
@@ -168,65 +156,7 @@ describe('locks of redisson() in a cluster', () => {
     expect(here.warnings).toEqual([]);
   });
 
-  it('pass between instances, on every node', async () => {
-    const both = [accounts.instance(), accounts.instance()];
-    for (const name of NAMES.slice(0, 5)) {
-      let lock = await both[0].acquire(name);
-      for (const waiter of both.toReversed()) {
-        const { granted } = await accounts.wait(waiter, name);
-        lock = await handedOver(lock, granted);
-      }
-      await lock.release();
-    }
-    expect(await here.leftovers()).toEqual([]);
-    expect(here.warnings).toEqual([]);
-  });
-
   it('have one subscription each', () => accounts.waitForTwo());
-
-  it('leave neither a subscription nor a connection', async () => {
-    const name = 'nestjs-redis-lock:handoffs';
-    const lock = await accounts.instance().acquire(NAME);
-    const { granted } = await accounts.wait(accounts.instance());
-    expect(await here.connections(name)).toBe(1);
-    const next = await handedOver(lock, granted);
-    await eventually('nobody listens', async () => (await here.connections(name)) === 0);
-    const { granted: never } = await accounts.wait(accounts.instance());
-    await here.end();
-    await expect(never).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
-    await eventually('all are gone', async () => (await here.connections('nestjs-redis-lock[^ ]*')) === 0);
-    await next.release().catch(() => undefined);
-  });
-
-  it('need only the permissions in the documentation', async () => {
-    const { masters } = here.cluster;
-    for (const { admin } of masters) {
-      const keys = [`~${NAME}`, `~redisson_lock_token:*`, '&redisson_lock__channel:*'];
-      await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', ...keys, '+info', ...redissonCommands());
-      await admin.acl('LOG', 'RESET');
-    }
-    for (const store of [redisson(), redisson({ fencing: true })]) {
-      const [one, other] = [1, 2].map(() =>
-        accounts.instance({
-          store,
-          redis: { nodes: here.cluster.nodes, redisOptions: { username: 'guest', password: 'any' } },
-        }),
-      );
-      const lock = await one.acquire(NAME);
-      const { granted } = await accounts.wait(other);
-      await lock.extend();
-      expect(await one.inspect(NAME)).toMatchObject({ isOwn: true });
-      await (await handedOver(lock, granted)).release();
-      const owner = await here.cluster.ownerOf(NAME);
-      await eventually('nobody listens', async () => (await accounts.listeners(owner, NAME)) === 0);
-    }
-    const logs = await Promise.all(masters.map(({ admin }) => admin.acl('LOG', '100')));
-    const refused = (logs.flat() as readonly (readonly string[])[]).map((entry) => entry[entry.indexOf('object') + 1]);
-    // The other commands are those that ioredis sends by itself.
-    expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
-    expect(here.warnings).toEqual([]);
-    for (const { admin } of masters) await admin.acl('DELUSER', 'guest');
-  });
 
   it.each([{ keyPrefix: 'app:' }, { redisOptions: { keyPrefix: 'app:' } }])(
     'have the prefix of a client with %p in their names',
@@ -255,17 +185,6 @@ describe('locks of redisson() in a cluster', () => {
       if ((await here.cluster.ownerOf(NAME)) === to) await here.cluster.migrate(NAME, from);
     });
 
-    it('keep owner and count, and are released there', async () => {
-      const lock = await accounts.instance().acquire(NAME);
-      const fields = await from.admin.hgetall(NAME);
-      await here.cluster.migrate(NAME, to);
-      await lock.extend();
-      expect(await to.admin.hgetall(NAME)).toEqual(fields);
-      expect(Object.values(fields)).toEqual(['1']);
-      expect(await lock.release()).toBe(true);
-      expect(await here.leftovers()).toEqual([]);
-    });
-
     it('are subscribed and published on the new node', async () => {
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance());
@@ -273,15 +192,6 @@ describe('locks of redisson() in a cluster', () => {
       await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1);
       await (await handedOver(lock, granted)).release();
       expect(here.warnings).toEqual([]);
-    });
-
-    it('are subscribed on the old node if the slot moves back', async () => {
-      const lock = await accounts.instance().acquire(NAME);
-      const { granted } = await accounts.wait(accounts.instance());
-      await here.cluster.migrate(NAME, to);
-      await here.cluster.migrate(NAME, from);
-      await eventually('it listens again', async () => (await accounts.listeners(from, NAME)) === 1);
-      await (await handedOver(lock, granted)).release();
     });
 
     it('are acquired by polling if their message is lost', async () => {
@@ -334,67 +244,5 @@ describe('locks of redisson() in a cluster before Redis 7', () => {
       async () => (await accounts.listeners(await here.cluster.ownerOf(NAME), NAME)) === 0,
     );
     expect(here.warnings).toEqual([]);
-  });
-});
-
-describe('a lock of redisson() in a cluster, whose master', () => {
-  let here: ClusterContention;
-  let master: ClusterMember;
-  let replica: ClusterMember;
-
-  beforeEach(async () => {
-    here = await ClusterContention.start();
-    master = await here.cluster.ownerOf(NAME);
-    replica = here.cluster.replicaOf(master);
-  });
-  afterEach(async () => {
-    if (master.server.pid !== undefined) master.server.resume();
-    await here.close();
-  });
-
-  const WAYS: Record<string, () => Promise<void>> = {
-    'steps down': async () => {
-      await replica.admin.cluster('FAILOVER');
-    },
-    'is killed': async () => {
-      await master.server.kill();
-      await here.cluster.takeOver(replica);
-    },
-    'is stopped, with its connections': async () => {
-      master.server.pause();
-      await here.cluster.takeOver(replica);
-    },
-  };
-
-  const listeners = async ({ admin }: ClusterMember): Promise<number> => {
-    const [, count] = (await admin.call('PUBSUB', 'SHARDNUMSUB', channelOf(NAME))) as [string, number];
-    return count;
-  };
-
-  it.each(Object.keys(WAYS))('%s keeps owner and count on the replica', async (way) => {
-    const [holder, waiter] = [1, 2].map(() =>
-      here.instance({ store: redisson(), key: (resource) => resource, ttlMs: 600_000, waitMs: 600_000 }),
-    );
-    const lock = await holder.acquire(NAME);
-    const fields = await master.admin.hgetall(NAME);
-    expect(Object.values(fields)).toEqual(['1']);
-    const granted = waiter.acquire(NAME);
-    await eventually('it listens', async () => (await listeners(master)) === 1);
-    expect(await master.admin.wait(1, 60_000)).toBe(1);
-    await WAYS[way]();
-    const takenOver = async () => (await here.cluster.ownerOf(NAME).catch(() => undefined)) === replica;
-    await eventually('the replica has taken over', takenOver);
-    await eventually('it listens there', async () => (await listeners(replica)) === 1);
-    const renewed = (): Promise<boolean> =>
-      lock.extend().then(
-        () => true,
-        () => false,
-      );
-    await eventually('it is renewed there', renewed);
-    lock.assertHeld();
-    expect(await replica.admin.hgetall(NAME)).toEqual(fields);
-    expect(await lock.release()).toBe(true);
-    await (await granted).release();
-    expect(await replica.admin.exists(NAME)).toBe(0);
   });
 });

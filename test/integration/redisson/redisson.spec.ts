@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockConfigError, type LockService, LockUnavailableError, token } from 'nestjs-redis-lock';
+import { LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { RedisProxy } from '../../support/proxy.js';
 import { eventually, type InstanceOptions, RedisLocks } from '../../support/redis-locks.js';
@@ -129,17 +129,6 @@ describe('a lock of redisson()', () => {
     expect(await admin.keys('*')).toEqual([]);
   });
 
-  it('names the instance, with a number for each attempt', async () => {
-    const [one, other] = [instance(), instance()];
-    const fields: string[] = [];
-    const note = async () => void fields.push(...(await admin.hkeys(NAME)));
-    for (const locks of [one, one, other]) await locks.using(NAME, note);
-    const [first, second, third] = fields.map((field) => field.split(':'));
-    expect(first[0]).toBe(second[0]);
-    expect(third[0]).not.toBe(first[0]);
-    expect(Number(second[1])).toBeGreaterThan(Number(first[1]));
-  });
-
   it('publishes a message when it ends, with and without braces in its name', async () => {
     const locks = instance();
     const plain = await listenTo(CHANNEL);
@@ -148,15 +137,6 @@ describe('a lock of redisson()', () => {
     await locks.using('{accounts}:1', () => undefined);
     await eventually('both messages have arrived', () => plain.length + braced.length === 2);
     expect([plain, braced]).toEqual([['0'], ['0']]);
-  });
-
-  it('publishes on the channel of the prefixed name if the client has a keyPrefix', async () => {
-    const client = new Redis(server.url, { keyPrefix: 'app:' });
-    clients.push(client);
-    const messages = await listenTo('redisson_lock__channel:{app:account-1}');
-    const locks = instance({ redis: client });
-    await locks.using(NAME, async () => expect(await admin.keys('*')).toEqual(['app:account-1']));
-    await eventually('the message has arrived', () => messages.length === 1);
   });
 
   it('keeps the count at 1 if holds are nested or an acquire is repeated', async () => {
@@ -176,17 +156,6 @@ describe('a lock of redisson()', () => {
     expect(await admin.pttl(NAME)).toBe(30_000);
     await lock.release();
     expect(await admin.exists(NAME)).toBe(0);
-  });
-
-  it('is renewed while it is held, and lost if another client takes it', async () => {
-    const lock = await instance({ ttlMs: 1_500 }).acquire(NAME);
-    await clock.advance(1_800);
-    expect(await admin.exists(NAME)).toBe(1);
-    await admin.del(NAME);
-    await holdAsRedisson(NAME);
-    await clock.advanceUntil('the lock is lost', () => lock.signal.aborted, 1_500);
-    expect(await lock.release()).toBe(false);
-    expect(await admin.hkeys(NAME)).toEqual(['0f0e0d0c-0b0a-4908-8706-050403020100:41']);
   });
 
   it('lists its holder: an instance or a client of Redisson', async () => {
@@ -256,19 +225,6 @@ describe('a waiter', () => {
     expect(log.count('redissonAcquire')).toBe(1);
   });
 
-  it('is notified if another name has the same channel', async () => {
-    const locks = instance();
-    const names = ['twin', '{twin}'];
-    const channel = 'redisson_lock__channel:{twin}';
-    for (const name of names) await holdAsRedisson(name);
-    const first = await wait(locks, names[0], channel);
-    const second = locks.acquire(names[1]);
-    await clock.advance(500);
-    for (const name of names) await admin.del(name);
-    await admin.publish(channel, '0');
-    expect(await Promise.all([first.granted, second])).toMatchObject(names.map((key) => ({ key })));
-  });
-
   it('is notified if the name has braces, and if the client has a keyPrefix', async () => {
     const client = new Redis(server.url, { keyPrefix: 'app:' });
     clients.push(client);
@@ -305,73 +261,6 @@ describe('a waiter', () => {
     expect(await (await granted).release()).toBe(true);
   });
 
-  it('sends no request after it has left, although a message arrived', async () => {
-    const { proxy, log } = await way();
-    const client = twoWays(proxy.url, server.url);
-    clients.push(client);
-    await holdAsRedisson(NAME);
-    const locks = instance({ redis: client });
-    const leaving = new AbortController();
-    const refused = locks.acquire(NAME, { signal: leaving.signal }).catch(() => 'left');
-    const before = await waiting(log);
-    proxy.hold('replies');
-    const requests = await requestCount();
-    await admin.publish(CHANNEL, '0');
-    await eventually('the acquire is refused', async () => (await requestCount()) > requests);
-    await releaseAsRedisson(NAME, CHANNEL);
-    await clock.advance(0);
-    leaving.abort();
-    expect(await refused).toBe('left');
-    proxy.resume('replies');
-    await eventually('its release is sent', () => log.count('redissonRelease') > 0);
-    await clock.advance(100);
-    expect(log.count('redissonAcquire')).toBe(before + 1);
-  });
-
-  it('gets the lock after a release that its client never settles', async () => {
-    const { proxy } = await way();
-    const client = new Redis(proxy.url, { autoResendUnfulfilledCommands: false });
-    clients.push(client);
-    client.on('error', () => undefined);
-    const locks = instance({ redis: client, requestTimeoutMs: 300 });
-    const lock = await locks.acquire(NAME);
-    proxy.drop('replies');
-    const released = lock.release();
-    await eventually('it is released', async () => (await admin.exists(NAME)) === 0);
-    const ready = new Promise<void>((resolve) => client.once('ready', resolve));
-    proxy.reset();
-    proxy.resume('replies');
-    await ready;
-    await expect(clock.until(released)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    await (await clock.until(locks.acquire(NAME, { waitMs: 20_000 }))).release();
-  });
-
-  it('reconnects its subscriber if the connection is silent', async () => {
-    const { proxy } = await way();
-    const client = twoWays(server.url, proxy.url);
-    clients.push(client);
-    await holdAsRedisson(NAME);
-    const { granted } = await wait(instance({ redis: client, requestTimeoutMs: 200 }));
-    const before = await subscriberId();
-    proxy.drop('replies');
-    await clock.advanceUntil('the connection is replaced', async () => (await subscriberId()) !== before);
-    proxy.resume('replies');
-    await clock.advanceUntil('the channel is subscribed again', async () => (await listeners()) === 1);
-    await clock.advance(0);
-    await releaseAsRedisson(NAME, CHANNEL);
-    expect(await (await granted).release()).toBe(true);
-  });
-
-  it('gets the lock by polling if the message is lost', async () => {
-    await holdAsRedisson(NAME);
-    const { granted } = await wait(instance());
-    await clock.advance(100);
-    await admin.del(NAME);
-    const freedAt = clock.now();
-    await clock.until(granted);
-    expect(clock.now() - freedAt).toBeLessThan(3_200);
-  });
-
   it('gets the lock when the lease of the holder is over', async () => {
     const locks = instance();
     // The clock would move on while it connects.
@@ -405,19 +294,6 @@ describe('a waiter', () => {
     expect(running.warnings).toEqual([expect.stringContaining('release messages cannot be received')]);
   });
 
-  it('subscribes again on a new connection when pub/sub is allowed', async () => {
-    await guest('resetchannels', '+@all');
-    await holdAsRedisson(NAME);
-    const granted = instance({ redis: asGuest() }).acquire(NAME);
-    await clock.advanceUntil('the refusal is reported', () => running.warnings.length === 1);
-    await admin.acl('SETUSER', 'guest', 'resetchannels', '&redisson_lock__channel:*');
-    await admin.client('KILL', 'ID', await handoffConnection());
-    await clock.advanceUntil('the channel is subscribed', async () => (await listeners()) === 1);
-    await clock.advance(0);
-    await releaseAsRedisson(NAME, CHANNEL);
-    expect(await (await granted).release()).toBe(true);
-  });
-
   it('leaves no subscription, neither with the lock nor after a timeout', async () => {
     await holdAsRedisson(NAME);
     const locks = instance();
@@ -437,36 +313,11 @@ describe('a waiter', () => {
     await clock.advance(100);
     expect(proxy.connectionCount).toBe(1);
   });
-
-  it('leaves no subscription after the close', async () => {
-    const before = await connections();
-    await holdAsRedisson(NAME);
-    const { granted } = await wait(instance());
-    await running.close();
-    await expect(granted).rejects.toMatchObject({ code: 'LOCK_CLOSED' });
-    await eventually('all connections are closed', async () => (await connections()) === before);
-    expect(await admin.pubsub('CHANNELS', '*')).toEqual([]);
-  });
 });
 
 /** Counts the acquires of a held lock and the releases. */
 async function requestCount(): Promise<number> {
   return Number(/cmdstat_hkeys:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0);
-}
-
-/** Returns the connection that is subscribed, if there is one. */
-async function subscriberId(): Promise<string | undefined> {
-  return /^id=(\d+) .* sub=[1-9]/m.exec((await admin.client('LIST')) as string)?.[1];
-}
-
-/** Returns the id of the connection that no channel could be subscribed on. */
-async function handoffConnection(): Promise<string> {
-  const [, id] = /^id=(\d+) .* name=nestjs-redis-lock:handoffs /m.exec((await admin.client('LIST')) as string) ?? [];
-  return id;
-}
-
-async function connections(): Promise<number> {
-  return ((await admin.client('LIST')) as string).trim().split('\n').length;
 }
 
 /** Creates the user `guest` with these rights. */
@@ -506,26 +357,9 @@ describe('a user with an ACL', () => {
     expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
     expect(running.warnings).toEqual([]);
   });
-
-  it('gets an error that names the documentation if a permission is missing', async () => {
-    await guest('&redisson_lock__channel:*', '+@all', '-hset');
-    await expect(clock.until(instance({ redis: asGuest(), waitMs: 500 }).acquire(NAME))).rejects.toThrow(
-      /docs\/topologies\.md#permissions/,
-    );
-  });
 });
 
 describe('redisson() beside another store', () => {
-  it('locks independently in one application', async () => {
-    const [shared, own] = [instance(), instance({ store: token() })];
-    await shared.using('java:1', () => own.using('node:1', async () => expect(await admin.dbsize()).toBe(3)));
-  });
-
-  it('rejects if the key has another type', async () => {
-    await admin.set(NAME, 'text');
-    await expect(instance().acquire(NAME)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-  });
-
   it('releases a lock although PUBLISH is refused', async () => {
     await guest('resetchannels', '+@all');
     const lock = await instance({ redis: asGuest() }).acquire(NAME);
@@ -536,18 +370,6 @@ describe('redisson() beside another store', () => {
 });
 
 describe('a minimum hold', () => {
-  it('keeps other callers out until it is over', async () => {
-    const { proxy, log } = await way();
-    const lock = await instance().acquire(NAME, { minHoldMs: 1_500 });
-    const grantedAt = clock.now();
-    const { granted } = await wait(instance({ redis: proxy.url }));
-    await waiting(log);
-    await lock.release();
-    expect(await admin.pttl(NAME)).toBeLessThanOrEqual(1_500);
-    await clock.until(granted);
-    expect(clock.now() - grantedAt).toBeGreaterThanOrEqual(1_500);
-  });
-
   it('notifies all waiters, and a Java thread that subscribes later', async () => {
     const messages = await listenTo(CHANNEL);
     const lock = await instance().acquire(NAME, { minHoldMs: 20_000 });
@@ -628,16 +450,5 @@ describe('a lock of redisson() that a ReadWriteLock of Redisson has entered', ()
     await lock.release();
     expect(await admin.hgetall(NAME)).toEqual({ mode: 'read', [THREAD]: '1' });
     expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
-  });
-
-  it('refuses other callers until the hash is gone', async () => {
-    const [ours, others] = [withShortLease(), withShortLease()];
-    const lock = await ours.acquire(NAME);
-    await lockAsReadWrite('write');
-    await expect(others.acquire(NAME)).rejects.toThrow('ReadWriteLock of Redisson');
-    await lock.release();
-    await admin.del(NAME);
-    await others.using(NAME, () => undefined);
-    expect(await admin.exists(NAME)).toBe(0);
   });
 });

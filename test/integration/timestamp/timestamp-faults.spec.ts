@@ -96,31 +96,6 @@ describe('a script that ioredis repeats after a lost reply', () => {
     expect(await locks.extend(ours, 'a:1')).toBe('lost');
   });
 
-  it('renews the lock again', async () => {
-    const before = await locks.value();
-    const hasRun = async (): Promise<boolean> => (await locks.value()) !== before;
-    const renewed = await sentTwice(
-      () => locks.extend(ours, 'a:1', 60_000),
-      hasRun,
-      () => Promise.resolve(),
-    );
-    expect(renewed).toBe('renewed');
-    expect(await locks.release(ours, 'a:1')).toBe(true);
-  });
-
-  it('keeps the lock closed again', async () => {
-    const before = await locks.value();
-    const hasRun = async (): Promise<boolean> => (await locks.value()) !== before;
-    const kept = await sentTwice(
-      () => locks.release(ours, 'a:1', 60_000),
-      hasRun,
-      () => Promise.resolve(),
-    );
-    // By the second run, the key is nobody's.
-    expect(kept).toBe(false);
-    expect(await locks.status(ours, 'a:2')).toBe('held');
-  });
-
   it('leaves nothing of an acquire whose reply is lost, if its owner is released', async () => {
     await locks.release(ours, 'a:1');
     proxy.drop('replies');
@@ -135,18 +110,6 @@ describe('a script that ioredis repeats after a lost reply', () => {
     await eventually('the script has run again', () => lost.value === 'granted');
     // The other connection was cut as well.
     await eventually('it is released', () => locks.release(next, 'a:2').catch(() => false));
-  });
-
-  it('grants an acquire as before, and its release deletes both keys', async () => {
-    await locks.release(ours, 'a:1');
-    const status = await sentTwice(
-      () => locks.status(ours, 'a:2'),
-      async () => !(await isFree()),
-      async () => undefined,
-    );
-    expect(status).toBe('granted');
-    expect(await locks.release(ours, 'a:2')).toBe(true);
-    expect(await locks.admin.exists(locks.key, `{${locks.key}}||holder`)).toBe(0);
   });
 });
 

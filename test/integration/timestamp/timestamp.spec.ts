@@ -202,20 +202,6 @@ describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
     expect(await locks.release(ours, owner)).toBe(false);
     expect(await locks.value()).toBe(String(locks.seconds + 3));
   });
-
-  it('deletes nothing after a refused acquire, even if the values are equal', async () => {
-    const theirs = await locks.store({ scripts });
-    const holder = locks.nextOwner();
-    await locks.acquire(theirs, holder);
-    expect(await locks.status(ours, owner)).toBe('held');
-    expect(await locks.release(ours, owner)).toBe(false);
-    expect(await locks.release(theirs, holder)).toBe(true);
-  });
-
-  it('rejects permanently if the key has another type', async () => {
-    await locks.admin.lpush(locks.key, 'x');
-    await expect(locks.acquire(ours, owner)).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
-  });
 });
 
 it('leaves a lock that has its own value and another TTL', async () => {

@@ -14,6 +14,8 @@ const HANDOFF_MS = 30_000;
 
 let instances = 0;
 
+const nothing = (): void => undefined;
+
 /** What an instance's owners ask for. */
 interface Asked {
   readonly leaseMs?: number;
@@ -27,15 +29,7 @@ export class Instance {
   /** The names of the owners that were woken. */
   readonly wakes: string[] = [];
   readonly wokenKeys: string[] = [];
-  /** What the store reported about its servers. */
-  readonly downs: Error[] = [];
-  readonly degraded: string[] = [];
-  ups = 0;
-  subscriptions = 0;
-  reconnections = 0;
   readonly store: TokenStore;
-  /** Called with each owner that is woken. */
-  onWake: ((name: string) => void) | undefined;
   private readonly names: string[] = [];
   private readonly modes = new Map<string, LockMode>();
 
@@ -51,21 +45,17 @@ export class Instance {
     this.store.listen({
       instanceId: this.id,
       onWake: (owner, woken) => {
-        const name = this.names[Number(owner.split(':')[1])];
         this.wokenKeys.push(woken);
-        this.wakes.push(name);
-        this.onWake?.(name);
+        this.wakes.push(this.names[Number(owner.split(':')[1])]);
       },
-      onReleased: () => undefined,
-      onSubscribed: (concerns) => {
-        if (concerns?.(this.key) !== false) this.subscriptions += 1;
-      },
-      onDown: (error) => this.downs.push(error),
-      onUp: () => (this.ups += 1),
-      onReconnected: () => (this.reconnections += 1),
-      onExtendFailed: () => undefined,
-      onDegraded: (message) => this.degraded.push(message),
-      onRecovered: () => undefined,
+      onReleased: nothing,
+      onSubscribed: nothing,
+      onDown: nothing,
+      onUp: nothing,
+      onReconnected: nothing,
+      onExtendFailed: nothing,
+      onDegraded: nothing,
+      onRecovered: nothing,
     });
   }
 
@@ -138,5 +128,3 @@ export class Instance {
     this.connection.disconnect();
   }
 }
-
-export const pass = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

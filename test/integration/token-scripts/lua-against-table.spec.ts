@@ -40,7 +40,6 @@ it('the scripts and the table do the same in random sequences, and the invariant
     expiries: 0,
     closed: 0,
     foreign: 0,
-    unmarked: 0,
     forced: 0,
     transfers: 0,
   };

@@ -1,12 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  type Lock,
-  LockLostError,
-  LockReplicationError,
-  type LockService,
-  LockUnavailableError,
-} from 'nestjs-redis-lock';
+import { type Lock, LockReplicationError, LockUnavailableError } from 'nestjs-redis-lock';
 import { caughtUp } from '../../support/caught-up.js';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import { type ClusterMember, clusterPort, RedisCluster } from '../../support/redis/index.js';
@@ -88,106 +82,11 @@ describe.each(Object.keys(WAYS))('a cluster whose master %s', (way) => {
     expect(new Set(tokens).size).toBe(3);
     expect(await keysAt(replica)).toEqual([]);
   });
-
-  it('aborts the signal of the hold if the replica has lost the lock', async () => {
-    const [locks, other] = [1, 2].map(() => here.instance());
-    const lock = await locks.acquire('goods:300', { ttlMs: 60_000 });
-    await WAYS[way]();
-    await takenOver();
-    await replica.admin.del(lock.key);
-    const next = await other.acquire('goods:300');
-    await eventually('its signal aborts', () => lock.signal.aborted);
-    expect(() => lock.assertHeld()).toThrow(LockLostError);
-    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
-    expect(await lock.release()).toBe(false);
-    expect(await next.release()).toBe(true);
-  });
-
-  it('keeps locks on other nodes, and logs at most one line', async () => {
-    const locks = here.instance();
-    const elsewhere = here.cluster.masters.find((member) => member !== master) as ClusterMember;
-    const resource = `${await here.familyAt(elsewhere)}:1`;
-    await locks.using('goods:300', () => undefined);
-    // Longer than the takeover: a cluster without full coverage refuses all slots (cluster-require-full-coverage).
-    const lock = await locks.acquire(resource, { ttlMs: 60_000 });
-    await WAYS[way]();
-    let lost = false;
-    lock.signal.addEventListener('abort', () => (lost = true));
-    const goods = locks.using('goods:300', () => 'done');
-    const other = here.instance();
-    await takenOver();
-    expect(await goods).toBe('done');
-    expect(lost).toBe(false);
-    await eventually('it is renewed', () =>
-      lock.extend().then(
-        () => true,
-        () => false,
-      ),
-    );
-    const granted = other.acquire(resource);
-    expect(await lock.release()).toBe(true);
-    await (await granted).release();
-    expect(here.warnings.filter((line) => line.includes('cannot be reached')).length).toBeLessThanOrEqual(1);
-  });
 });
 
 async function keysAt({ admin }: ClusterMember): Promise<readonly string[]> {
   return (await admin.keys(`*${here.prefix}*`)).filter((key) => !key.endsWith('|fence'));
 }
-
-describe('contention over many hash tags', () => {
-  const families = Array.from({ length: 9 }, (_, i) => `family${i}`);
-
-  /** Increments a counter under the lock and records overlaps. */
-  class Counters {
-    readonly counts = new Map<string, number>();
-    readonly inside = new Map<string, Lock>();
-    readonly tokens = new Map<string, number>();
-    overlaps = 0;
-    fallen = 0;
-
-    async add(lock: Lock): Promise<void> {
-      const { resource } = lock;
-      if (this.inside.has(resource)) this.overlaps += 1;
-      this.inside.set(resource, lock);
-      const before = this.counts.get(resource) ?? 0;
-      await sleep(1);
-      this.counts.set(resource, before + 1);
-      this.inside.delete(resource);
-      if (lock.fencingToken <= (this.tokens.get(resource) ?? 0)) this.fallen += 1;
-      this.tokens.set(resource, lock.fencingToken);
-    }
-  }
-
-  async function work(locks: LockService, counters: Counters, rounds: number): Promise<void> {
-    for (let round = 0; round < rounds; round++) {
-      const each = families.map((family) => locks.using(`${family}:1`, (lock) => counters.add(lock)));
-      await Promise.all(each);
-    }
-  }
-
-  it('keeps exclusion while slots move and masters fail over, and leaves no key', async () => {
-    const counters = new Counters();
-    const instances = [1, 2, 3, 4].map(() => here.instance({ waitMs: 120_000, passing: { maxLocalPasses: 2 } }));
-    const working = Promise.all(instances.map((locks) => work(locks, counters, 60)));
-    working.catch(() => undefined);
-    const { cluster } = here;
-    const [first, second] = [0, 1].map((i) => `{${here.prefix}family${i}}:1`);
-    for (let moves = 0; moves < 6; moves++) {
-      for (const key of [first, second]) await cluster.migrate(key, await cluster.otherThan(key));
-      await sleep(100);
-    }
-    const [, , third] = cluster.masters;
-    await cluster.replicaOf(third).admin.cluster('FAILOVER');
-    await working;
-    expect([counters.overlaps, counters.fallen]).toEqual([0, 0]);
-    expect([...counters.counts.values()]).toEqual(families.map(() => 240));
-    await eventually('nothing is left', async () => {
-      const keys = await Promise.all(cluster.masters.map(keysAt));
-      return keys.flat().length === 0;
-    });
-  });
-});
 
 describe('a cluster that is down when the application starts', () => {
   it('makes locks unavailable, logs one line, and serves once it is up', async () => {

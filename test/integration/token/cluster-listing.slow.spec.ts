@@ -37,16 +37,6 @@ describe('a list of locks in a cluster', () => {
     },
   );
 
-  it('has locks that only have waiters', async () => {
-    const [holder, waiter] = [here.instance(), here.instance({ identity: 'api-2' })];
-    await holder.acquire('goods:300');
-    const { granted } = await here.enqueue(waiter);
-    expect(await infosOf(waiter.list())).toMatchObject([{ isHeld: true, waiting: [{ identity: 'api-2' }] }]);
-    await (await here.owner()).del(here.key);
-    expect(await infosOf(waiter.list())).toMatchObject([{ isHeld: false, waiting: [{ identity: 'api-2' }] }]);
-    await granted;
-  });
-
   it('fails if a slot has moved to another master meanwhile', async () => {
     const locks = here.instance();
     await hold(locks);
@@ -73,24 +63,5 @@ describe('a list of locks in a cluster', () => {
     await finish();
     await eventually('it lists all again', async () => (await listedBy(locks).catch(() => [])).length === 90);
     await here.cluster.migrate(here.key, from);
-  });
-});
-
-describe('a list of locks in a cluster that loses a master', () => {
-  it('fails', async () => {
-    const doomed = await ClusterContention.start({ replicas: false });
-    try {
-      const locks = doomed.instance({ requestTimeoutMs: 1_000 });
-      await hold(locks);
-      const listing = await begunListing(locks);
-      // The first locks are those of the first master.
-      const last = doomed.cluster.masters[2];
-      await last.server.kill();
-      await failure(listing);
-      await failure(locks.list());
-      expect(last.server.pid).toBeUndefined();
-    } finally {
-      await doomed.close();
-    }
   });
 });

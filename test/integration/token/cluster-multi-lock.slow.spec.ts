@@ -2,10 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
 import { ClusterContention } from '../../support/cluster-contention.js';
-import { crossTasks } from '../../support/crossing.js';
 import { monitor, type MonitoredCommand } from '../../support/monitor.js';
 import type { ClusterMember } from '../../support/redis/index.js';
-import { eventually, renewed } from '../../support/redis-locks.js';
+import { eventually } from '../../support/redis-locks.js';
 
 let here: ClusterContention;
 
@@ -18,12 +17,6 @@ afterAll(() => here.close());
 /** Families that are spread over all nodes. */
 const FAMILIES = Array.from({ length: 12 }, (_, i) => `family${i}`);
 const GOODS = ['goods:300', 'goods:301', 'goods:302'];
-const NOTES = ['relation:1', 'relation:2'];
-
-/** Two resources of each of five families, over all nodes. */
-const TEN = FAMILIES.slice(0, 5).flatMap((family) => [`${family}:1`, `${family}:2`]);
-
-const ping = (): Promise<unknown> => here.cluster.masters[0].admin.ping();
 
 const nothingLeft = (): Promise<void> =>
   eventually('nothing is left', async () => (await here.leftovers()).length === 0);
@@ -80,39 +73,6 @@ describe('a multi-lock in a cluster', () => {
     expect(await (await waiting).release()).toBe(true);
     await nothingLeft();
   });
-
-  it('never deadlocks: 50 tasks, 10 resources over all nodes, 4 instances', async () => {
-    const owners = await Promise.all(TEN.map((one) => here.cluster.ownerOf(`{${here.prefix}${one.split(':')[0]}}`)));
-    expect(new Set(owners).size).toBe(3);
-    const instances = Array.from({ length: 4 }, () => here.instance({ requestTimeoutMs: 60_000 }));
-    const { faults, nested, refusals } = await crossTasks(instances, TEN, ping);
-    expect(faults).toEqual([]);
-    expect(nested + refusals.length).toBe(17 * 3);
-    await nothingLeft();
-  });
-
-  it('works in shared mode and with a keyPrefix', async () => {
-    const [one, other] = [1, 2].map(() => here.instance({ redis: here.client({ keyPrefix: 'app:' }) }));
-    const shared = { mode: 'shared' } as const;
-    const readers = [await one.acquire(GOODS, shared), await other.acquire([...GOODS, ...NOTES], shared)];
-    expect(await one.tryAcquire(['goods:302', 'goods:303'])).toBeNull();
-    for (const reader of readers) expect(await reader.release()).toBe(true);
-    await other.using([...GOODS, ...NOTES], async () => {
-      expect((await here.leftovers()).every((key) => key.startsWith('app:'))).toBe(true);
-      expect(await one.tryAcquire(['goods:302', 'goods:303'])).toBeNull();
-    });
-    await nothingLeft();
-  });
-
-  it('accepts keys without braces, each in its own slot', async () => {
-    const key = (resource: string): string => `${here.prefix}${resource}`;
-    const [one, other] = [here.instance({ key }), here.instance({ key })];
-    await one.using(GOODS, { waitMs: 0 }, async () => {
-      expect((await here.leftovers()).toSorted()).toEqual(GOODS.map(key));
-      expect(await other.tryAcquire(GOODS.toReversed())).toBeNull();
-    });
-    await nothingLeft();
-  });
 });
 
 describe('a multi-lock in a slot that moves', () => {
@@ -123,21 +83,6 @@ describe('a multi-lock in a slot that moves', () => {
     back = await here.cluster.ownerOf(here.key);
     to = await here.cluster.otherThan(here.key);
   }
-
-  it('is renewed, released and acquired at the new node', async () => {
-    await ends();
-    const [locks, other] = [here.instance(), here.instance()];
-    const held = await locks.acquire([...GOODS, ...NOTES]);
-    await here.cluster.migrate(here.key, to);
-    await renewed(held);
-    expect(await other.tryAcquire(GOODS)).toBeNull();
-    expect(await held.release()).toBe(true);
-    const next = await other.acquire(GOODS, { waitMs: 0 });
-    expect(next.of('goods:301').fencingToken).toBeGreaterThan(held.of('goods:301').fencingToken);
-    await next.release();
-    await here.cluster.migrate(here.key, back);
-    await nothingLeft();
-  });
 
   it('is not acquired while keys migrate, and never in part', async () => {
     await ends();
@@ -155,22 +100,5 @@ describe('a multi-lock in a slot that moves', () => {
     expect(await (await granted).release()).toBe(true);
     expect(here.warnings).toEqual([]);
     await here.cluster.migrate(here.key, back);
-  });
-
-  it('never deadlocks while the slot moves back and forth', async () => {
-    await ends();
-    const instances = Array.from({ length: 3 }, () => here.instance());
-    const resources = [...GOODS, ...NOTES, 'family1:1', 'family1:2', 'family2:1'];
-    const moving = (async () => {
-      for (const target of [to, back, to, back]) {
-        await here.cluster.migrate(here.key, target);
-        // Until then nodes may gossip the previous owner.
-        await eventually('all nodes agree', async () => (await here.cluster.ownerOf(here.key)) === target);
-      }
-    })();
-    const work = crossTasks(instances, resources, () => sleep(20), { tasks: 30, turns: 3 });
-    const [{ faults }] = await Promise.all([work, moving]);
-    expect(faults).toEqual([]);
-    await nothingLeft();
   });
 });

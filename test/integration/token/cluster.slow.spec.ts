@@ -1,12 +1,9 @@
-import type { EventEmitter } from 'node:events';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ClusterOptions } from 'ioredis';
-import { type Lock, LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { type Lock, LockConfigError, type LockService } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
-import type { IoredisServer } from '../../../lib/redis/ioredis/ioredis-server.js';
 import type { InstanceChannels } from '../../../lib/stores/token/instance-channels.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
-import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import { CUT_MS, longestTimerAtEndOf } from '../../support/ends-by-itself.js';
 import type { ClusterMember } from '../../support/redis/index.js';
@@ -44,63 +41,6 @@ async function handedOver(lock: Lock, granted: Promise<Lock>): Promise<Lock> {
   expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
   return next;
 }
-
-describe('locks in a cluster', () => {
-  it('are spread over all nodes, renewed in batches, and get rising tokens', async () => {
-    const [locks, other] = [here.instance(), here.instance()];
-    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
-    const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
-    expect(new Set(owners).size).toBe(3);
-    const tried = await Promise.all(held.map(({ resource }) => other.tryAcquire(resource)));
-    expect(tried.every((lock) => lock === null)).toBe(true);
-    await Promise.all(held.map(renewed));
-    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
-    for (const { resource, fencingToken } of held) {
-      const next = await other.acquire(resource);
-      expect(next.fencingToken).toBeGreaterThan(fencingToken);
-      await next.release();
-    }
-    expect(await here.leftovers()).toEqual([]);
-    expect(here.warnings).toEqual([]);
-  });
-
-  it('survive SCRIPT FLUSH on one node', async () => {
-    const locks = here.instance();
-    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
-    await here.cluster.masters[1].admin.script('FLUSH');
-    await Promise.all(held.map(renewed));
-    await here.cluster.masters[1].admin.script('FLUSH');
-    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual(held.map(() => true));
-    for (const family of FAMILIES) await locks.using(`${family}:1`, () => undefined);
-  });
-
-  it('are handed off by message in request order, on every node', async () => {
-    const [locks, ...others] = [1, 2, 3].map(() => here.instance());
-    for (const family of FAMILIES.slice(0, 6)) {
-      const resource = `${family}:1`;
-      let lock = await locks.acquire(resource);
-      const { admin } = await here.cluster.ownerOf(lock.key);
-      const waiting: Promise<Lock>[] = [];
-      for (const [i, other] of others.entries()) {
-        waiting.push(other.acquire(resource));
-        await eventually('it queues', async () => (await admin.zcard(`${lock.key}|queue`)) === i + 1);
-      }
-      for (const granted of waiting) lock = await handedOver(lock, granted);
-      await lock.release();
-    }
-    expect(await here.leftovers()).toEqual([]);
-    expect(here.warnings).toEqual([]);
-  });
-
-  it('distinguish a busy lock from an unreachable node', async () => {
-    const [locks, other] = [here.instance(), here.instance()];
-    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
-    const tries = held.map(({ resource }) =>
-      other.acquire(resource, { waitMs: 50 }).catch((error: Error) => error.name),
-    );
-    expect(await Promise.all(tries)).toEqual(held.map(() => 'LockTimeoutError'));
-  });
-});
 
 /** Kills the connections of that name. */
 async function cut({ admin }: ClusterMember): Promise<void> {
@@ -162,15 +102,6 @@ describe('a node that hangs', () => {
     lockChannels.extended.unsubscribe(onExtended);
   });
 
-  it('leaves a renewal unknown after requestTimeoutMs', async () => {
-    const locks = here.instance({ requestTimeoutMs: 2_000 });
-    const held = await Promise.all(FAMILIES.map((family) => locks.acquire(`${family}:1`)));
-    const owners = await Promise.all(held.map(({ key }) => here.cluster.ownerOf(key)));
-    hung.server.pause();
-    const replies = await storeOf<TokenStore>(locks).extend(held.map(renewal));
-    expect(replies).toEqual(owners.map((owner) => (owner === hung ? 'unknown' : 'renewed')));
-  });
-
   it('does not delay a batch with one request that was redirected to it', async () => {
     const locks = here.instance({ requestTimeoutMs: 2_000 });
     const elsewhere = await here.cluster.otherThan(here.key);
@@ -182,64 +113,11 @@ describe('a node that hangs', () => {
     const replies = await storeOf<TokenStore>(locks).extend(held.map(renewal));
     expect(replies).toEqual(held.map((_, i) => (i === 0 ? 'unknown' : 'renewed')));
   });
-
-  it('is logged once for each outage, whatever other nodes reply', async () => {
-    const locks = here.instance({ requestTimeoutMs: 1_000 });
-    const elsewhere = await here.cluster.otherThan(here.key);
-    const other = await here.familyAt(elsewhere);
-    const told = () => here.warnings.filter((line) => line.includes('cannot be reached'));
-    for (let outage = 1; outage <= 2; outage++) {
-      await eventually('it answers', () =>
-        locks.tryAcquire('goods:300').then(
-          (lock) => lock?.release() ?? false,
-          () => false,
-        ),
-      );
-      hung.server.pause();
-      for (let i = 0; i < 3; i++) {
-        await expect(locks.acquire('goods:300', { waitMs: 1_500 })).rejects.toThrow(LockUnavailableError);
-        await locks.using(`${other}:1`, () => undefined);
-      }
-      expect(told()).toHaveLength(outage);
-      expect(told().at(-1)).toContain(`127.0.0.1:${hung.server.port}`);
-      hung.server.resume();
-    }
-    await eventually('the first end is logged', () => here.infos.length > 0);
-    const address = `127.0.0.1:${hung.server.port}`;
-    expect(here.infos[0]).toMatch(new RegExp(`^Redis can be reached again at ${address} after`));
-  });
-});
-
-it('a node that refuses requests is named once', async () => {
-  const locks = here.instance();
-  await locks.using('goods:300', () => undefined);
-  const { server, admin } = await here.cluster.ownerOf(here.key);
-  const other = await here.familyAt(await here.cluster.otherThan(here.key));
-  await admin.config('SET', 'maxmemory', '1');
-  try {
-    for (let i = 0; i < 3; i++) {
-      await expect(locks.acquire('goods:300', { waitMs: 0 })).rejects.toThrow(LockUnavailableError);
-      await locks.using(`${other}:1`, () => undefined);
-    }
-  } finally {
-    await admin.config('SET', 'maxmemory', '0');
-  }
-  const address = `127.0.0.1:${server.port}`;
-  const line = new RegExp(`^Redis refuses requests to acquire locks: ${address}: .*OOM command`);
-  expect(here.warnings).toEqual([expect.stringMatching(line)]);
-  await locks.using('goods:300', () => undefined);
-  expect(here.warnings).toHaveLength(1);
 });
 
 function subscriptionsOf(locks: LockService): InstanceChannels['subscriptions'] {
   const { channels } = storeOf<TokenStore>(locks);
   return (channels as InstanceChannels).subscriptions;
-}
-
-/** Returns the connection on which the first channel is subscribed. */
-function subscriberOf(locks: LockService): IoredisServer {
-  const [subscription] = subscriptionsOf(locks).all;
-  return subscription.source?.subscriber as IoredisServer;
 }
 
 describe('a subscription in a cluster', () => {
@@ -264,25 +142,6 @@ describe('a subscription in a cluster', () => {
     expect(await here.listening(owner)).toBe(2);
   });
 
-  it('of one hash tag is closed alone if another one is in use', async () => {
-    const both = [here.instance(), here.instance()];
-    await bothHeard(both);
-    const [, locks] = both;
-    const [first] = subscriptionsOf(locks).all;
-    const { source } = first;
-    const tag = await here.familyAt(await here.cluster.ownerOf(here.key));
-    const strangers = await both[0].acquire(`${tag}:1`);
-    const granted = locks.acquire(`${tag}:1`);
-    const { admin } = await here.cluster.ownerOf(strangers.key);
-    await eventually('it queues', async () => (await admin.zcard(`${strangers.key}|queue`)) === 1);
-    const sources = subscriptionsOf(locks).all.map((subscription) => subscription.source);
-    expect([sources.length, ...new Set(sources)]).toEqual([2, source]);
-    first.usedAt = -Infinity;
-    subscriptionsOf(locks).sweep();
-    await eventually('it is dropped', async () => (await here.listening({ admin })) === 1);
-    await (await handedOver(strangers, granted)).release();
-  });
-
   it('reconnects after it was cut, and the waiter keeps its place', async () => {
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300');
@@ -292,69 +151,6 @@ describe('a subscription in a cluster', () => {
     await eventually('it is subscribed again', () => here.isSubscribed(waiter, owner));
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
-  });
-
-  it('reconnects with the request connection, and the waiter rejoins at once', async () => {
-    const redis = here.client({ redisOptions: { connectionName: 'cut' } });
-    const [locks, waiter] = [here.instance(), here.instance({ redis })];
-    const lock = await locks.acquire('goods:300');
-    const { granted } = await here.enqueue(waiter);
-    const owner = await here.cluster.ownerOf(here.key);
-    const connections = async (): Promise<readonly string[]> =>
-      String(await owner.admin.call('CLIENT', 'LIST', 'TYPE', 'PUBSUB')).match(/\bid=\d+/g) ?? [];
-    const before = await connections();
-    await cut(owner);
-    // It may be back before anybody has noticed its end.
-    const isAnother = async (): Promise<boolean> => (await connections()).some((id) => !before.includes(id));
-    await eventually('it has a new subscription', isAnother);
-    await eventually('it is subscribed again', () => here.isSubscribed(waiter, owner));
-    await here.queueOf(1);
-    await (await handedOver(lock, granted)).release();
-  });
-
-  it('is renewed if the node dropped it without a notification', async () => {
-    const [locks, waiter] = [here.instance(), here.instance()];
-    await bothHeard([locks, waiter]);
-    const owner = await here.cluster.ownerOf(here.key);
-    const [subscription] = subscriptionsOf(waiter).all;
-    await subscriberOf(waiter).unsubscribe(subscription.channel, true);
-    expect(await here.listening(owner)).toBe(1);
-    const lock = await locks.acquire('goods:300');
-    const granted = waiter.acquire('goods:300');
-    await eventually('it is subscribed again', async () => (await here.listening(owner)) === 2);
-    await here.queueOf(1);
-    await (await handedOver(lock, granted)).release();
-  });
-
-  it('is renewed at once if the node reports that it dropped it', async () => {
-    const [locks, waiter] = [here.instance(), here.instance()];
-    const lock = await locks.acquire('goods:300');
-    const { granted } = await here.enqueue(waiter);
-    const owner = await here.cluster.ownerOf(here.key);
-    const client = subscriberOf(waiter).client as object as EventEmitter & { sunsubscribe(): Promise<unknown> };
-    await client.sunsubscribe();
-    expect(await here.isSubscribed(waiter, owner)).toBe(false);
-    client.emit('moved');
-    await eventually('it is subscribed again', () => here.isSubscribed(waiter, owner));
-    await here.queueOf(1);
-    await (await handedOver(lock, granted)).release();
-  });
-
-  it('is logged once if it is refused, and waiting falls back to polling', async () => {
-    for (const { admin } of here.cluster.masters) {
-      await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', '+@all', '-ssubscribe');
-    }
-    const redis = { nodes: here.cluster.nodes, redisOptions: { username: 'guest', password: 'any' } };
-    const locks = here.instance({ redis });
-    const lock = await here.instance().acquire('goods:300');
-    const granted = locks.acquire('goods:300');
-    await eventually('the warning is logged', () => here.warnings.length > 0);
-    expect(await here.queueLength()).toBe(0);
-    await lock.release();
-    await (await granted).release();
-    expect(here.warnings).toEqual([
-      expect.stringMatching(/messages cannot be received: .*docs\/topologies\.md#permissions lists what/),
-    ]);
   });
 });
 
@@ -368,21 +164,6 @@ describe('a slot that moves to another node', () => {
   }
   afterEach(async () => {
     if ((await here.cluster.ownerOf(here.key)) !== back) await here.cluster.migrate(here.key, back);
-  });
-
-  it('keeps a held lock, which is released at the new node', async () => {
-    await ends();
-    const [locks, other] = [here.instance(), here.instance()];
-    const lock = await locks.acquire('goods:300');
-    await here.cluster.migrate(here.key, to);
-    await renewed(lock);
-    expect(await other.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
-    expect(await other.tryAcquire('goods:300')).toBeNull();
-    expect(await lock.release()).toBe(true);
-    const next = await other.acquire('goods:300');
-    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
-    await next.release();
-    expect(await here.leftovers()).toEqual([]);
   });
 
   it('keeps the place of a waiter, which is notified by the new node', async () => {
@@ -405,31 +186,6 @@ describe('a slot that moves to another node', () => {
     const lock = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(waiter);
     await here.cluster.migrate(here.key, to);
-    await here.cluster.migrate(here.key, back);
-    await eventually('it is subscribed again', () => here.isSubscribed(waiter, back));
-    await here.queueOf(1);
-    await (await handedOver(lock, granted)).release();
-  });
-
-  /** Maps the addresses of the nodes, as behind NAT. */
-  const natMap = () =>
-    Object.fromEntries(here.cluster.nodes.map(({ host, port }) => [`${host}:${port}`, { host: 'localhost', port }]));
-
-  it.each<[string, () => ClusterOptions]>([
-    ['', () => ({})],
-    [', where a natMap says where that is', () => ({ natMap: natMap() })],
-    [', where a function does', () => ({ natMap: (address) => natMap()[address] ?? null })],
-  ])('to and fro at once%s: who waits listens where it ends, before it would ask again', async (_, options) => {
-    await ends();
-    const redis = { nodes: here.cluster.nodes, ...options() };
-    const [locks, waiter] = [1, 2].map(() => here.instance({ redis }));
-    const lock = await locks.acquire('goods:300');
-    const { granted } = await here.enqueue(waiter);
-    const { finish, moveKeys } = await here.cluster.migration(here.key, to);
-    await moveKeys();
-    await lock.extend();
-    await finish();
-    await lock.extend();
     await here.cluster.migrate(here.key, back);
     await eventually('it is subscribed again', () => here.isSubscribed(waiter, back));
     await here.queueOf(1);
@@ -483,23 +239,6 @@ describe('a node that joins the cluster, and leaves it again', () => {
   afterEach(async () => {
     if ((await here.cluster.ownerOf(here.key)) === newcomer) await here.cluster.migrate(here.key, back);
     await here.cluster.leave(newcomer);
-  });
-
-  it('is sent requests by ASK before the slot table names it', async () => {
-    const [locks, waiter] = [here.instance(), here.instance()];
-    const lock = await locks.acquire('goods:300');
-    const { granted } = await here.enqueue(waiter);
-    const { finish, moveKeys } = await here.cluster.migration(here.key, newcomer);
-    await moveKeys();
-    await renewed(lock);
-    expect(await waiter.inspect('goods:300')).toMatchObject({ fencingToken: lock.fencingToken, isOwn: false });
-    await finish();
-    expect(await lock.release()).toBe(true);
-    await (await granted).release();
-    expect(here.warnings).toEqual([]);
-    await here.end();
-    const left = async () => ((await newcomer.admin.client('LIST')) as string).includes('name=nestjs-redis-lock');
-    await eventually('nothing is left of its connections', async () => !(await left()));
   });
 
   it('loses no lock and no place in a queue when it leaves', async () => {
@@ -573,10 +312,6 @@ describe('a Cluster client given by the caller', () => {
   it('is refused at start if it has two keyPrefixes', () => {
     const redis = here.client({ keyPrefix: 'app:', redisOptions: { keyPrefix: 'other:' } });
     expect(() => here.instance({ redis })).toThrow(LockConfigError);
-  });
-
-  it('is refused by timestamp(), which the error names', () => {
-    expect(() => here.instance({ store: timestamp() })).toThrow('which timestamp() does not support');
   });
 });
 

@@ -1,6 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { LockLostError } from 'nestjs-redis-lock';
-import { outcome } from '../../support/async.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 
 const DOC = 'goods:300';
@@ -21,45 +19,6 @@ async function everything(): Promise<string> {
 }
 
 describe('a detached lock in Redis', () => {
-  it('is resumed in another instance with its token, and handed to the next in the queue', async () => {
-    const [one, other, third] = [here.instance(), here.instance(), here.instance({ waitMs: 600_000 })];
-    await here.subscribe(one, third);
-    const first = await one.acquire(DOC);
-    const { fencingToken } = first;
-    const ticket = await first.detach({ ttlMs: 60_000 });
-    const { granted } = await here.enqueue(() => third.acquire(DOC));
-    await here.clock.advance(50_000);
-    await other.extend(DOC, ticket);
-    await here.clock.advance(50_000);
-    const lock = await other.resume(DOC, ticket);
-    expect(lock.fencingToken).toBe(fencingToken);
-    await here.clock.advance(90_000);
-    lock.assertHeld();
-    const second = await lock.detach();
-    await expect(one.resume(DOC, ticket)).rejects.toBeInstanceOf(LockLostError);
-    expect([await one.release(DOC, second), await one.release(DOC, second)]).toEqual([true, false]);
-    const next = await here.clock.until(granted);
-    expect(next.fencingToken).toBeGreaterThan(fencingToken + 16);
-  });
-
-  it('ends with its lease, and with maxHoldMs since the first grant', async () => {
-    const [one, other] = [here.instance(), here.instance()];
-    const short = await (await one.acquire('goods:1')).detach({ ttlMs: 5_000 });
-    const limited = await (await one.acquire('goods:2', { maxHoldMs: 50_000 })).detach();
-    await here.clock.advance(4_900);
-    await other.extend('goods:1', short);
-    await here.clock.advance(5_100);
-    expect(await other.inspect('goods:1')).toBeNull();
-    await expect(other.resume('goods:1', short)).rejects.toBeInstanceOf(LockLostError);
-    await here.clock.advance(10_000);
-    await other.extend('goods:2', limited);
-    const again = await (await other.resume('goods:2', limited)).detach({ ttlMs: 600_000 });
-    await here.clock.advance(29_800);
-    expect(await one.tryAcquire('goods:2')).toBeNull();
-    await here.clock.advance(400);
-    await expect(one.extend('goods:2', again)).rejects.toBeInstanceOf(LockLostError);
-  });
-
   it('shows who inspects, lists and waits no ticket, and Redis itself has only its hash', async () => {
     const [one, other] = [here.instance(), here.instance()];
     const lock = await one.acquire(DOC);
@@ -79,25 +38,6 @@ describe('a detached lock in Redis', () => {
     expect(await other.inspect(DOC)).toBeNull();
   });
 
-  it('is given to one of several instances that resume it at the same time', async () => {
-    const all = Array.from({ length: 4 }, () => here.instance());
-    const ticket = await (await all[0].acquire(DOC)).detach();
-    const results = await Promise.allSettled(all.map((each) => each.resume(DOC, ticket)));
-    const locks = results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
-    expect(locks).toHaveLength(1);
-    await locks[0].extend();
-    expect(await locks[0].release()).toBe(true);
-  });
-
-  it('is ended by force, and the ticket is over', async () => {
-    const [one, other] = [here.instance(), here.instance()];
-    const lock = await one.acquire(DOC);
-    const ticket = await lock.detach();
-    expect(await other.forceRelease(DOC, { ifToken: lock.fencingToken })).toBe(true);
-    await expect(one.extend(DOC, ticket)).rejects.toMatchObject({ code: 'LOCK_LOST', byClient: true });
-    expect(await one.release(DOC, ticket)).toBe(false);
-  });
-
   it('survives a server without memory, and a forgotten script', async () => {
     const one = here.instance();
     const lock = await one.acquire(DOC);
@@ -111,17 +51,5 @@ describe('a detached lock in Redis', () => {
     } finally {
       await here.admin.config('SET', 'maxmemory', '0');
     }
-  });
-
-  it('is detached although the server is silent meanwhile', async () => {
-    const [one, other] = [here.instance(), here.instance()];
-    const lock = await one.acquire(DOC);
-    here.servers.pause();
-    const ticket = outcome(lock.detach());
-    await here.clock.advance(6_000);
-    expect([ticket.value, ticket.error]).toEqual([undefined, undefined]);
-    here.servers.resume();
-    await here.clock.advanceUntil('there is a ticket', () => ticket.value !== undefined, 20_000);
-    (await other.resume(DOC, ticket.value as string)).assertHeld();
   });
 });

@@ -33,16 +33,6 @@ async function untilForced(lock: Lock): Promise<void> {
 }
 
 describe('a release by force', () => {
-  it('is known at once to a holder whose instance has waited before', async () => {
-    const [one, other] = [here.instance(LONG), here.instance(LONG)];
-    await here.subscribe(one, other);
-    const lock = await one.acquire('goods:300');
-    const from = here.clock.now();
-    expect(await other.forceRelease('goods:300')).toBe(true);
-    await untilForced(lock);
-    expect(here.clock.now()).toBe(from);
-  });
-
   it('ends a hold although its holder has written its names since it was read', async () => {
     const lock = await here.instance(LONG).acquire('goods:300');
     const [value, , digest] = (await here.admin.eval(scripts.inspect.lua, 1, here.key)) as string[];
@@ -51,87 +41,6 @@ describe('a release by force', () => {
     expect(await here.admin.eval(scripts.forceRelease.lua, 4, ...keys, '1200', 'channel:', '0', digest, '')).toBe(1);
     expect(await here.admin.exists(here.key)).toBe(0);
     expect(await lock.release()).toBe(false);
-  });
-
-  it('is known by the next renewal to a holder whose instance has never waited', async () => {
-    const lock = await here.instance(LONG).acquire('goods:300');
-    await here.clock.advance(1_000);
-    expect(await here.instance().forceRelease('goods:300')).toBe(true);
-    expect(await here.subscribers()).toBe(0);
-    const from = here.clock.now();
-    await here.clock.advanceUntil('it is lost', () => lock.signal.aborted);
-    expect(here.clock.now() - from).toBeLessThanOrEqual(20_000);
-    expect(lossOf(lock)).toContain('its key is gone or belongs to someone else');
-  });
-
-  it('hands the lock to the instance that waits, and only that holder loses it', async () => {
-    const locks = here.instance(LONG);
-    await here.subscribe(locks, here.instance(LONG));
-    const first = await locks.acquire('goods:300');
-    const { granted } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
-    const { granted: later } = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
-    expect(await here.instance().forceRelease('goods:300')).toBe(true);
-    const second = await granted;
-    await untilForced(first);
-    expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
-    expect(await here.queueLength()).toBe(1);
-    await first.release();
-    second.assertHeld();
-    expect(await second.release()).toBe(true);
-    await (await later).release();
-  });
-
-  it.each([
-    ['readers', { mode: 'shared' }],
-    ['permits', { permits: 3 }],
-  ] as const)('ends the holds of all %s, in their instances', async (_of, options) => {
-    const instances = [1, 2, 3].map(() => here.instance(LONG));
-    await here.subscribe(...instances);
-    const holders = await Promise.all(instances.map((locks) => locks.acquire('goods:300', options)));
-    const writer = await here.enqueue(() => here.instance(LONG).acquire('goods:300'));
-    expect(await here.instance().forceRelease('goods:300')).toBe(true);
-    for (const holder of holders) await untilForced(holder);
-    const lock = await writer.granted;
-    for (const holder of holders) expect(await holder.release()).toBe(false);
-    lock.assertHeld();
-    expect(await lock.release()).toBe(true);
-    expect(await here.leftovers()).toEqual([]);
-  });
-
-  it('hands the lock to 200 readers that wait', async () => {
-    const strict = { ...LONG, fairness: 'strict' } as const;
-    const [one, locks] = [here.instance(LONG), here.instance(strict)];
-    await here.subscribe(one, locks);
-    const writer = await one.acquire('goods:300');
-    const reading = Array.from({ length: 200 }, () => locks.acquire('goods:300', { mode: 'shared' }));
-    // One request is for all of them.
-    await here.queueOf(1);
-    expect(await here.instance().forceRelease('goods:300')).toBe(true);
-    const readers = await Promise.all(reading);
-    await untilForced(writer);
-    await Promise.all(readers.map((reader) => reader.release()));
-  });
-
-  it('ends what stays closed until minHoldMs', async () => {
-    const locks = here.instance(LONG);
-    await (await locks.acquire('goods:302', { minHoldMs: 30_000 })).release();
-    const next = outcome(here.instance().acquire('goods:302'));
-    expect(await here.instance().forceRelease('goods:302')).toBe(true);
-    await eventually('it is free', () => next.value !== undefined);
-  });
-
-  it('is refused without a connection, and has no effect later', async () => {
-    const { proxy } = await here.way();
-    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 200 });
-    await locks.using('goods:301', () => undefined);
-    const lock = await here.holder(LONG);
-    proxy.hold('requests');
-    const refused = here.clock.until(locks.forceRelease('goods:300'));
-    await expect(refused).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    proxy.resume('requests');
-    await locks.using('goods:301', { waitMs: 10_000 }, () => undefined);
-    lock.assertHeld();
-    expect(await here.admin.exists(here.key)).toBe(1);
   });
 
   it('that is sent again after a lost reply does not end the next hold', async () => {

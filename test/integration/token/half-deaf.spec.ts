@@ -25,10 +25,6 @@ afterEach(async () => {
 
 const start = (options = {}) => running.start({ redis: proxy.url, requestTimeoutMs: LIMIT_MS, ...options });
 
-/** Returns how often a client has named its connection, which is the first thing that it does. */
-const connections = (log: RequestLog): number =>
-  log.requestsOf('client').filter((words) => words[1].toLowerCase() === 'setname').length;
-
 describe('a connection that carries requests and no replies', () => {
   it('is replaced, and the callers that wait get their locks', async () => {
     const locks = start();
@@ -40,19 +36,6 @@ describe('a connection that carries requests and no replies', () => {
       expect(await lock.release()).toBe(true);
     }
     await (await direct.acquire('goods:300')).release();
-  });
-
-  it('is replaced again while its network stays so', async () => {
-    const locks = start();
-    await locks.using('goods:300', () => undefined);
-    const log = new RequestLog(proxy);
-    proxy.drop('replies');
-    const waiting = locks.acquire('goods:300');
-    await eventually('two more connections were made', () => connections(log) >= 2);
-    // The last of them brings nothing, either.
-    proxy.swallowReplies();
-    proxy.resume('replies');
-    expect(await (await waiting).release()).toBe(true);
   });
 
   it('stays if the caller has given its client, which others may use', async () => {

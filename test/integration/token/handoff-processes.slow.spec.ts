@@ -40,30 +40,4 @@ describe('processes that end or stop', () => {
     expect(await late).toBeGreaterThan(second.fencingToken);
     expect(await head.call('release', 'goods:300')).toBe(true);
   });
-
-  it('the first waiter gets the lock of a killed holder after its lease', async () => {
-    const holder = await here.process();
-    await holder.call('acquire', 'goods:300');
-    const order: number[] = [];
-    const waiting: Promise<number>[] = [];
-    for (const i of [1, 2]) {
-      const locks = here.instance();
-      waiting.push((await here.enqueue(() => locks.using('goods:300', () => order.push(i)))).granted);
-    }
-    await holder.kill();
-    await here.admin.del(here.key);
-    await Promise.all(waiting);
-    expect(order).toEqual([1, 2]);
-  });
-
-  it('a holder in another process learns of a release by force at its next renewal', async () => {
-    const holder = await here.process({ ttlMs: 6_000 });
-    const token = await holder.call('acquire', 'goods:300');
-    const lost = holder.call('untilLost', 'goods:300');
-    const locks = here.instance();
-    expect(await locks.forceRelease('goods:300', { ifToken: token })).toBe(true);
-    expect(await lost).toContain('its key is gone or belongs to someone else');
-    expect(await locks.inspect('goods:300')).toBeNull();
-    expect(await holder.call('release', 'goods:300')).toBe(false);
-  });
 });

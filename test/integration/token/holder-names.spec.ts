@@ -53,17 +53,6 @@ describe('the names of a holder in another instance', () => {
     expect(await here.admin.exists(here.key)).toBe(0);
   });
 
-  it('come with the request of an instance that was handed the lock', async () => {
-    const holder = await here.instance().acquire('goods:300', { label: 'first' });
-    const next = here.instance();
-    const { granted } = await here.enqueue(() => next.acquire('goods:300', { label: 'second', waitMs: Infinity }));
-    await holder.release();
-    const lock = await granted;
-    expect(await inspected()).toMatchObject({ label: 'second', fencingToken: lock.fencingToken });
-    await lock.extend(60_000);
-    expect(await lock.release()).toBe(true);
-  });
-
   it('are each of their own lock, for several in one request', async () => {
     const locks = here.instance();
     const held = await Promise.all([
@@ -77,24 +66,12 @@ describe('the names of a holder in another instance', () => {
     for (const lock of held) expect(await lock.release()).toBe(true);
   });
 
-  it('are not kept of those that share a lock', async () => {
-    const lock = await here.instance().acquire('goods:300', { mode: 'shared', label: 'reader' });
-    expect(await inspected()).toMatchObject({ mode: 'shared', label: undefined });
-    await lock.release();
-  });
-
   it('have at most 120 characters in Redis, and end with a whole character', async () => {
     const lock = await here.instance().acquire('goods:300', { label: '🔒'.repeat(5_000) });
     const [, , , label] = ((await here.admin.get(here.key)) as string).split(' ');
     expect(label).toHaveLength(120);
     expect((await inspected()).label).toBe('🔒'.repeat(10));
     await lock.release();
-  });
-
-  it('do not keep an operator from releasing the lock by force', async () => {
-    const lock = await here.instance().acquire('goods:300', { label: 'hangs' });
-    expect(await other.forceRelease('goods:300', { ifToken: lock.fencingToken })).toBe(true);
-    expect(await inspected()).toBeNull();
   });
 });
 

@@ -48,14 +48,6 @@ describe('a list of locks on one server', () => {
     await here.clock.until(granted);
   });
 
-  it('is read by a client that collects its commands', async () => {
-    const redis = new Redis(here.server.url, { enableAutoPipelining: true });
-    const locks = here.instance({ redis });
-    await hold(locks, ['goods:1', 'goods:2']);
-    expect(await listedBy(locks)).toHaveLength(2);
-    redis.disconnect();
-  });
-
   it('is the same as inspect says of each lock', async () => {
     const locks = here.instance();
     await hold(locks, ['goods:1', 'goods:{2}', 'report']);
@@ -118,31 +110,6 @@ describe('a list of locks on one server', () => {
       client.disconnect();
     },
   );
-
-  it('ends when its caller leaves the loop', async () => {
-    const locks = here.instance();
-    await hold(
-      locks,
-      Array.from({ length: 20 }, (_, i) => `goods:${i}`),
-    );
-    for await (const { isOwn } of locks.list({ count: 1 })) {
-      expect(isOwn).toBe(true);
-      break;
-    }
-    await here.admin.config('RESETSTAT');
-    expect(await here.admin.info('commandstats')).not.toContain('cmdstat_scan');
-    expect(await listedBy(locks)).toHaveLength(20);
-  });
-
-  it('is read by SCAN and never by KEYS', async () => {
-    const locks = here.instance();
-    await hold(locks, ['goods:300']);
-    await here.admin.config('RESETSTAT');
-    expect(await listedBy(locks)).toEqual(['goods:300']);
-    const stats = await here.admin.info('commandstats');
-    expect(stats).toContain('cmdstat_scan');
-    expect(stats).not.toContain('cmdstat_keys');
-  });
 });
 
 describe('a list that would not be whole', () => {

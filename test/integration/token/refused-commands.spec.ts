@@ -61,11 +61,6 @@ describe('the commands that the page on topologies lists', () => {
   /** Lets so much time pass that a subscription is verified when it is used. */
   const silence = (): Promise<void> => here.clock.advance(3_000);
 
-  it('are found in it', () => {
-    expect(listed).toEqual(expect.arrayContaining(['eval', 'zcard', 'publish']));
-    expect(channels).toBe('&lock_nestjs-redis-lock:*');
-  });
-
   it('suffice to acquire, wait, hand off, renew, inspect, list, ping and force', async () => {
     const [one, other] = await bothHeard(await readers(listed));
     await silence();
@@ -166,20 +161,6 @@ describe('a user without PUBSUB', () => {
 });
 
 describe('a user without PUBLISH', () => {
-  it('is warned once, with what to change, when it first waits', async () => {
-    const locks = here.instance({ redis: await withoutCommand('publish') });
-    for (let round = 0; round < 2; round += 1) {
-      const lock = await here.holder();
-      const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
-      await eventually('it is warned', () => here.warnings.length > 0);
-      await lock.release();
-      await (await granted).release();
-    }
-    const line = /^Waiters learn up to 1 s late .* may not run PUBLISH: docs\/topologies\.md#permissions lists what/;
-    expect(here.warnings).toEqual([expect.stringMatching(line)]);
-    expect(await locks.ping()).toMatchObject({ handoff: 'subscription' });
-  });
-
   it('hands its lock off, and the waiter learns it within a second', async () => {
     const first = await here.holder({ redis: await withoutCommand('publish') });
     const { granted } = await here.enqueue(() => here.instance().acquire('goods:300'));
@@ -240,21 +221,6 @@ describe('an error', () => {
     expect(here.warnings.join()).not.toContain('not-to-be-told');
   });
 
-  it('for a timeout after a failed login does not show the password', async () => {
-    const { proxy } = await here.way();
-    const client = here.client(proxy.url, proxy.url);
-    const locks = here.instance({ redis: client, requestTimeoutMs: 200 });
-    await locks.using('goods:1', () => undefined);
-    proxy.drop('requests');
-    // The form in which ioredis reports it.
-    const command = { name: 'auth', args: ['not-to-be-told'] };
-    client.emit('error', Object.assign(new Error('WRONGPASS invalid password'), { command }));
-    const asking = locks.acquire('goods:300', { waitMs: 0 }).catch((reason: unknown) => reason);
-    const error = await here.clock.until(asking);
-    expect(all(error)).toContain('WRONGPASS');
-    expect(all(error)).not.toContain('not-to-be-told');
-  });
-
   it('for a key of another type does not show the owner', async () => {
     const locks = here.instance();
     await here.admin.lpush(here.key, 'something else');
@@ -263,20 +229,6 @@ describe('an error', () => {
     expect((error as Error).cause).toBeInstanceOf(Error);
     expect(all(error)).toContain('WRONGTYPE');
     expect(all(error)).not.toContain(locks.engine.instanceId);
-  });
-
-  it('for a refused release or inspect does not show the owner', async () => {
-    const locks = here.instance();
-    const lock = await locks.acquire('goods:300');
-    await here.admin.del(here.key);
-    await here.admin.lpush(here.key, 'something else');
-    const errors = [lock.release(), locks.inspect('goods:300')].map((answer) =>
-      answer.catch((reason: unknown) => reason),
-    );
-    for (const error of await Promise.all(errors)) {
-      expect(error).toBeInstanceOf(LockUnavailableError);
-      expect(all(error)).not.toContain(locks.engine.instanceId);
-    }
   });
 });
 

@@ -51,28 +51,4 @@ describe('a user that may not SUBSCRIBE', () => {
     await first.release();
     await (await waiting).release();
   });
-
-  it('leaves a lock that its callers always want to others: the instances take turns', async () => {
-    const grants = [0, 0];
-    const isOver = new AbortController();
-    const busy = async (i: number, locks: LockService): Promise<void> => {
-      while (!isOver.signal.aborted) {
-        await locks.using('goods:300', () => {
-          grants[i] += 1;
-          return here.admin.ping();
-        });
-      }
-    };
-    const all = grants.map(() => here.instance({ redis, waitMs: 60_000 }));
-    const calls = all.flatMap((locks, i) => Array.from({ length: 5 }, () => busy(i, locks)));
-    const haveBoth = (count: number): Promise<void> =>
-      eventually(`each has had it ${count} times`, () => Math.min(...grants) >= count);
-    // At first they do not know of each other.
-    await haveBoth(200);
-    grants.fill(0);
-    await haveBoth(1_000);
-    isOver.abort();
-    await Promise.all(calls);
-    expect(Math.max(...grants) / Math.min(...grants)).toBeLessThan(3);
-  });
 });

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockLostError, LockReplicationError, type LockService, LockUnavailableError, memory } from 'nestjs-redis-lock';
+import { LockLostError, LockReplicationError, type LockService } from 'nestjs-redis-lock';
 import { fromNodeRedis } from 'nestjs-redis-lock/node-redis';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { createClient } from 'redis';
@@ -9,7 +9,6 @@ import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import { eventually, type InstanceOptions, RedisLocks, renewed } from '../../support/redis-locks.js';
-import type { RedisClient } from '../../../lib/redis/redis-client.js';
 import { silent } from '../../support/silent-logger.js';
 
 let servers: ReplicaSet;
@@ -66,9 +65,6 @@ function commandsOf(proxy: RedisProxy): string[][] {
   return seen;
 }
 
-const waits = (seen: readonly string[][]): number =>
-  seen.filter(([name, min]) => /^wait$/i.test(name) && min !== '0').length;
-
 describe('replicas: { min: 1 }', () => {
   it('counts a grant and a renewal only once the replica has acknowledged it', async () => {
     const locks = instance();
@@ -101,23 +97,6 @@ describe('replicas: { min: 1 }', () => {
     await (await waiting).release();
   });
 
-  it('releases every lock of an unacknowledged multi-lock', async () => {
-    const locks = instance();
-    const several = ['goods:300', 'goods:301', 'order:7'];
-    const there = () => admin.exists(...several.map((one) => running.keyOf(...(one.split(':') as [string, string]))));
-    await locks.using(several, async (all) => {
-      expect(await onReplica()).toContain(` ${all.of('goods:300').fencingToken}`);
-      expect(await there()).toBe(3);
-    });
-    replica.pause();
-    await expect(locks.tryAcquire(several)).rejects.toThrow(LockReplicationError);
-    await eventually('nothing is left locked', async () => (await there()) === 0);
-    const waiting = locks.acquire(several);
-    replica.resume();
-    expect(await (await waiting).release()).toBe(true);
-    await nothingLeft();
-  });
-
   it('hands a lock off only once the replica has acknowledged the handoff', async () => {
     const [one, other] = [instance(), instance()];
     const lock = await one.acquire('goods:300');
@@ -139,93 +118,6 @@ describe('replicas: { min: 1 }', () => {
     await next.release();
     await nothingLeft();
   });
-
-  it('does not count a renewal that is not acknowledged', async () => {
-    const lock = await instance().acquire('goods:300');
-    replica.pause();
-    const { expiresInMs } = lock;
-    await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    expect(lock.expiresInMs).toBeLessThanOrEqual(expiresInMs);
-  });
-
-  it('keeps the lock if a later attempt is acknowledged in time', async () => {
-    const lock = await instance().acquire('goods:300');
-    replica.pause();
-    await expect(lock.extend()).rejects.toBeInstanceOf(LockUnavailableError);
-    replica.resume();
-    await renewed(lock);
-    expect(await lock.release()).toBe(true);
-  });
-
-  it('confirms concurrent grants with one WAIT at a time', async () => {
-    const proxy = await way();
-    const locks = instance({ redis: proxy.url });
-    await locks.using('goods:1', () => undefined);
-    const seen = commandsOf(proxy);
-    const held = await Promise.all(Array.from({ length: 100 }, (_, id) => locks.acquire(`goods:${id}`)));
-    // The first alone, or what came in one packet, then all that came meanwhile.
-    expect(waits(seen)).toBeLessThan(100);
-    expect(waits(seen)).toBeGreaterThan(0);
-    await Promise.all(held.map((lock) => lock.release()));
-  });
-
-  it('delays no other command behind a WAIT', async () => {
-    const locks = instance({ replicas: { min: 1, timeoutMs: 500 } });
-    const strangers = running.start({ redis: master.url });
-    const held = await strangers.acquire('goods:301');
-    await locks.using('goods:300', () => undefined);
-    replica.pause();
-    const isBlocked = async (): Promise<boolean> => (await admin.info('clients')).includes('blocked_clients:1');
-    // A machine that stands still in between makes it try again.
-    await eventually('another request is served during a WAIT', async () => {
-      const asked = locks.tryAcquire('goods:300').catch(() => null);
-      await eventually('it waits for the replica', isBlocked);
-      expect(await locks.tryAcquire('goods:301')).toBeNull();
-      const stillBlocked = await isBlocked();
-      await asked;
-      return stillBlocked;
-    });
-    await held.release();
-  });
-
-  it('counts the replicas that have acknowledged', async () => {
-    const locks = instance({ replicas: { min: 2, timeoutMs: 50 } });
-    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({
-      code: 'LOCK_REPLICATION',
-      message: expect.stringContaining(': 1 of 2 (replicas.min)'),
-    });
-    await nothingLeft();
-  });
-
-  it.each(["ERR unknown command 'WAIT'", "NOPERM this user has no permissions to run the 'wait' command"])(
-    'grants no lock and names the remedy if WAIT is refused (%s)',
-    async (refusal) => {
-      const proxy = await way();
-      proxy.refuseCommands(['WAIT'], refusal);
-      await expect(instance({ redis: proxy.url }).acquire('goods:300')).rejects.toMatchObject({
-        code: 'LOCK_REPLICATION',
-        permanent: true,
-        message: expect.stringContaining('leave the `replicas` option out'),
-      });
-      await nothingLeft();
-    },
-  );
-
-  it('refuses a store without replication and a client it cannot duplicate', () => {
-    expect(() => instance({ store: memory() })).toThrow(/replicas: .* use the store token\(\)/);
-    const client = new Redis(master.url, { lazyConnect: true });
-    const call = client.call.bind(client);
-    const methods = {
-      evalsha: call,
-      eval: call,
-      pipeline: call,
-      on: client.on.bind(client),
-      off: client.off.bind(client),
-    };
-    const bare = { ...methods, status: 'wait' } as unknown as RedisClient;
-    expect(() => instance({ redis: bare })).toThrow(/replicas: they need a second connection/);
-    client.disconnect();
-  });
 });
 
 describe('replicas and a faulty network', () => {
@@ -243,19 +135,6 @@ describe('replicas and a faulty network', () => {
     await locks.using('goods:300', () => undefined);
     return { locks, asking, acknowledging, client };
   }
-
-  it('a lost reply leaves no lock, and the next lock is granted', async () => {
-    const { locks, acknowledging, client } = await apart();
-    acknowledging.drop('replies');
-    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    await nothingLeft();
-    const waiting = locks.acquire('goods:300');
-    acknowledging.resume('replies');
-    // Dropped data never arrives: the connection is cut.
-    await (await waiting).release();
-    await nothingLeft();
-    client.disconnect();
-  });
 
   it('a lease that ends before the acknowledgement grants nothing', async () => {
     const { locks, acknowledging, client } = await apart();
@@ -314,18 +193,6 @@ describe('replicas and a faulty network', () => {
     );
     looking.disconnect();
   }
-
-  it('reconnects if the connection never becomes ready', async () => {
-    const { locks, acknowledging, client } = await apart();
-    acknowledging.drop('replies');
-    acknowledging.reset();
-    await eventually('it is connected', () => acknowledging.connectionCount === 1);
-    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ code: 'LOCK_UNAVAILABLE' });
-    // Dropped data never arrives.
-    acknowledging.resume('replies');
-    await (await locks.acquire('goods:300')).release();
-    client.disconnect();
-  });
 
   /** An instance whose confirmations fail at once while their connection is cut. */
   async function byNodeRedis() {
@@ -407,37 +274,6 @@ describe('replicas and a faulty network', () => {
       client.disconnect();
       await elsewhere.close();
     }
-  });
-
-  it('reconnects if the WAIT connection leads to a replica', async () => {
-    const { locks, acknowledging, client } = await apart();
-    const target = acknowledging.targetUrl;
-    acknowledging.retarget(replica.url);
-    acknowledging.reset();
-    await eventually('no lock is given', () =>
-      locks.tryAcquire('goods:300').then(
-        () => false,
-        (error: Error) => error.message.includes('read-only'),
-      ),
-    );
-    acknowledging.retarget(target);
-    await (await locks.acquire('goods:300')).release();
-    client.disconnect();
-  });
-
-  it('the commandTimeout of the client does not apply to WAIT', async () => {
-    const client = new Redis(master.url, { commandTimeout: 30 });
-    const locks = instance({ redis: client, replicas: { min: 1, timeoutMs: 500 } });
-    await locks.using('goods:300', () => undefined);
-    // A busy machine may take longer than the 30 ms for another command.
-    await eventually('a WAIT of 100 ms succeeds', async () => {
-      replica.pause();
-      const granted = locks.tryAcquire('goods:300').catch(() => null);
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      replica.resume();
-      return (await granted)?.release() ?? false;
-    });
-    client.disconnect();
   });
 
   it('a confirmation after close() is dropped', async () => {

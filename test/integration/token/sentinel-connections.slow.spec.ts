@@ -1,7 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { Redis, SentinelConnector } from 'ioredis';
-import type { Lock, LockService } from 'nestjs-redis-lock';
-import { SystemClock } from '../../../lib/clock/clock.js';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { SentinelConnector } from 'ioredis';
+import type { LockService } from 'nestjs-redis-lock';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { sentinelConnector } from '../../../lib/redis/sentinel-connector.js';
 import { CUT_MS, longestTimerAtEndOf } from '../../support/ends-by-itself.js';
@@ -41,14 +40,6 @@ const instanceBy = (ways: readonly RedisProxy[]): LockService => {
   return running.start({ redis: { ...servers.address, sentinels }, ttlMs: 30_000, waitMs: 60_000 });
 };
 
-const renewed = (lock: Lock): Promise<void> =>
-  eventually('the lock is renewed', () =>
-    lock.extend().then(
-      () => true,
-      () => false,
-    ),
-  );
-
 describe('a closed module with Sentinel', () => {
   const script = (address: SentinelAddress, beforeClose: string): string => `
     const options = { redis: ${JSON.stringify(address)}, replicas: { min: 1 } };
@@ -69,66 +60,9 @@ describe('a closed module with Sentinel', () => {
   it('lets the process end at once', async () => {
     expect(await longestTimerAtEndOf(script(servers.address, ''))).toBeLessThanOrEqual(CUT_MS);
   });
-
-  it('lets the process end at once if a Sentinel hangs', async () => {
-    const hang = `process.kill(${servers.sentinels[0].pid}, 'SIGSTOP');`;
-    expect(await longestTimerAtEndOf(script(servers.address, hang))).toBeLessThanOrEqual(CUT_MS);
-  });
-
-  it('does not keep the process alive if no Sentinel is there', async () => {
-    const address = { ...servers.address, sentinels: [{ host: '127.0.0.1', port: 1 }] };
-    const closed = `
-      const redis = ${JSON.stringify(address)};
-      const runtime = LockRuntime.start({ redis }, undefined, { logger: silent });
-      runtime.connect();
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      await runtime.close();
-    `;
-    await expect(longestTimerAtEndOf(closed)).resolves.toEqual(expect.any(Number));
-  });
 });
 
 describe('a connection by Sentinel', () => {
-  it('reconnects if the failover is reported while it resolves the master', async () => {
-    const [first, second] = await twoWays();
-    const [holder, waiter] = [instanceBy([first, second]), instanceBy([first, second])];
-    const key = running.keyOf('goods', '300');
-    const lock = await holder.acquire('goods:300');
-    const granted = waiter.acquire('goods:300');
-    granted.catch(() => undefined);
-    const [before] = servers.servers;
-    const queued = async (): Promise<boolean> => (await servers.adminOf(before).zcard(`${key}|queue`)) === 1;
-    await eventually('it waits in the queue', queued);
-    await servers.replicated(key);
-    const sentinel = servers.adminOf(servers.sentinels[0]);
-    const listening = async (): Promise<boolean> => String(await sentinel.client('LIST')).split(' sub=1 ').length === 5;
-    await eventually('both are subscribed to both', listening);
-    for (const way of [first, second]) way.hold('replies');
-    const started = () =>
-      sentinel.call('SENTINEL', 'FAILOVER', servers.address.name).then(
-        () => true,
-        () => false,
-      );
-    await eventually('the failover begins', started);
-    const master = await servers.newMaster(before);
-    let asking = 0;
-    first.observer = (direction) => {
-      if (direction === 'requests') asking += 1;
-    };
-    // Sentinel does this if it demotes a master.
-    for (const type of ['normal', 'pubsub']) await servers.adminOf(before).call('CLIENT', 'KILL', 'TYPE', type);
-    await eventually('all three connections look for the master', () => asking >= 3);
-    second.resume('replies');
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    first.resume('replies');
-    await renewed(lock);
-    const heard = async (): Promise<boolean> =>
-      ((await servers.adminOf(master).pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length === 1;
-    await eventually('the waiter is subscribed there', heard);
-    expect(await lock.release()).toBe(true);
-    await (await granted).release();
-  });
-
   it('does not wait for a Sentinel that hangs', async () => {
     const [first, second] = await twoWays();
     first.hold('replies');
@@ -145,37 +79,6 @@ describe('a connection by Sentinel', () => {
     await eventually('it is connected', () => mute.connectionCount === 1);
     delete natMap[`127.0.0.1:${master.port}`];
     await locks.using('goods:300', () => undefined);
-  });
-
-  it('subscribes to no Sentinel after it was cancelled while connecting', async () => {
-    const Ours = sentinelConnector(SentinelConnector, new SystemClock())!;
-    class CalledOff extends Ours {
-      override async connect(...args: Parameters<InstanceType<typeof Ours>['connect']>) {
-        const stream = await (Ours.prototype as InstanceType<typeof Ours>).connect.apply(this, args);
-        process.nextTick(() => client.disconnect());
-        return stream;
-      }
-    }
-    const client: Redis = new Redis({
-      ...servers.address,
-      Connector: CalledOff,
-      failoverDetector: true,
-      disconnectTimeout: 50,
-      lazyConnect: true,
-    });
-    const ended = new Promise((resolve) => client.once('end', resolve));
-    await client.connect().catch(() => undefined);
-    await ended;
-    // A subscription would have been made by then.
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    expect(String(await servers.adminOf(servers.sentinels[0]).client('LIST'))).not.toContain(' sub=1 ');
-  });
-
-  it('accepts options that were read from a single-server client', async () => {
-    const [{ port }] = servers.servers;
-    const { options } = new Redis({ port, lazyConnect: true });
-    const locks = running.start({ redis: { ...options, sentinels: null as never } });
-    expect(await locks.using('goods:300', () => 'used')).toBe('used');
   });
 
   it('waits longer with each attempt on a slow network', async () => {
@@ -200,27 +103,5 @@ describe('a connection by Sentinel', () => {
       await closed;
     };
     for (const ms of [2_000, 4_000, 8_000, 10_000, 10_000]) await cutAfter(ms);
-  });
-
-  it('disposes of the failover detector once, not at each attempt', async () => {
-    const [master] = servers.servers;
-    const natMap: Record<string, { host: string; port: number }> = {};
-    const connector = new (sentinelConnector(SentinelConnector, new SystemClock())!)({
-      ...servers.address,
-      natMap,
-      sentinelRetryStrategy: () => 10,
-    });
-    const putAway = jest.spyOn(connector, 'disconnect');
-    const attempt = async (event: 'connect' | 'close'): Promise<void> => {
-      const stream = await connector.connect(() => undefined);
-      stream.on('error', () => undefined);
-      await new Promise((resolve) => stream.once(event, resolve));
-      stream.destroy();
-    };
-    await attempt('connect');
-    // No server is there.
-    natMap[`127.0.0.1:${master.port}`] = { host: '127.0.0.1', port: 1 };
-    for (let i = 0; i < 3; i++) await attempt('close');
-    expect(putAway).toHaveBeenCalledTimes(1);
   });
 });

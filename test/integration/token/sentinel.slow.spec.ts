@@ -1,12 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
-import {
-  type Lock,
-  type LockService,
-  LockLostError,
-  LockReplicationError,
-  type RedisLockModuleOptions,
-} from 'nestjs-redis-lock';
+import { type Lock, type LockService, LockReplicationError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import type { RedisServer } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
@@ -101,23 +94,6 @@ describe('with Sentinel', () => {
     await isFree(master);
   });
 
-  it('reports a lock lost with its master, and tokens still rise', async () => {
-    const locks = instance({ ttlMs: 60_000 });
-    const before = await locks.using('goods:300', (lock) => lock.fencingToken);
-    const lost: Lock[] = [];
-    const master = await servers.failOverWithout(async () => lost.push(await locks.acquire('goods:300')));
-    const [lock] = lost;
-    expect(await servers.adminOf(master).exists(key)).toBe(0);
-    const next = await instance().acquire('goods:300');
-    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
-    expect(lock.fencingToken).toBeGreaterThan(before);
-    await seen('its signal aborts', () => lock.signal.aborted);
-    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
-    expect(await lock.release()).toBe(false);
-    next.assertHeld();
-    expect(await next.release()).toBe(true);
-  });
-
   it('grants no unreplicated lock if replicas are required', async () => {
     const replicas = { min: 1, timeoutMs: 500 };
     const locks = instance({ replicas, ttlMs: 60_000 });
@@ -166,92 +142,5 @@ describe('with Sentinel', () => {
     expect(await lock.release()).toBe(true);
     await (await granted).release();
     await isFree(master);
-  });
-
-  it('works with a client given by the caller, without a failover detector', async () => {
-    const clients = [1, 2].map(() => new Redis({ ...servers.address, maxRetriesPerRequest: null }));
-    try {
-      const [one, other] = clients.map((redis) => instance({ redis, ttlMs: 30_000 }));
-      const lock = await one.acquire('goods:300');
-      const granted = other.acquire('goods:300');
-      await queued(servers.servers[0], 1);
-      await servers.replicated(key);
-      const [before] = servers.servers;
-      before.pause();
-      await servers.newMaster(before);
-      // Sentinel disconnects the clients of the old master if it demotes it.
-      before.resume();
-      await renewed(lock);
-      expect(await lock.release()).toBe(true);
-      await (await granted).release();
-      await running.close();
-      expect(clients.map(({ status }) => status)).toEqual(['ready', 'ready']);
-    } finally {
-      for (const client of clients) client.disconnect();
-    }
-  });
-
-  it('lets no instance wait forever after two failovers in a row', async () => {
-    const granted = [0, 0, 0, 0, 0, 0];
-    const ending = new AbortController();
-    const work = async (locks: LockService, who: number): Promise<void> => {
-      while (!ending.signal.aborted) {
-        await locks.using('goods:300', async () => {
-          granted[who] += 1;
-          await new Promise((resolve) => setTimeout(resolve, 5));
-        });
-      }
-    };
-    // A lock that was released on the old master alone stays closed on the new one for the rest of its lease.
-    const working = granted.map((_, who) => work(instance({ ttlMs: 30_000 }), who));
-    const eachIsGranted = (): Promise<void> => {
-      const before = [...granted];
-      return seen('each instance is granted the lock', () => granted.every((times, who) => times > before[who]));
-    };
-    await eachIsGranted();
-    const [first] = servers.servers;
-    await servers.failOver();
-    await servers.rejoin(first);
-    await eachIsGranted();
-    // Clients write to the old master until it is demoted. The new one is promoted before, with the queue of that time.
-    await servers.switchOver();
-    await eachIsGranted();
-    ending.abort();
-    await Promise.all(working);
-    expect(Math.min(...granted)).toBeGreaterThanOrEqual(3);
-  });
-
-  it('keeps exclusion over a failover for replicated locks', async () => {
-    const options = { ttlMs: 60_000, replicas: { min: 1, timeoutMs: 500 } };
-    const both = [instance(options), instance(options)];
-    const tokens: number[] = [];
-    let inside = 0;
-    let most = 0;
-    const ending = new AbortController();
-    const work = async (locks: LockService): Promise<void> => {
-      while (!ending.signal.aborted) {
-        const call = locks.using('goods:300', async (lock) => {
-          inside += 1;
-          most = Math.max(most, inside);
-          await new Promise((resolve) => setTimeout(resolve, 5));
-          tokens.push(lock.fencingToken);
-          inside -= 1;
-        });
-        // Until the new master has a replica, it grants nothing.
-        await call.catch((error: unknown) => {
-          if (!(error instanceof LockReplicationError)) throw error;
-        });
-      }
-    };
-    const working = both.flatMap((locks) => [work(locks), work(locks)]);
-    await seen('they work', () => tokens.length > 50);
-    const master = await servers.failOver();
-    const done = tokens.length;
-    await seen('they go on', () => tokens.length > done + 50);
-    ending.abort();
-    await Promise.all(working);
-    await isFree(master);
-    expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b));
-    expect(most).toBe(1);
   });
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockLostError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { LockUnavailableError } from 'nestjs-redis-lock';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
@@ -62,82 +62,6 @@ describe('a faulty Redis', () => {
     client.disconnect();
   });
 
-  it('that goes down later: the caller waits for up to waitMs', async () => {
-    const locks = start({ requestTimeoutMs: 1_000 });
-    await locks.using('goods:300', () => undefined);
-    await server.kill();
-    const impatient = locks.acquire('goods:300', { waitMs: 500 });
-    const patient = locks.acquire('goods:300');
-    await expect(impatient).rejects.toBeInstanceOf(LockUnavailableError);
-    await server.restart();
-    await (await patient).release();
-  });
-
-  it('that hangs: unavailable after requestTimeoutMs, and no lock is left', async () => {
-    const locks = start({ requestTimeoutMs: 1_000 });
-    const other = start();
-    await locks.using('goods:300', () => undefined);
-    server.pause();
-    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({ message: expect.stringContaining('1000 ms') });
-    await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockUnavailableError);
-    expect(running.warnings).toEqual([expect.stringContaining('Redis cannot be reached')]);
-    server.resume();
-    await other.using('goods:300', () => undefined);
-    await eventually('nothing is left locked', async () => (await other.inspect('goods:300')) === null);
-  });
-
-  it('that restarts empty: holders learn that their locks are lost', async () => {
-    const locks = start();
-    const lock = await locks.acquire('goods:300');
-    await server.restart();
-    await eventually('the signal aborts', () => lock.signal.aborted);
-    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
-    expect(await lock.release()).toBe(false);
-    expect(running.warnings.filter((warning) => warning.includes('was lost'))).toHaveLength(1);
-  });
-
-  it('that restarts empty: tokens are still higher than before', async () => {
-    const locks = start();
-    const before = await locks.using('goods:300', (lock) => lock.fencingToken);
-    await server.restart();
-    const after = await locks.using('goods:300', (lock) => lock.fencingToken);
-    expect(after).toBeGreaterThan(before);
-  });
-
-  it('that is back before the lease ends: the hold is kept', async () => {
-    const lock = await start().acquire('goods:300');
-    server.pause();
-    const renewal = lock.extend();
-    server.resume();
-    await renewal;
-    lock.assertHeld();
-    expect(await lock.release()).toBe(true);
-  });
-
-  it('that flushes its scripts: locks are granted', async () => {
-    const locks = start();
-    const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`)));
-    await admin.script('FLUSH');
-    await locks.using('goods:300', () => undefined);
-    await admin.script('FLUSH');
-    await Promise.all(held.map((lock) => lock.extend()));
-    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual([true, true, true]);
-  });
-
-  it('that is read-only: the error says so, and the caller waits', async () => {
-    const locks = start();
-    await locks.using('goods:300', () => undefined);
-    await admin.replicaof('127.0.0.1', '1');
-    await expect(locks.tryAcquire('goods:300')).rejects.toMatchObject({
-      code: 'LOCK_UNAVAILABLE',
-      permanent: false,
-      message: expect.stringContaining('connect to the master'),
-    });
-    const waiting = locks.acquire('goods:300');
-    await admin.replicaof('NO', 'ONE');
-    await (await waiting).release();
-  });
-
   it('that loads its data: the error says so, and the caller waits', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'loading-'));
     // Redis serves commands every 2 MB while it loads.
@@ -174,60 +98,11 @@ describe('a faulty Redis', () => {
     }
   });
 
-  it('that is out of memory: the error says so, and releases work', async () => {
-    const locks = start();
-    const held = await locks.acquire('goods:300');
-    await admin.config('SET', 'maxmemory', '1');
-    await expect(locks.tryAcquire('goods:301')).rejects.toMatchObject({
-      code: 'LOCK_UNAVAILABLE',
-      permanent: false,
-      message: expect.stringContaining('maxmemory'),
-    });
-    expect(await held.release()).toBe(true);
-    await admin.config('SET', 'maxmemory', '0');
-    await locks.using('goods:301', () => undefined);
-  });
-
   it('that requires a password: the error says so at once', async () => {
     await admin.config('SET', 'requirepass', 'secret');
     const locks = start();
     const error: unknown = await locks.acquire('goods:300').catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockUnavailableError);
     expect((error as Error).message).toMatch(/NOAUTH|password/);
-  });
-
-  it('that refuses the keys to the user: the error says what to allow', async () => {
-    await admin.acl('SETUSER', 'guest', 'on', 'nopass', '~other:*', '+@all');
-    const locks = start({ redis: server.url.replace('redis://', 'redis://guest:any@') });
-    await expect(locks.acquire('goods:300')).rejects.toMatchObject({
-      permanent: true,
-      message: expect.stringContaining('docs/topologies.md#permissions'),
-    });
-  });
-
-  it('with a foreign value under the key: the error says so', async () => {
-    const locks = start();
-    await admin.hset(running.keyOf('goods', '300'), 'stock', '5');
-    await expect(locks.acquire('goods:300')).rejects.toMatchObject({
-      permanent: true,
-      message: expect.stringContaining('WRONGTYPE'),
-    });
-    await admin.set(running.keyOf('goods', '301'), 'a value of mine');
-    const error: unknown = await locks.acquire('goods:301', { waitMs: 100 }).catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(LockTimeoutError);
-    expect((error as Error).message).toContain('has no expiry');
-    expect(await locks.inspect('goods:301')).toMatchObject({
-      holder: 'a value of mine',
-      isOwn: false,
-      expiresInMs: Infinity,
-    });
-    expect(await admin.get(running.keyOf('goods', '301'))).toBe('a value of mine');
-  });
-
-  it('with a foreign type under the fence key: no lock is left', async () => {
-    const locks = start();
-    await admin.hset(`{${running.prefix}}|fence`, 'some', 'hash');
-    await expect(locks.acquire('goods:300')).rejects.toMatchObject({ permanent: true });
-    await eventually('the lock is released', async () => (await locks.inspect('goods:300')) === null);
   });
 });

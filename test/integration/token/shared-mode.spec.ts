@@ -1,7 +1,6 @@
 import { asked } from '../../support/asked.js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Lock, LockConfigError, LockLostError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
-import { helperKey } from '../../../lib/keys/resource-key.js';
+import { type Lock, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { ownerOf, storeOf } from '../../support/inside.js';
@@ -24,66 +23,6 @@ async function dies(locks: LockService, leaseMs: number): Promise<void> {
 }
 
 describe('readers and writers', () => {
-  it('hands a released lock to the readers of several instances by message', async () => {
-    const writer = await here.holder();
-    const readers = [1, 2, 3].map(() => here.instance().acquire('goods:300', shared));
-    await here.queueOf(3);
-    await writer.release();
-    const locks = await Promise.all(readers);
-    const tokens = locks.map(({ fencingToken }) => fencingToken);
-    expect(new Set(tokens).size).toBe(3);
-    for (const token of tokens) expect(token).toBeGreaterThan(writer.fencingToken);
-    for (const lock of locks) await lock.extend();
-    expect(await Promise.all(locks.map((lock) => lock.release()))).toEqual([true, true, true]);
-    expect(await here.leftovers()).toEqual([]);
-  });
-
-  it('run beside each other, and no update is lost', async () => {
-    const instances = Array.from({ length: 4 }, () => here.instance());
-    const [counter, token] = [`${here.key}|test-counter`, `${here.key}|test-token`];
-    let readersNow = 0;
-    let mostReaders = 0;
-    let writersNow = 0;
-    const write = (locks: LockService): Promise<void> =>
-      locks.using('goods:300', { waitMs: 60_000 }, async (lock: Lock) => {
-        writersNow += 1;
-        expect([writersNow, readersNow]).toEqual([1, 0]);
-        const count = Number(await here.admin.get(counter));
-        expect(lock.fencingToken).toBeGreaterThan(Number(await here.admin.get(token)));
-        await here.admin.mset(counter, count + 1, token, lock.fencingToken);
-        writersNow -= 1;
-      });
-    const read = (locks: LockService): Promise<void> =>
-      locks.using('goods:300', { ...shared, waitMs: 60_000 }, async () => {
-        readersNow += 1;
-        mostReaders = Math.max(mostReaders, readersNow);
-        expect(writersNow).toBe(0);
-        await here.admin.get(counter);
-        readersNow -= 1;
-      });
-    const visits = instances.flatMap((locks) =>
-      Array.from({ length: 60 }, (_, i) => (i % 10 === 0 ? write(locks) : read(locks))),
-    );
-    await Promise.all(visits);
-    expect(await here.admin.get(counter)).toBe('24');
-    expect(mostReaders).toBeGreaterThan(1);
-    await here.admin.del(counter, token);
-    expect(await here.leftovers()).toEqual([]);
-  });
-
-  it('abort the signal of the reader whose lease was removed only', async () => {
-    const [one, other] = [
-      await here.instance().acquire('goods:300', { ...shared, ttlMs: 1_500 }),
-      await here.instance().acquire('goods:300', { ...shared, ttlMs: 1_500 }),
-    ];
-    expect(await here.admin.zrem(helperKey(here.key, 'holders'), `v2-${ownerOf(one)} *`)).toBe(1);
-    await here.clock.advanceUntil('its signal aborts', () => one.signal.aborted);
-    expect(one.signal.reason).toBeInstanceOf(LockLostError);
-    await here.clock.advanceUntil('the other one is renewed', () => other.expiresInMs > 1_250);
-    expect(await other.release()).toBe(true);
-    expect(await one.release()).toBe(false);
-  });
-
   // Longer than the remaining life of the key that holds all sharers.
   it.each<[string, (locks: LockService) => Promise<Lock>]>([
     ['comes', (locks) => locks.acquire('goods:300', { ...shared, ttlMs: 300_000 })],
@@ -121,13 +60,6 @@ describe('readers and writers', () => {
     expect((await locks.inspect('goods:300'))?.expiresInMs).toBeGreaterThan(20_000);
     await lock.release();
   });
-
-  it('grant the lock to a writer once the lease of a dead reader ends', async () => {
-    const locks = here.instance();
-    await dies(locks, 500);
-    expect(await (await here.clock.until(locks.acquire('goods:300'))).release()).toBe(true);
-    expect(await here.leftovers()).toEqual([]);
-  });
 });
 
 describe('a user without the command', () => {
@@ -163,30 +95,5 @@ describe('a user without the command', () => {
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));
     await lock.release();
     expect(await (await granted).release()).toBe(true);
-  });
-});
-
-describe('permits', () => {
-  it('admit that many holders over all instances, and are handed off by message', async () => {
-    const instances = Array.from({ length: 4 }, () => here.instance());
-    let inside = 0;
-    let most = 0;
-    const visit = (locks: LockService): Promise<void> =>
-      locks.using('goods:300', { permits: 3, waitMs: 60_000 }, async () => {
-        inside += 1;
-        most = Math.max(most, inside);
-        await here.admin.ping();
-        inside -= 1;
-      });
-    await Promise.all(instances.flatMap((locks) => Array.from({ length: 30 }, () => visit(locks))));
-    expect(most).toBe(3);
-    expect(await here.leftovers()).toEqual([]);
-  });
-
-  it('are refused if the resource is held with another number', async () => {
-    const lock = await here.instance().acquire('goods:300', { permits: 3 });
-    await expect(here.instance().acquire('goods:300', { permits: 4 })).rejects.toThrow(LockConfigError);
-    expect(await here.instance().inspect('goods:300')).toMatchObject({ mode: 'shared', permits: 3, others: [] });
-    await lock.release();
   });
 });

@@ -7,7 +7,6 @@ import { CUT_MS, longestTimerAtEndOf } from '../../support/ends-by-itself.js';
 import type { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually } from '../../support/redis-locks.js';
-import { subscriptionOf } from '../../support/subscriber-of.js';
 import { silent } from '../../support/silent-logger.js';
 
 let here: Contention;
@@ -82,18 +81,6 @@ describe('a request connection that leads to another server', () => {
       await next.release();
     }
   });
-
-  it('makes present waiters stop waiting for handoffs of the old server', async () => {
-    const { proxy } = await here.way();
-    const locks = here.instance({ redis: proxy.url });
-    await here.holder();
-    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
-    redirect(proxy, elsewhere.url);
-    await cutAsking();
-    const lock = await granted;
-    expect(await adminThere.exists(here.key)).toBe(1);
-    await lock.release();
-  });
 });
 
 describe('a subscription to a server other than that of the requests', () => {
@@ -110,37 +97,6 @@ describe('a subscription to a server other than that of the requests', () => {
     await first.release();
     await (await granted).release();
     expect(await here.leftovers()).toEqual([]);
-  });
-
-  it('is used as soon as it leads to the same server', async () => {
-    const { proxy } = await here.way();
-    redirect(proxy, elsewhere.url);
-    const locks = here.instance({ redis: here.client(here.server.url, proxy.url), requestTimeoutMs: 100 });
-    const first = await here.holder();
-    const granted = locks.acquire('goods:300');
-    await eventually('it is doubted', () => doubted().length === 1);
-    redirect(proxy, here.server.url);
-    await here.queueOf(1);
-    await first.release();
-    await (await granted).release();
-  });
-
-  it('leaves a server that accepts the connection and hangs', async () => {
-    const { proxy } = await here.way();
-    redirect(proxy, elsewhere.url);
-    elsewhere.pause();
-    try {
-      const locks = here.instance({ redis: here.client(here.server.url, proxy.url), requestTimeoutMs: 100 });
-      const first = await here.holder();
-      const granted = locks.acquire('goods:300');
-      await eventually('it is connected', () => proxy.connectionCount === 1);
-      redirect(proxy, here.server.url);
-      await here.queueOf(1);
-      await first.release();
-      await (await granted).release();
-    } finally {
-      elsewhere.resume();
-    }
   });
 });
 
@@ -200,29 +156,6 @@ describe('a client without reconnection (retryStrategy: null)', () => {
     expect(here.warnings).toEqual([expect.stringContaining('retryStrategy')]);
     expect(await subscribedAt(here.admin, locks)).toBe(0);
     expect(await here.leftovers()).toEqual([]);
-  });
-
-  it('is duplicated again after a while, not at once', async () => {
-    const locks = here.instance({ redis: client });
-    await hearOnce(locks);
-    let copies = 0;
-    const duplicate = client.duplicate.bind(client);
-    client.duplicate = (override?: Partial<RedisOptions>) => {
-      copies += 1;
-      return duplicate(override);
-    };
-    await here.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await eventually('the warning is logged', () => here.warnings.length === 1);
-    const first = await here.holder();
-    const granted = locks.acquire('goods:300');
-    await locks.inspect('goods:300');
-    expect(copies).toBe(0);
-    // Ten seconds later.
-    subscriptionOf(locks)?.source?.mayReopen();
-    await here.queueOf(1);
-    expect(copies).toBe(1);
-    await first.release();
-    await (await granted).release();
   });
 
   it('that its owner quits without closing the module lets the process end', async () => {

@@ -1,21 +1,10 @@
-// Waiters that are gone, or that are there and do nothing. The twin on the memory store of those that do nothing is in
-// test/locks/waiting.spec.ts.
+// Waiters that are gone. Those that are there and do nothing are in test/locks/waiting.spec.ts.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
-import type { LockOptions, LockService } from 'nestjs-redis-lock';
-import { LockRuntime } from '../../../lib/lock-runtime.js';
+import type { LockOptions } from 'nestjs-redis-lock';
 import { scripts } from '../../../lib/stores/token/scripts.js';
-import type { TokenStore } from '../../../lib/stores/token/token.store.js';
-import { channelEnd, entryOf } from '../../../lib/stores/token/wire.js';
 import { outcome } from '../../support/async.js';
 import { Contention } from '../../support/contention.js';
-import { storeOf } from '../../support/inside.js';
 import { eventually } from '../../support/redis-locks.js';
-import { canSetWallClocks } from '../../support/server-clock/shim.js';
-import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
-import { uniquePrefix } from '../../support/shared-redis.js';
-import { untilSubscribed } from '../../support/subscriber-of.js';
-import { silent } from '../../support/silent-logger.js';
 
 /** Thousands of waiters that are gone must not keep the server busy: Redis runs one script at a time. */
 const DEAD = 2_000;
@@ -143,92 +132,3 @@ it.each<[options: LockOptions, mode: string]>([
   const several = await here.instance(patient).acquire(['goods:300', 'goods:301'], call);
   expect([await lock.release(), await several.release(), await holder.release()]).toEqual([true, true, true]);
 });
-
-/** Module instances on a server whose clock stands still, and waiters that are subscribed and do nothing. */
-async function frozenQueue(servers: StoppedServers) {
-  const clock = servers.clock();
-  const prefix = uniquePrefix();
-  const queue = `{${prefix}goods}:300|queue`;
-  const admin = new Redis(servers.url);
-  const subscriber = new Redis(servers.url);
-  const running: LockRuntime[] = [];
-  const start = (): LockService => {
-    const runtime = LockRuntime.start({ redis: servers.url, prefix, unavailableAfterMs: Infinity }, undefined, {
-      clock,
-      logger: silent,
-    });
-    runtime.connect();
-    running.push(runtime);
-    return runtime.service;
-  };
-  let frozen = 0;
-  const holder = start();
-  const channels = storeOf<TokenStore>(holder).topology.channelsOf(queue);
-  return {
-    clock,
-    held: await holder.acquire('goods:300'),
-    freeze: async (count: number): Promise<void> => {
-      const [, last = '0'] = await admin.zrange(queue, '-1', '-1', 'WITHSCORES');
-      for (let i = 1; i <= count; i += 1) {
-        frozen += 1;
-        await subscriber.subscribe(channels + channelEnd(`frozen-${frozen}`));
-        await admin.zadd(queue, Number(last) + i, entryOf({ owner: `frozen-${frozen}:1`, mode: 'exclusive' }));
-      }
-    },
-    wait: async () => {
-      const locks = start();
-      const waiting = outcome(locks.acquire('goods:300', { waitMs: 600_000 }));
-      // It joins the queue once it is subscribed.
-      await untilSubscribed(locks);
-      await clock.advance(0);
-      return waiting;
-    },
-    close: async (): Promise<void> => {
-      await Promise.all(running.map((runtime) => runtime.close()));
-      subscriber.disconnect();
-      await admin.del(queue);
-      admin.disconnect();
-    },
-  };
-}
-
-if (canSetWallClocks('waiters that are frozen')) {
-  describe('waiters that are frozen', () => {
-    let servers: StoppedServers;
-
-    beforeAll(async () => {
-      servers = await StoppedServers.start();
-    });
-    afterAll(() => servers.stop());
-
-    // A release hands the lock off for 1.2 s. A waiter that asks at the end of that lease hands it off for 250 ms.
-    it.each([
-      ['all of 20 are ahead', [20, 0, 0], 1_200 + 19 * 250],
-      ['one is before each of the others', [1, 1, 1, 1, 1], 5 * 1_200],
-    ])('delay the others by a short lease each if %s', async (_which, frozenBefore, shortLeasesMs) => {
-      const { clock, held, freeze, wait, close } = await frozenQueue(servers);
-      const waiting: Awaited<ReturnType<typeof wait>>[] = [];
-      for (const count of frozenBefore) {
-        await freeze(count);
-        waiting.push(await wait());
-      }
-      const from = clock.now();
-      await held.release();
-      const tokens: number[] = [];
-      for (const { value } of waiting) expect(value).toBeUndefined();
-      for (const each of waiting) {
-        while (each.value === undefined && clock.now() - from < 30_000) await clock.advance(20);
-        // Nobody else has it before its turn.
-        expect(waiting.filter(({ value }) => value !== undefined)).toHaveLength(tokens.length + 1);
-        tokens.push(each.value?.fencingToken ?? 0);
-        await each.value?.release();
-        await clock.advance(0);
-      }
-      // What is asked for is asked for a few milliseconds after the end of a lease.
-      expect(clock.now() - from).toBeGreaterThanOrEqual(shortLeasesMs);
-      expect(clock.now() - from).toBeLessThan(1.15 * shortLeasesMs);
-      expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b));
-      await close();
-    });
-  });
-}

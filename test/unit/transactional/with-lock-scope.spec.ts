@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { NoOpTransactionalAdapter, type TransactionalAdapter, type TransactionHost } from '@nestjs-cls/transactional';
+import { type TransactionalAdapter, type TransactionHost } from '@nestjs-cls/transactional';
 import { LockConfigError } from 'nestjs-redis-lock';
 import { withLockScope } from 'nestjs-redis-lock/transactional';
 
@@ -88,23 +88,6 @@ describe('withLockScope', () => {
     );
     expect(result).toEqual(['merged', 'done']);
     expect(seen).toEqual([{ inner: connection }]);
-  });
-
-  it('passes the error of the work on', async () => {
-    const options = withLockScope(new NoOpTransactionalAdapter({ tx: {}, disableWarning: true })).optionsFactory({});
-    const error = new Error('sold out');
-    const fail = (): Promise<never> => Promise.reject(error);
-    await expect(options.wrapWithTransaction({}, fail, () => undefined)).rejects.toBe(error);
-  });
-
-  it('rejects if the adapter throws', async () => {
-    const error = new Error('not connected');
-    const fail = (): never => {
-      throw error;
-    };
-    const adapter = withLockScope({ optionsFactory: () => ({ wrapWithTransaction: fail, getFallbackInstance: fail }) });
-    const { wrapWithTransaction }: { wrapWithTransaction: (...args: unknown[]) => unknown } = adapter.optionsFactory();
-    await expect(wrapWithTransaction({}, async () => undefined)).rejects.toBe(error);
   });
 
   it('keeps the types of the adapter', () => {
