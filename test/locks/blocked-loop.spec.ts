@@ -9,35 +9,6 @@ const BLOCKED = /^The lock on goods:300 was lost after (\d+) ms: (.*)\.$/;
 const whyLost = (error: unknown): string | undefined => BLOCKED.exec((error as Error).message)?.[2];
 
 describe('a lock that was handed off', () => {
-  it('has its full lease at the first line of the work, without a renewal', async () => {
-    const { clock, locks, stranger, store } = faultyLocks();
-    await stranger.take(KEY);
-    const begun = deferred<number>();
-    const using = locks.using('goods:300', ({ expiresInMs }) => begun.resolve(expiresInMs));
-    await clock.advance(0);
-    await stranger.leave(KEY);
-    expect(await begun.promise).toBeGreaterThan(29_000);
-    await using;
-    expect(store.extendBatches).toHaveLength(0);
-  });
-
-  it('is passed to the next callers with the rest of that lease, without a renewal', async () => {
-    const { clock, locks, stranger, store } = faultyLocks();
-    await stranger.take(KEY);
-    const end = deferred();
-    const work = (): Promise<void> => (passes++ < 5 ? Promise.resolve() : end.promise);
-    let passes = 0;
-    const calls = Array.from({ length: 6 }, () => outcome(locks.using('goods:300', work)));
-    await clock.advance(0);
-    await stranger.leave(KEY);
-    await clock.advance(8_000);
-    expect(passes).toBe(6);
-    expect(store.extendBatches).toHaveLength(0);
-    end.resolve();
-    await clock.advance(0);
-    expect(calls.map(({ error }) => error)).toEqual(calls.map(() => undefined));
-  });
-
   it('is asked for in the tick of its message, however many there are', async () => {
     const { clock, locks, neighbour, store } = faultyLocks();
     const other = neighbour().locks;

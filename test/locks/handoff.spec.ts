@@ -53,13 +53,6 @@ describe('a handoff', () => {
     lock().assertHeld();
   });
 
-  it("expires with the caller's ttlMs if that is shorter", async () => {
-    const { clock, stranger, lock } = await queued({ ttlMs: 500 });
-    await stranger.leave(KEY);
-    await clock.advance(0);
-    expect(lock().expiresInMs).toBeLessThanOrEqual(500);
-  });
-
   it('serves instances in arrival order, with rising tokens', async () => {
     const { clock, stranger, locks, neighbour, waiting } = await queued();
     const others = [neighbour(), neighbour(), neighbour()];
@@ -91,15 +84,6 @@ describe('a waiter', () => {
     lock().assertHeld();
     expect(owners().size).toBe(1);
     expect(lock().expiresInMs).toBeGreaterThan(26_000);
-  });
-
-  it('requests again when the lease of a dead holder has expired', async () => {
-    const { clock, lock, owners } = await queued({}, 1_000);
-    await clock.advance(1_000);
-    expect(lock()).toBeUndefined();
-    await clock.advance(12);
-    lock().assertHeld();
-    expect(owners().size).toBe(1);
   });
 
   it('keeps its place in the queue, without a hot loop', async () => {
@@ -188,17 +172,6 @@ describe('a caller with waitMs: 0', () => {
 });
 
 describe('minHoldMs and maxHoldMs', () => {
-  it('delay the handoff until minHoldMs is over', async () => {
-    const { clock, locks, neighbour } = faultyLocks();
-    await locks.using('goods:300', { minHoldMs: 400 }, () => undefined);
-    const next = neighbour();
-    const waiting = outcome(next.locks.acquire('goods:300'));
-    await clock.advance(399);
-    expect(waiting).toEqual({});
-    await clock.advance(20);
-    (waiting.value as Lock).assertHeld();
-  });
-
   it('hand off after a minHoldMs that began after the waiters joined', async () => {
     const { clock, locks, neighbour } = faultyLocks();
     const lock = await locks.acquire('goods:300', { minHoldMs: 400 });
@@ -270,20 +243,6 @@ describe('a handoff in the queue', () => {
     (waiting.value as Lock).assertHeld();
     expect(owners().size).toBe(1);
   });
-
-  it('is confirmed by a request if it is read just after its local deadline', async () => {
-    const { clock, stranger, store, holder, lock, locks } = await queued();
-    store.hold('wake');
-    await stranger.leave(KEY);
-    await clock.advance(0);
-    // Still held in the store, but past the local deadline.
-    clock.jump(2_975);
-    expect(await holder()).toBe(locks.engine.instanceId);
-    store.deliver('wake');
-    await clock.advance(0);
-    expect(store.acquires).toHaveLength(2);
-    expect(lock().expiresInMs).toBeGreaterThan(29_000);
-  });
 });
 
 describe('a handoff to a line that has left the queue', () => {
@@ -333,27 +292,6 @@ describe('a handoff to a line that has left the queue', () => {
     expect(await neighbour().locks.tryAcquire('goods:300')).toBeNull();
     expect(await waiting.value?.release()).toBe(true);
   });
-
-  it('keeps the owner whose request got no reply in time, which asks again', async () => {
-    const { clock, locks, store, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    store.hold('acquire');
-    store.hold('wake');
-    const waiting = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
-    await clock.advance(500);
-    await stranger.leave(KEY);
-    await clock.advance(600);
-    expect([store.acquires.length, store.releases.length]).toEqual([1, 0]);
-    store.deliver('acquire');
-    await clock.advance(100);
-    (waiting.value as Lock).assertHeld();
-    expect([store.acquires.length, store.releases.length]).toEqual([2, 0]);
-    expect(store.acquires[1].owner).toBe(store.acquires[0].owner);
-    store.deliver('wake');
-    await clock.advance(0);
-    (waiting.value as Lock).assertHeld();
-    expect(store.releases).toHaveLength(0);
-  });
 });
 
 describe('a handoff to an owner that a reply has granted the lock', () => {
@@ -381,24 +319,6 @@ describe('a late duplicate of a handoff', () => {
     expect([store.acquires.length, store.releases.length]).toEqual([2, 0]);
     expect(await lock().release()).toBe(true);
   });
-
-  it('has no effect on the next holder', async () => {
-    const { clock, stranger, store, lock, holder, locks } = await queued();
-    await stranger.leave(KEY);
-    await clock.advance(0);
-    await lock().release();
-    await stranger.take(KEY);
-    store.reportWake(store.wakes[0].owner, KEY);
-    await clock.advance(0);
-    expect(await holder()).toBe('stranger');
-    await stranger.leave(KEY);
-    const own = await locks.acquire('goods:300');
-    store.reportWake(store.wakes[0].owner, KEY);
-    await clock.advance(0);
-    own.assertHeld();
-    expect(await holder()).toBe(locks.engine.instanceId);
-    expect(await stranger.take(KEY)).toBe(false);
-  });
 });
 
 describe('an acquire request that is on its way when its last caller leaves', () => {
@@ -415,19 +335,6 @@ describe('an acquire request that is on its way when its last caller leaves', ()
     store.arrive('acquire');
     await clock.advance(0);
     expect(store.releases).toHaveLength(1);
-    expect(await holder()).toBeUndefined();
-  });
-
-  it('leaves the queue again if it joins it', async () => {
-    const { clock, stranger, store, abort, holder } = await queued();
-    store.delay('acquire');
-    store.reportSubscribed();
-    await clock.advance(0);
-    abort.abort(new Error('gone home'));
-    await clock.advance(0);
-    store.arrive('acquire');
-    await clock.advance(0);
-    await stranger.leave(KEY);
     expect(await holder()).toBeUndefined();
   });
 });
@@ -468,22 +375,6 @@ describe('a local handoff', () => {
     expect([store.acquires.length, store.releases.length]).toEqual([1, 1]);
   });
 
-  it('gives each holder its own token from a reserved block', async () => {
-    const { clock, locks, neighbour, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const line = new Line();
-    line.join(locks, names('a', 5));
-    await clock.advance(0);
-    const next = neighbour();
-    line.join(next.locks, names('b', 5));
-    await clock.advance(0);
-    await stranger.leave(KEY);
-    await clock.advance(10);
-    expect(line.entered).toEqual([...names('a', 5), ...names('b', 5)]);
-    expect(line.tokens).toEqual([...new Set(line.tokens)].toSorted((a, b) => a - b));
-    expect(await next.locks.using('goods:300', (lock) => lock.fencingToken)).toBeGreaterThan(line.tokens[9]);
-  });
-
   it('yields to another instance after maxLocalPasses, 16 by default', async () => {
     const { clock, locks, neighbour, stranger } = faultyLocks();
     await stranger.take(KEY);
@@ -507,23 +398,6 @@ describe('a local handoff', () => {
     expect([store.acquires.length, store.releases.length]).toEqual([5, 5]);
     expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(5);
     expect(line.tokens).toEqual([...new Set(line.tokens)].toSorted((a, b) => a - b));
-  });
-
-  it('skips a waiter that has left', async () => {
-    const { clock, locks, store, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const line = new Line();
-    const abort = new AbortController();
-    line.join(locks, ['a0']);
-    const leaving = outcome(locks.acquire('goods:300', { signal: abort.signal }));
-    line.join(locks, ['a1']);
-    await clock.advance(0);
-    abort.abort(new Error('gone home'));
-    await stranger.leave(KEY);
-    await clock.advance(0);
-    expect(leaving.error).toEqual(new Error('gone home'));
-    expect(line.entered).toEqual(['a0', 'a1']);
-    expect(store.releases).toHaveLength(1);
   });
 });
 
@@ -689,22 +563,6 @@ describe('a local handoff does not happen', () => {
     await inner?.release();
     await clock.advance(0);
     expect(line.entered).toEqual(['a1']);
-  });
-
-  it('to waiters that a shutdown refuses', async () => {
-    const { clock, locks, stranger, memory } = faultyLocks();
-    await stranger.take(KEY);
-    const holding = outcome(locks.acquire('goods:300'));
-    const next = outcome(locks.acquire('goods:300'));
-    await clock.advance(0);
-    await stranger.leave(KEY);
-    await clock.advance(0);
-    const closing = locks.engine.close(5_000);
-    expect(await (holding.value as Lock).release()).toBe(true);
-    await closing;
-    expect(next.error).toBeInstanceOf(LockClosedError);
-    expect(next.error).not.toBeInstanceOf(LockLostError);
-    expect(await memory.inspect(KEY)).toBeNull();
   });
 });
 

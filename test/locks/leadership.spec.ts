@@ -87,17 +87,6 @@ describe('a candidate', () => {
     expect(log).toHaveLength(3);
   });
 
-  it('waits with few requests', async () => {
-    const { clock, locks, neighbour } = faultyLocks();
-    candidate(locks, 'one');
-    await clock.advance(0);
-    const other = neighbour();
-    candidate(other.locks, 'two');
-    await clock.advance(600_000);
-    // Each finds lost messages and dead holders. 20 times a second would be polling.
-    expect(other.store.acquires.length).toBeLessThan(1_300);
-  });
-
   it('takes the lock for itself, and not as a nested hold of its caller', async () => {
     const { clock, locks } = faultyLocks();
     const { leadership } = await locks.using('report', async () => {
@@ -383,26 +372,6 @@ describe('a leadership that is closed', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('waits for its release if work that a callback has left behind closes it', async () => {
-    const { clock, locks, store } = faultyLocks();
-    const failed = deferred();
-    let closed: ReturnType<typeof outcome<string>> | undefined;
-    const { leadership } = candidate(locks, 'one', [], {
-      onElected: () => {
-        void failed.promise.then(() => (closed = outcome(leadership.close().then(() => 'closed'))));
-        throw new Error('no report');
-      },
-    });
-    store.hold('release');
-    await clock.advance(0);
-    failed.resolve();
-    await clock.advance(0);
-    expect(closed).toEqual({});
-    store.deliver('release');
-    await clock.advance(0);
-    expect(closed).toEqual({ value: 'closed' });
-  });
-
   it('does not wait for a callback that closes it', async () => {
     const { clock, locks } = faultyLocks();
     const steps: string[] = [];
@@ -505,21 +474,6 @@ describe('a candidate that cannot acquire its lock', () => {
 });
 
 describe('a candidate whose lock ends before its term begins', () => {
-  it('is closed even while it waits for its second hold', async () => {
-    const { clock, locks } = faultyLocks();
-    const signals: (AbortSignal | undefined)[] = [];
-    const { leadership } = candidateWith(clock, (signal) => {
-      signals.push(signal);
-      if (signals.length === 1) return locks.acquire('report');
-      // Its first hold was lost, so it waits like any other caller.
-      return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
-    });
-    await clock.advance(10);
-    expect(signals).toHaveLength(2);
-    await leadership.close();
-    expect(await locks.inspect('report')).toBeNull();
-  });
-
   it.each<[how: string, endsAt: number, end: (all: ReturnType<typeof faultyLocks>) => void]>([
     ['the lock is lost before its second hold', 1, ({ locks }) => loseAllOf(locks)],
     ['the lock is lost with its second hold', 2, ({ locks }) => loseAllOf(locks)],
@@ -552,10 +506,6 @@ function loggedWarnings(): string[] {
   });
   return lines;
 }
-
-afterEach(() => {
-  jest.restoreAllMocks();
-});
 
 describe('the work of a leader that goes on after its term', () => {
   it('is logged once after 10 s, and keeps the lock if the leader steps down', async () => {
@@ -609,24 +559,6 @@ describe('the work of a leader that goes on after its term', () => {
     await clock.advance(5_000);
     expect(clock.pending).toBe(0);
     expect(warnings).toEqual([]);
-  });
-});
-
-describe('the signal of a term', () => {
-  it('aborts for a callback that throws undefined', async () => {
-    jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
-    const { clock, locks } = faultyLocks();
-    const reasons: unknown[] = [];
-    const work = deferred();
-    const onDeposed = (reason: unknown): void => void reasons.push(reason);
-    const leadership = locks.lead('report', { onElected: () => work.promise, onDeposed });
-    await clock.advance(0);
-    work.reject(undefined);
-    await clock.advance(0);
-    expect(leadership.signal.aborted).toBe(true);
-    expect(leadership.isLeader).toBe(false);
-    expect(reasons).toEqual([undefined]);
-    await leadership.close();
   });
 });
 

@@ -103,26 +103,10 @@ describe('assertHeld()', () => {
     expect(() => locks.assertHeld('goods:300')).toThrow(expect.objectContaining({ code: 'LOCK_NOT_HELD' }));
   });
 
-  it('throws for a lock of another service', async () => {
-    await createTestLocks().using('goods:300', async () => {
-      expect(() => locks.assertHeld('goods:300')).toThrow(LockNotHeldError);
-    });
-  });
-
   it('does not see the hold of acquire()', async () => {
     await using lock = await locks.acquire('goods:300');
     lock.assertHeld();
     expect(() => locks.assertHeld('goods:300')).toThrow('A lock from acquire() has an assertHeld() of its own');
-  });
-
-  it('throws in work that outlives its lock', async () => {
-    const released = deferred();
-    let late: Promise<unknown> | undefined;
-    await locks.using('goods:300', () => {
-      late = released.promise.then(() => locks.assertHeld('goods:300'));
-    });
-    released.resolve();
-    await expect(late).rejects.toThrow(LockNotHeldError);
   });
 
   it('finds each lock of several, and those that a lock scope keeps', async () => {
@@ -282,16 +266,6 @@ describe("a loss is reported outside of every caller's context", () => {
     const lock = await heldByB({ maxHoldMs: 500 });
     clock.jump(600);
     expect(() => runInA(() => lock.assertHeld())).toThrow('b:1');
-    expect(reported).toEqual(LOST_NOWHERE);
-    expect(await Promise.all(triedThere)).toEqual([null]);
-    await leave();
-  });
-
-  it('if extend() notices it inside another hold', async () => {
-    const { runInA, leave, stranger } = await insideOfA();
-    const lock = await heldByB({});
-    await stranger.steal('{lock_b}:1');
-    await expect(runInA(() => lock.extend())).rejects.toThrow('b:1');
     expect(reported).toEqual(LOST_NOWHERE);
     expect(await Promise.all(triedThere)).toEqual([null]);
     await leave();

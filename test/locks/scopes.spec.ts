@@ -203,24 +203,6 @@ describe('a lost lock of a scope', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('runs its listeners outside of the scope', async () => {
-    const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
-    const end = deferred();
-    let got: Lock | null | undefined;
-    const scope = locks.scope({ onLost: 'ignore' }, async ({ signal }) => {
-      await locks.using('goods:300', () => undefined);
-      await locks.using('goods:301', () => undefined);
-      signal.addEventListener('abort', () => void locks.tryAcquire('goods:301').then((lock) => (got = lock)));
-      await end.promise;
-    });
-    await clock.advance(0);
-    await stranger.steal(KEY);
-    await clock.advance(1_000);
-    expect(got).toBeNull();
-    end.resolve();
-    await scope;
-  });
-
   it('ends by maxHoldMs, although its use has ended', async () => {
     const { clock, locks, stranger } = faultyLocks();
     const end = deferred();
@@ -449,22 +431,6 @@ describe('parallel requests of a scope', () => {
     store.deliver('acquire');
   });
 
-  it('return nested holds to callers that do not wait', async () => {
-    const { locks } = faultyLocks();
-    const got = await locks.scope(() => Promise.all([1, 2].map(() => locks.tryAcquire('goods:300'))));
-    expect(got[0]?.fencingToken).toBeGreaterThan(0);
-    expect(got[1]?.fencingToken).toBe(got[0]?.fencingToken);
-  });
-
-  it('of a list that the scope does not keep yet are sent once', async () => {
-    const { locks, store } = faultyLocks();
-    await locks.scope(async () => {
-      await locks.using('shop:1', () => undefined);
-      await locks.using(['goods:300', 'goods:301'], () => undefined);
-    });
-    expect(store.acquires.map(({ key }) => key)).toEqual(['{lock_shop}:1', KEY, '{lock_goods}:301']);
-  });
-
   it('wait no longer than their own waitMs', async () => {
     const { clock, locks, stranger } = faultyLocks();
     const events = record();
@@ -516,47 +482,6 @@ describe('parallel requests of a scope', () => {
     ]);
     end.resolve();
     await scope;
-  });
-
-  it('of overlapping lists do not wait for each other', async () => {
-    const { clock, locks, store } = faultyLocks();
-    const lists = [
-      ['goods:1', 'goods:2'],
-      ['goods:2', 'goods:3'],
-      ['goods:3', 'goods:1'],
-    ];
-    store.hold('acquire');
-    const scope = outcome(locks.scope(() => Promise.all(lists.map((list) => locks.using(list, () => list.length)))));
-    await clock.advance(100);
-    store.deliver('acquire');
-    await clock.advance(1_000);
-    expect(scope.value).toEqual([2, 2, 2]);
-    await clock.advance(1_000);
-    expect(store.releases.length).toBeGreaterThanOrEqual(3);
-  });
-
-  it('make an exclusive request fail that waits beside a shared one', async () => {
-    const { clock, locks, memory, neighbour } = faultyLocks();
-    const readers = neighbour();
-    const reader = await readers.locks.acquire('goods:300', { mode: 'shared' });
-    const scope = outcome(
-      locks.scope(async () => {
-        const writing = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
-        const reading = outcome(locks.acquire('goods:300', { mode: 'shared', waitMs: 60_000 }));
-        await clock.advance(2_000);
-        await reader.release();
-        await clock.advance(5_000);
-        return [writing, reading];
-      }),
-    );
-    await clock.advance(8_000);
-    for (let turns = 0; scope.value === undefined && turns < 20; turns += 1) await clock.advance(1_000);
-    const [writing, reading] = scope.value as ReturnType<typeof outcome<Lock>>[];
-    // The exclusive request came first, so the shared one is a nested hold of it.
-    expect(writing.value?.fencingToken).toBe(reading.value?.fencingToken);
-    await writing.value?.release();
-    await reading.value?.release();
-    expect(await memory.inspect(KEY)).toBeNull();
   });
 });
 
@@ -628,20 +553,6 @@ describe('work that outlives its scope', () => {
     await clock.advance(0);
     expect(store.acquires).toHaveLength(2);
     expect(store.releases).toHaveLength(2);
-  });
-
-  it('gets a hold of its own if its request was waiting when the scope ended', async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    let stray!: ReturnType<typeof outcome<Lock>>;
-    await locks.scope(() => {
-      stray = outcome(locks.acquire('goods:300'));
-    });
-    await stranger.leave(KEY);
-    await clock.advance(1_000);
-    expect(await stranger.take(KEY)).toBe(false);
-    expect(await stray.value?.release()).toBe(true);
-    expect(await stranger.take(KEY)).toBe(true);
   });
 
   it('keeps a lock that it has used since before the end, until it ends it', async () => {

@@ -217,13 +217,6 @@ class CallsController {
     return this.room.stay(id);
   }
 
-  @Get('revalidate-during-call/:id')
-  @Locked('goods:<id>')
-  @UseInterceptors(interceptors.RevalidateDuringCall)
-  revalidateDuringCall(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
   @Get('self-calling/:id')
   @Locked('goods:<id>', { waitMs: 0, onBusy: callItself })
   async selfCalling(@Param('id') id: string): Promise<string> {
@@ -362,14 +355,6 @@ describe('an interceptor that commits after the handler', () => {
     expect(control.commits.toSorted()).toEqual([...both, ...modules].toSorted());
     expect(app.log.count('requested')).toBe(1);
   });
-
-  it('keeps the scopes of many concurrent requests apart', async () => {
-    const { app } = await start();
-    const ids = Array.from({ length: 30 }, (_, i) => `${i}`);
-    const responses = await Promise.all(ids.map((id) => app.call(`/commits/deferred/${id}`)));
-    expect(responses.map(({ text }) => text)).toEqual(ids);
-    expect([app.log.count('granted'), app.log.count('released')]).toEqual([30, 30]);
-  });
 });
 
 describe('an interceptor with a timeout', () => {
@@ -468,18 +453,6 @@ describe('an interceptor or a decorator that calls the handler', () => {
     await app.log.until('released goods:1');
     await using again = await app.locks.acquire('goods:1');
     again.assertHeld();
-  });
-
-  it('and responds before the method has its lock ends the wait', async () => {
-    const { app, control } = await start();
-    await using holder = await app.locks.acquire('goods:1');
-    const call = app.call('/revalidate-during-call/1');
-    await app.log.until('requested goods:1', 2);
-    control.timeout.resolve();
-    expect((await call).text).toBe('stale');
-    await app.log.until('refused goods:1');
-    holder.assertHeld();
-    expect(app.room.visits).toBe(0);
   });
 
   it('by its own onBusy does not wait for itself', async () => {

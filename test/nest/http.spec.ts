@@ -12,11 +12,9 @@ import {
   ParseIntPipe,
   Post,
   Query,
-  SetMetadata,
   UseGuards,
 } from '@nestjs/common';
-import { ModuleRef, Reflector } from '@nestjs/core';
-import { ApiOkResponse, ApiOperation, ApiProperty, ApiTags, DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import { ModuleRef } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   CurrentLock,
@@ -293,14 +291,6 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
     expect(await app.isLocked('goods:300')).toBe(false);
   });
 
-  it('runs concurrently for different goods', async () => {
-    const calls = [post('/buy/1'), post('/buy/2')];
-    const visits = [await app.room.next(), await app.room.next()];
-    expect(app.room.inside).toBe(2);
-    for (const visit of visits) visit.leave();
-    await Promise.all(calls);
-  });
-
   it('builds the key from arguments after pipes: /grab/0300 locks goods:300', async () => {
     const first = post('/grab/0300');
     const visit = await app.room.next();
@@ -454,12 +444,6 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
       expect(new Set(app.room.visited)).toEqual(new Set(['1 to 2', '2 to 1']));
     });
 
-    it('of the same resource has one', async () => {
-      const response = post('/transfer/1/1');
-      (await app.room.next()).leave();
-      expect((await response).body).toMatchObject({ resources: ['account:1'] });
-    });
-
     it('is a 423 without waiting if one is held, and acquires none', async () => {
       await app.locks.using('account:2', async () => {
         const { status, body } = await post('/transfer-now/1/2');
@@ -560,63 +544,4 @@ describe('with awaitRelease: false', () => {
       expect(await app.isLocked('goods:1')).toBe(false);
     },
   );
-});
-
-describe('the metadata of a locked route', () => {
-  class OrderDto {
-    @ApiProperty({ minimum: 1 })
-    pieces!: number;
-  }
-
-  @ApiTags('goods')
-  @Controller('plain')
-  class PlainController {
-    @Post(':id')
-    @SetMetadata('roles', ['buyer'])
-    @ApiOperation({ summary: 'Buys goods' })
-    @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): OrderDto {
-      return order;
-    }
-  }
-
-  @ApiTags('goods')
-  @Controller('above')
-  class AboveController {
-    @Locked('goods:<id>')
-    @Post(':id')
-    @SetMetadata('roles', ['buyer'])
-    @ApiOperation({ summary: 'Buys goods' })
-    @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
-      return order;
-    }
-  }
-
-  @ApiTags('goods')
-  @Controller('below')
-  class BelowController {
-    @Post(':id')
-    @SetMetadata('roles', ['buyer'])
-    @ApiOperation({ summary: 'Buys goods' })
-    @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    @Locked('goods:<id>')
-    async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
-      return order;
-    }
-  }
-
-  it.each(PLATFORMS)('is that of an unlocked one, for Swagger and guards (%s)', async (platform) => {
-    const app = await startApp({ platform, controllers: [PlainController, AboveController, BelowController] });
-    const { paths } = SwaggerModule.createDocument(app.nest, new DocumentBuilder().build());
-    const documented = (route: string): unknown =>
-      JSON.parse(JSON.stringify(paths[`/${route}/{id}`]).replaceAll(/Above|Below/g, 'Plain'));
-    expect(documented('plain')).toMatchObject({ post: { summary: 'Buys goods', tags: ['goods'] } });
-    expect(documented('above')).toEqual(documented('plain'));
-    expect(documented('below')).toEqual(documented('plain'));
-    for (const { prototype } of [AboveController, BelowController]) {
-      const buy = Object.getOwnPropertyDescriptor(prototype, 'buy')?.value as () => unknown;
-      expect(app.nest.get(Reflector).get('roles', buy)).toEqual(['buyer']);
-    }
-  });
 });

@@ -88,16 +88,6 @@ describe('@WhileLeader', () => {
     expect(app.logged).toEqual(['error Reports.run failed and steps down: no disk']);
   });
 
-  it('calls the method once a term if it returns', async () => {
-    const app = await start(uniquePrefix());
-    const first = await term(1);
-    first.work.resolve();
-    expect(await app.isLocked('report')).toBe(true);
-    await app.locks.using('other', () => undefined);
-    expect(first.signal.aborted).toBe(false);
-    expect(terms).toHaveLength(1);
-  });
-
   it('leads on an instance that a factory makes', async () => {
     class Factored {
       calls = 0;
@@ -263,39 +253,6 @@ describe('a shutdown with leaders', () => {
 });
 
 describe('several methods that lead', () => {
-  it('have a leadership each, by the module instances that they name', async () => {
-    const calls: string[] = [];
-    @Injectable()
-    class Jobs {
-      @WhileLeader('bills')
-      bills(): void {
-        calls.push('bills');
-      }
-
-      @WhileLeader('mails')
-      mails(): void {
-        calls.push('mails');
-      }
-
-      @WhileLeader('bills', { name: 'jobs' })
-      others(): void {
-        calls.push('bills of jobs');
-      }
-    }
-    const clock = new ManualClock();
-    const module = await withMemoryLocks(
-      Test.createTestingModule({
-        imports: [RedisLockModule.forRoot(), RedisLockModule.forRoot({ name: 'jobs' })],
-        providers: [Jobs],
-      }),
-      { clock },
-    ).compile();
-    await module.init();
-    await clock.advance(60_000);
-    expect(calls.toSorted()).toEqual(['bills', 'bills of jobs', 'mails']);
-    await module.close();
-  });
-
   it('run one at a time if they name the same resource', async () => {
     const calls: string[] = [];
     @Injectable()

@@ -333,14 +333,6 @@ describe('@LockScope on a method of a provider', () => {
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 
-  it('releases its locks if its Observable no longer has a subscriber', async () => {
-    const subscription = shop.watch(1).subscribe();
-    await app.log.until('granted goods:1');
-    subscription.unsubscribe();
-    await app.log.until('released goods:1');
-    expect(await app.isLocked('goods:1')).toBe(false);
-  });
-
   it('refuses an Observable that is not declared', async () => {
     await expect(shop.undeclared()).rejects.toThrow(LockConfigError);
     await expect(shop.undeclared()).rejects.toThrow('ShopService.undeclared returns an Observable');

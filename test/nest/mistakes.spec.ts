@@ -6,7 +6,6 @@ import {
   LockConfigError,
   Locked,
   LockKeyError,
-  LockParam,
   LockScope,
   memory,
   RedisLockModule,
@@ -142,19 +141,6 @@ describe('what looks like a placeholder', () => {
       expect(load(template)).not.toThrow();
     },
   );
-
-  it('is also refused for the name that a decorator gives to a parameter', () => {
-    const loadNamed = (): unknown => {
-      class Shop {
-        @Locked('goods:{sku}')
-        async buy(@LockParam('sku') id: number): Promise<number> {
-          return id;
-        }
-      }
-      return Shop;
-    };
-    expect(loadNamed).toThrow('write <sku>');
-  });
 });
 
 describe('a value that was forgotten', () => {

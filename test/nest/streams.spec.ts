@@ -440,11 +440,6 @@ describe('an Observable of a provider', () => {
     }
 
     @Locked('goods:<0>')
-    nothing(_id: string): Observable<string> {
-      return undefined as never;
-    }
-
-    @Locked('goods:<0>')
     async undeclared(_id: string): Promise<unknown> {
       return this.feed;
     }
@@ -478,12 +473,6 @@ describe('an Observable of a provider', () => {
     expect(await lastValueFrom(provider.buy('1').pipe(toArray()))).toEqual(['sold elsewhere']);
     await holder.release();
     expect(await lastValueFrom(provider.buy('1').pipe(toArray()))).toEqual(['sold']);
-  });
-
-  it('that is not there releases the lock', async () => {
-    const { locks, provider } = start();
-    expect(await lastValueFrom(provider.nothing('1'))).toBeUndefined();
-    expect(await locks.inspect('goods:1')).toBeNull();
   });
 
   it('that is not declared is an error', async () => {
