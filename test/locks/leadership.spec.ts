@@ -13,7 +13,6 @@ import {
 } from 'nestjs-redis-lock';
 import { Leadership } from '../../lib/engine/leadership.js';
 import { deferred, outcome } from '../support/async.js';
-import { loseAllOf } from '../support/inside.js';
 import { faultyLocks } from '../support/locks.js';
 
 const KEY = '{lock_report}';
@@ -37,12 +36,10 @@ function candidate(locks: LockService, name: string, log: string[] = [], options
   return { leadership, terms, log };
 }
 
-/** Records the errors that are logged. */
-function loggedErrors(): string[] {
+/** Records the lines of a level that are logged. */
+function logged(level: 'warn' | 'error'): string[] {
   const lines: string[] = [];
-  jest.spyOn(Logger.prototype, 'error').mockImplementation((message: string) => {
-    lines.push(message);
-  });
+  jest.spyOn(Logger.prototype, level).mockImplementation((line: string) => void lines.push(line));
   return lines;
 }
 
@@ -224,7 +221,7 @@ describe('a callback that fails', () => {
     ],
     ['rejects', () => Promise.reject(new Error('no disk'))],
   ])('steps down if onElected %s, with pauses that grow', async (_how, onElected) => {
-    const errors = loggedErrors();
+    const errors = logged('error');
     const { clock, locks } = faultyLocks();
     const started: number[] = [];
     const { log } = candidate(locks, 'one', [], {
@@ -241,7 +238,7 @@ describe('a callback that fails', () => {
   });
 
   it('leaves the lock to others at once', async () => {
-    loggedErrors();
+    logged('error');
     const { clock, locks, neighbour } = faultyLocks();
     const log: string[] = [];
     const work = deferred();
@@ -265,7 +262,7 @@ describe('a callback that fails', () => {
   });
 
   it('is logged if onDeposed throws, and the candidate goes on', async () => {
-    const errors = loggedErrors();
+    const errors = logged('error');
     const { clock, locks, stranger } = faultyLocks();
     const { leadership } = candidate(locks, 'one', [], { onDeposed: () => Promise.reject(new Error('no disk')) });
     await clock.advance(0);
@@ -278,7 +275,7 @@ describe('a callback that fails', () => {
   });
 
   it('is not logged if it only follows the end of its term', async () => {
-    const errors = loggedErrors();
+    const errors = logged('error');
     const { clock, locks } = faultyLocks();
     const { leadership } = candidate(locks, 'one', [], {
       onElected: ({ signal }) =>
@@ -387,7 +384,7 @@ describe('a leadership that is closed', () => {
   });
 
   it('steps down at shutdown within shutdownGraceMs, and those that wait end quietly', async () => {
-    const errors = loggedErrors();
+    const errors = logged('error');
     const { clock, locks, neighbour } = faultyLocks();
     const hung = new Promise(() => undefined);
     const log: string[] = [];
@@ -442,74 +439,31 @@ describe('lead()', () => {
   });
 });
 
-/** A candidate that acquires its lock in this way, and its warnings. */
-function candidateWith(
-  clock: ReturnType<typeof faultyLocks>['clock'],
-  acquire: (signal: AbortSignal | undefined) => Promise<Lock>,
-) {
-  const warnings: string[] = [];
-  const leadership = new Leadership({
-    resource: 'report',
-    signal: undefined,
-    clock,
-    warn: (message) => warnings.push(message),
-    onCallbackError: () => undefined,
-    acquire,
-  });
-  return { leadership, warnings };
-}
-
 describe('a candidate that cannot acquire its lock', () => {
   it('logs the reason once, and again if it is another one', async () => {
     const { clock } = faultyLocks();
+    const warnings: string[] = [];
     let reason = 'one';
-    const { leadership, warnings } = candidateWith(clock, () => Promise.reject(new Error(reason)));
+    const leadership = new Leadership({
+      resource: 'report',
+      signal: undefined,
+      clock,
+      warn: (message) => warnings.push(message),
+      onCallbackError: () => undefined,
+      acquire: () => Promise.reject(new Error(reason)),
+    });
     await clock.advance(60_000);
-    expect(warnings).toEqual(['The leadership of report cannot be acquired: one']);
     reason = 'another';
     await clock.advance(60_000);
-    expect(warnings.slice(1)).toEqual(['The leadership of report cannot be acquired: another']);
+    const of = (each: string): string => `The leadership of report cannot be acquired: ${each}`;
+    expect(warnings).toEqual([of('one'), of('another')]);
     await leadership.close();
   });
 });
-
-describe('a candidate whose lock ends before its term begins', () => {
-  it.each<[how: string, endsAt: number, end: (all: ReturnType<typeof faultyLocks>) => void]>([
-    ['the lock is lost before its second hold', 1, ({ locks }) => loseAllOf(locks)],
-    ['the lock is lost with its second hold', 2, ({ locks }) => loseAllOf(locks)],
-    ['the process stalls for longer than the lease', 1, ({ clock }) => clock.jump(30_000)],
-  ])('campaigns again without a warning if %s', async (_how, endsAt, end) => {
-    const all = faultyLocks();
-    const { clock, locks } = all;
-    let acquired = 0;
-    const { leadership, warnings } = candidateWith(clock, async () => {
-      const lock = await locks.acquire('report');
-      acquired += 1;
-      if (acquired === endsAt) end(all);
-      return lock;
-    });
-    await clock.advance(0);
-    expect(leadership.isLeader).toBe(false);
-    await clock.advance(1_000);
-    expect(leadership.isLeader).toBe(true);
-    expect(warnings).toEqual([]);
-    await leadership.close();
-    expect(await locks.inspect('report')).toBeNull();
-  });
-});
-
-/** Records the warnings that are logged. */
-function loggedWarnings(): string[] {
-  const lines: string[] = [];
-  jest.spyOn(Logger.prototype, 'warn').mockImplementation((message: string) => {
-    lines.push(message);
-  });
-  return lines;
-}
 
 describe('the work of a leader that goes on after its term', () => {
   it('is logged once after 10 s, and keeps the lock if the leader steps down', async () => {
-    const warnings = loggedWarnings();
+    const warnings = logged('warn');
     const { clock, locks } = faultyLocks();
     const work = deferred();
     const leadership = locks.lead('report', { ttlMs: 3_000, onElected: () => work.promise });
@@ -529,7 +483,7 @@ describe('the work of a leader that goes on after its term', () => {
   });
 
   it('is logged if the lock was lost, and lets another process lead', async () => {
-    const warnings = loggedWarnings();
+    const warnings = logged('warn');
     const { clock, locks, neighbour } = faultyLocks();
     const work = deferred();
     locks.lead('report', { ttlMs: 3_000, onElected: () => work.promise });
@@ -546,7 +500,7 @@ describe('the work of a leader that goes on after its term', () => {
   });
 
   it('is not logged if it ends within 10 s, and leaves no timer', async () => {
-    const warnings = loggedWarnings();
+    const warnings = logged('warn');
     const { clock, locks } = faultyLocks();
     const work = deferred();
     const leadership = locks.lead('report', { onElected: () => work.promise });

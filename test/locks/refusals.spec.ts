@@ -1,8 +1,7 @@
 import { getEventListeners, getMaxListeners } from 'node:events';
 import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { type Lock, LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
-import { lockChannels } from 'nestjs-redis-lock/events';
+import { LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { outcome } from '../support/async.js';
@@ -150,40 +149,6 @@ describe('a call that fails on its way in leaves nobody in line', () => {
     const error = await expectNobodyLeft((locks) => locks.acquire('goods:300', { signal: signal as AbortSignal }));
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toMatch(/signal is an? .*; expected an AbortSignal: an object with a boolean/);
-  });
-
-  it.each(['goods:300', ['goods:300', 'goods:301'], ['goods:300', 'orders:1']])(
-    'for a signal that refuses its listener, of %p',
-    async (resources) => {
-      const signal = signalWith({ addEventListener: fail });
-      const error = await expectNobodyLeft((locks) => locks.acquire(resources as string, { signal }));
-      expect(error).toBeInstanceOf(LockConfigError);
-      expect(error).toMatchObject({ cause: { message: 'user code' } });
-    },
-  );
-
-  it('if a subscriber of an event aborts the signal', async () => {
-    const controller = new AbortController();
-    const abort = (): void => controller.abort('now');
-    const error = await expectNobodyLeft((locks) => {
-      lockChannels.requested.subscribe(abort);
-      const call = locks.acquire('goods:300', { signal: controller.signal });
-      lockChannels.requested.unsubscribe(abort);
-      return call;
-    });
-    expect(error).toBe('now');
-  });
-});
-
-describe('a signal that throws while a caller waits', () => {
-  it('does not keep the grant from its caller', async () => {
-    const { clock, locks } = faultyLocks();
-    const first = await locks.acquire('goods:300');
-    const second = outcome(locks.acquire('goods:300', { signal: signalWith({ removeEventListener: fail }) }));
-    await first.release();
-    await clock.advance(0);
-    await (second.value as Lock).release();
-    expect(keptBy(locks)).toBe(0);
   });
 });
 

@@ -13,7 +13,7 @@ import {
 import { APP_INTERCEPTOR, ModuleRef } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockScope, LockService, MultiLock, RedisLockModule } from 'nestjs-redis-lock';
-import { concatMap, lastValueFrom, Observable, of } from 'rxjs';
+import { concatMap, Observable } from 'rxjs';
 import { deferred } from '../support/async.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, keyOf, startApp, type TestApp } from './support/app.js';
@@ -235,13 +235,6 @@ class CallsController {
   @Locked('goods:<id>', { waitMs: 0 })
   async calledAgain(@Param('id') id: string): Promise<string> {
     return id;
-  }
-
-  @Get('last-value/:id')
-  @Copying(async (_self, call) => lastValueFrom((await call()) as Observable<unknown>))
-  @Locked('goods:<id>')
-  lastValue(@Param('id') id: string): Observable<string> {
-    return of('first', id);
   }
 
   @Get('caught/:id')
@@ -476,12 +469,6 @@ describe('an interceptor or a decorator that calls the handler', () => {
     // What runs beside the method may end after the response.
     await app.log.until('released goods:1');
     expect(app.log.count('requested goods:1')).toBe(1);
-  });
-
-  it('and subscribes to its Observable does so under the lock', async () => {
-    const { app } = await start();
-    expect((await app.call('/last-value/1')).text).toBe('1');
-    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
   });
 
   it('never acquires no lock', async () => {

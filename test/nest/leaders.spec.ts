@@ -102,26 +102,6 @@ describe('@WhileLeader', () => {
     expect(app.logged).toEqual([]);
   });
 
-  it('leads for each application on an instance that two of them share', async () => {
-    class Shared {
-      readonly tokens: number[] = [];
-
-      @WhileLeader('report')
-      run(_signal: AbortSignal, lock: Lock): void {
-        this.tokens.push(lock.fencingToken);
-      }
-    }
-    const shared = new Shared();
-    // The second provider of an application starts no second candidate.
-    const providers = ['one', 'two'].map((provide) => ({ provide, useValue: shared }));
-    for (const count of [1, 2]) {
-      const app = await startApp({ prefix: uniquePrefix(), providers });
-      await eventually('it leads', () => shared.tokens.length === count);
-      expect((await app.locks.inspect('report'))?.waiting).toEqual([]);
-      await app.close();
-    }
-  });
-
   it('calls an override', async () => {
     @Injectable()
     class Override extends Reports {

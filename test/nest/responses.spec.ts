@@ -468,13 +468,6 @@ describe.each(PLATFORMS)('the filter of a user on %s', (platform: Platform) => {
     const { status, body } = await busy(app, () => app.call(`/${route}/1`));
     expect([status, body]).toEqual(ofUser);
   });
-
-  it('gets none if Nest does not ask it: useGlobalFilters() after init()', async () => {
-    const prepare: AppSetUp['prepare'] = async (nest) => (await nest.init()).useGlobalFilters(new CatchAll());
-    const app = await start({ platform, prepare });
-    const { status, body } = await busy(app, () => app.call('/locked/1'));
-    expect([status, body]).toEqual([423, BUSY]);
-  });
 });
 
 /** As the documentation of Nest has it. */

@@ -1,24 +1,11 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
-import {
-  type CallHandler,
-  Controller,
-  type ExecutionContext,
-  Get,
-  Injectable,
-  type NestInterceptor,
-  Param,
-  ParseIntPipe,
-  Scope,
-  Sse,
-  StreamableFile,
-  UseInterceptors,
-} from '@nestjs/common';
+import { Controller, Get, Param, ParseIntPipe, Scope, Sse, StreamableFile } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockLostError, LockScope, type MultiLock } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
-import { from, lastValueFrom, merge, mergeMap, Observable, of, retry, Subject, throwError, toArray } from 'rxjs';
+import { from, lastValueFrom, Observable, of, Subject, throwError, toArray } from 'rxjs';
 import { type Deferred, deferred } from '../support/async.js';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
 import { RawRequest } from './support/raw-request.js';
@@ -107,38 +94,6 @@ class StreamsController {
     return new StreamableFile(createReadStream(__filename));
   }
 
-  @Get('old-file/:id')
-  @Locked('goods:<id>')
-  async oldFile(@Param('id') _id: string): Promise<StreamableFile> {
-    const body = new Readable({ autoDestroy: false, emitClose: false, read: () => undefined });
-    body.push('all of it');
-    body.push(null);
-    return new StreamableFile(body);
-  }
-
-  @Get('two-files/:id')
-  @Locked('goods:<id>')
-  twoFiles(@Param('id') _id: string): Observable<StreamableFile> {
-    return new Observable((subscriber) => {
-      const first = new Readable({ read: () => undefined });
-      subscriber.next(new StreamableFile(first));
-      subscriber.next(new StreamableFile(this.file));
-      first.destroy().once('close', () => setImmediate(() => subscriber.complete()));
-    });
-  }
-
-  @Get('no-file/:id')
-  @Locked('goods:<id>')
-  async noFile(@Param('id') _id: string): Promise<object> {
-    return { getStream: () => Promise.resolve(1) };
-  }
-
-  @Get('no-stream/:id')
-  @Locked('goods:<id>')
-  async noStream(@Param('id') _id: string): Promise<object> {
-    return { name: 'pump', getStream: () => ({ pipe: () => undefined }), setErrorHandler: () => undefined };
-  }
-
   @Get('nothing/:id')
   @Locked('goods:<id>')
   nothing(@Param('id') _id: string): Observable<string> {
@@ -182,34 +137,6 @@ class EventsController {
 
 @Controller({ path: 'requests', scope: Scope.REQUEST })
 class RequestController extends EventsController {}
-
-let secondTry = deferred();
-
-/** Ends the call when the second try runs, as a timeout does. */
-@Injectable()
-class RetryOnce implements NestInterceptor {
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const end = from(secondTry.promise).pipe(mergeMap(() => throwError(() => new Error('it took too long'))));
-    return merge(next.handle().pipe(retry(1)), end);
-  }
-}
-
-@Controller()
-class RetriedController {
-  readonly signals: AbortSignal[] = [];
-  readonly done = deferred();
-
-  @Get('tries/:id')
-  @UseInterceptors(RetryOnce)
-  @Locked('goods:<id>')
-  async tries(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<string> {
-    this.signals.push(lock.signal);
-    if (this.signals.length === 1) throw new Error('the first try fails');
-    secondTry.resolve();
-    await this.done.promise;
-    return 'too late';
-  }
-}
 
 async function readUntil(response: Response, text: string): Promise<ReadableStreamDefaultReader<Uint8Array>> {
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
@@ -382,39 +309,6 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect((await fetch(`${app.url}/short-file/1`, { method: 'HEAD' })).status).toBe(200);
       await app.log.until('released goods:1', 2);
     });
-
-    it('that never closes itself releases the lock after it is read', async () => {
-      expect((await app.call('/old-file/1')).text).toBe('all of it');
-      await app.log.until('released goods:1');
-    });
-
-    it('holds the lock until the last of two is sent', async () => {
-      controller.file.push('chapter one');
-      const response = await fetch(`${app.url}/two-files/1`);
-      expect(await app.isLocked('goods:1')).toBe(true);
-      controller.file.push(null);
-      expect(await response.text()).toBe('chapter one');
-      await app.log.until('released goods:1');
-    });
-
-    it('is nothing that only resembles it', async () => {
-      expect(await statusOf('/no-file/1')).toBe(200);
-      expect((await app.call('/no-stream/1')).body).toEqual({ name: 'pump' });
-      await app.log.until('released goods:1', 2);
-    });
-  });
-});
-
-describe('a retry after the caller has left', () => {
-  it('gets an aborted signal', async () => {
-    secondTry = deferred();
-    const app = await startApp({ controllers: [RetriedController] });
-    const controller = app.nest.get(RetriedController);
-    expect((await app.call('/tries/1')).status).toBe(500);
-    expect(controller.signals.map(({ aborted }) => aborted)).toEqual([true, true]);
-    expect(await app.isLocked('goods:1')).toBe(true);
-    controller.done.resolve();
-    await app.log.until('released goods:1');
   });
 });
 
