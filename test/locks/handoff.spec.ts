@@ -290,18 +290,6 @@ describe('a handoff to a line that has left the queue', () => {
   });
 });
 
-describe('a handoff to an owner that a reply has granted the lock', () => {
-  it('is ignored, although its caller is the only one of the key', async () => {
-    const { clock, locks, store } = faultyLocks();
-    const lock = await locks.acquire('goods:300');
-    store.reportWake(store.acquires[0].owner, KEY);
-    await clock.advance(0);
-    expect([store.acquires.length, store.releases.length]).toEqual([1, 0]);
-    lock.assertHeld();
-    expect(await lock.release()).toBe(true);
-  });
-});
-
 describe('a late duplicate of a handoff', () => {
   it('is ignored during the hold, but for one renewal', async () => {
     const { clock, stranger, store, lock } = await queued();
@@ -314,24 +302,6 @@ describe('a late duplicate of a handoff', () => {
     expect(store.extendBatches).toMatchObject([[{ owner }]]);
     expect([store.acquires.length, store.releases.length]).toEqual([2, 0]);
     expect(await lock().release()).toBe(true);
-  });
-});
-
-describe('an acquire request that is on its way when its last caller leaves', () => {
-  it('is released if it is granted, even after a handoff in between', async () => {
-    const { clock, stranger, store, abort, waiting, holder } = await queued();
-    store.delay('acquire');
-    store.reportSubscribed();
-    await stranger.leave(KEY);
-    abort.abort(new Error('gone home'));
-    await clock.advance(0);
-    expect(waiting.error).toEqual(new Error('gone home'));
-    // A release would overtake the request.
-    expect(store.releases).toHaveLength(0);
-    store.arrive('acquire');
-    await clock.advance(0);
-    expect(store.releases).toHaveLength(1);
-    expect(await holder()).toBeUndefined();
   });
 });
 
@@ -436,22 +406,6 @@ describe('local handoffs', () => {
 });
 
 describe('the next local holder', () => {
-  it('has its own maxHoldMs, from its own start', async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const options = { maxHoldMs: 1_000, ttlMs: 300 };
-    const first = outcome(locks.acquire('goods:300', options));
-    const second = outcome(locks.acquire('goods:300', options));
-    await clock.advance(0);
-    await stranger.leave(KEY);
-    await clock.advance(40);
-    await (first.value as Lock).release();
-    await clock.advance(980);
-    (second.value as Lock).assertHeld();
-    await clock.advance(20);
-    expect(() => (second.value as Lock).assertHeld()).toThrow(/maxHoldMs/);
-  });
-
   it('has its own minHoldMs, which delays the next holder', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
@@ -469,22 +423,6 @@ describe('the next local holder', () => {
     await clock.advance(20);
     expect(line.entered).toEqual(['a0', 'a1', 'a2']);
     expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(2);
-  });
-
-  it('passes the lock at once if its minHoldMs is over', async () => {
-    const { clock, locks, store, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const holding = outcome(locks.acquire('goods:300', { minHoldMs: 20 }));
-    const line = new Line();
-    line.join(locks, ['a1']);
-    await clock.advance(0);
-    await stranger.leave(KEY);
-    await clock.advance(20);
-    await (holding.value as Lock).release();
-    await clock.advance(0);
-    expect(line.entered).toEqual(['a1']);
-    expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(1);
-    expect(store.releases).toHaveLength(1);
   });
 
   it('has the rest of the lease, and one that wants a longer one gets it from the store', async () => {
@@ -523,23 +461,6 @@ describe('a local handoff does not happen', () => {
     await stranger.leave(KEY);
     await clock.advance(0);
     (next.value as Lock).assertHeld();
-  });
-
-  it('after the deadline, even before a timer has fired', async () => {
-    const { clock, locks, store, stranger } = faultyLocks({ passing: { maxLocalHoldMs: 600_000 } });
-    await stranger.take(KEY);
-    const holding = outcome(locks.acquire('goods:300', { ttlMs: 1_000 }));
-    const next = outcome(locks.acquire('goods:300', { waitMs: 600_000 }));
-    await clock.advance(0);
-    await stranger.leave(KEY);
-    await clock.advance(10);
-    clock.jump(5_000);
-    await stranger.take(KEY);
-    await (holding.value as Lock).release();
-    await clock.advance(10);
-    expect(next).toEqual({});
-    expect(store.acquires).toHaveLength(3);
-    expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(2);
   });
 
   it('before the last nested hold has ended', async () => {

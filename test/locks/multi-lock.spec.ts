@@ -213,6 +213,17 @@ describe('work under a multi-lock', () => {
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
   });
 
+  it('stops waiting for another lock if one is lost', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    await others.acquire('order:1');
+    const waiting = outcome(locks.acquire(['goods:1', 'order:1'], { maxHoldMs: 5_000, waitMs: 600_000 }));
+    await clock.advance(4_999);
+    expect(waiting.error).toBeUndefined();
+    await clock.advance(1);
+    expect(waiting.error).toMatchObject({ constructor: LockLostError, resource: 'goods:1' });
+  });
+
   it('extends all locks', async () => {
     const { locks, clock, store } = faultyLocks();
     const all = await locks.acquire(family, { ttlMs: 1_000 });

@@ -123,22 +123,6 @@ describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
   });
 });
 
-it('a caller that leaves does not make this instance look like a holder that releases', async () => {
-  const { locks, store, clock } = start();
-  await locks.acquire(['goods:300', 'goods:301']);
-  store.delay('release');
-  const abort = new AbortController();
-  const leaving = outcome(locks.acquire('goods:300', { waitMs: 60_000, signal: abort.signal }));
-  await clock.advance(0);
-  abort.abort(new Error('gone home'));
-  const waiting = outcome(locks.acquire('goods:300', { waitMs: 0 }));
-  await clock.advance(0);
-  expect(leaving.error).toHaveProperty('message', 'gone home');
-  // Nobody has asked Redis behind the holder of the same instance.
-  expect(store.releases).toEqual([]);
-  expect(waiting.error).toBeInstanceOf(LockTimeoutError);
-});
-
 describe('a caller that does not wait, while a lost request of its instance may have the lock', () => {
   const lost = new LockUnavailableError('Connection is closed.');
 
@@ -172,31 +156,6 @@ describe('a caller that does not wait, while a lost request of its instance may 
     const why = 'the release of an earlier request of this instance has not arrived yet';
     expect(waiting.error).toBeInstanceOf(LockUnavailableError);
     expect(waiting.error).toHaveProperty('message', `goods:300 could not be locked: ${why}.`);
-  });
-
-  it('does not use up the retry limit of the store', async () => {
-    const patient = { ttlMs: 1_000, waitMs: 60_000, unavailableAfterMs: 5_000 };
-    const { clock, store, stranger, waiting } = await startAfterLoss(patient, (all) => {
-      all.store.less.queue = false;
-      all.store.less.retry = { pauseMs: 100, limit: 10 };
-      return Promise.resolve();
-    });
-    // Until the lease of the lost request has ended.
-    while (!(await stranger.take(KEY))) await clock.advance(1);
-    expect(store.acquires.length).toBeGreaterThan(10);
-    await clock.advance(200);
-    expect(waiting).toEqual({});
-    await clock.advance(2_000);
-    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
-  });
-
-  it('is refused as busy if others have all permits', async () => {
-    const { clock, waiting } = await startAfterLoss({ permits: 3 }, ({ neighbour }) => {
-      const { locks } = neighbour();
-      return Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
-    });
-    await clock.advance(1_000);
-    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
   });
 });
 

@@ -237,22 +237,6 @@ describe('a release without a reply', () => {
     await clock.advance(1);
     expect(store.releases).toHaveLength(2);
   });
-
-  it('is repeated again if the repetition gets no reply either, until the lease is over', async () => {
-    const { store, locks, clock } = await releasing();
-    store.disconnect();
-    await clock.advance(10_000);
-    const { length } = store.releases;
-    expect(length).toBeGreaterThan(4);
-    await clock.advance(60_000);
-    expect(store.releases.length).toBeLessThan(30);
-    const total = store.releases.length;
-    await clock.advance(60_000);
-    expect(store.releases).toHaveLength(total);
-    const closing = outcome(locks.engine.close(0));
-    await clock.advance(0);
-    expect(closing).toHaveProperty('value');
-  });
 });
 
 describe('the release of an owner whose request has failed', () => {

@@ -220,27 +220,6 @@ describe('a lost lock of a scope', () => {
     });
     expect(await stranger.take(KEY)).toBe(true);
   });
-
-  it('is not declared after a blocked event loop if its renewal has arrived', async () => {
-    const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
-    const end = deferred();
-    const result = outcome(
-      locks.scope(async () => {
-        await locks.using('goods:300', () => undefined);
-        await end.promise;
-        return 'sold';
-      }),
-    );
-    await clock.advance(0);
-    store.hold('extend');
-    await clock.advance(1_000);
-    expect(store.extendBatches).toHaveLength(1);
-    clock.jump(2_500);
-    store.deliver('extend');
-    end.resolve();
-    await clock.advance(0);
-    expect(result).toEqual({ value: 'sold' });
-  });
 });
 
 describe('the end of a scope', () => {

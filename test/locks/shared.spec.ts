@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import {
   type Lock,
-  LockClosedError,
   LockConfigError,
-  LockError,
   LockLostError,
   type LockOptions,
   LockReentryError,
@@ -13,7 +11,7 @@ import {
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import type { LockStore } from '../../lib/contract/store.js';
 import { outcome } from '../support/async.js';
-import { keptBy, refuseWaitersOf } from '../support/inside.js';
+import { keptBy } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 
 const shared = { mode: 'shared' } as const;
@@ -328,26 +326,6 @@ describe('the readers of one instance', () => {
     expect(await release(patient)).toEqual([true, true]);
   });
 
-  it('share a request without a reply, even those that come after its first caller has left', async () => {
-    const { locks, store, clock } = faultyLocks();
-    store.hold('acquire');
-    const abort = new AbortController();
-    const [brief] = request(locks, 1, { ...shared, signal: abort.signal });
-    await clock.advance(500);
-    abort.abort();
-    await clock.advance(0);
-    expect(brief.error).toBeDefined();
-    const later = request(locks, 2);
-    await clock.advance(0);
-    expect([store.acquires.length, store.releases.length]).toEqual([1, 0]);
-    store.deliver('acquire');
-    await clock.advance(0);
-    expect([granted(later), store.acquires.length]).toEqual([2, 1]);
-    expect(await release(later)).toEqual([true, true]);
-    expect(await locks.inspect('goods:300')).toBeNull();
-    expect(keptBy(locks)).toBe(0);
-  });
-
   it('release an owner whose request got no reply in time, and ask with another one', async () => {
     const { locks, store, clock } = faultyLocks();
     store.hold('acquire');
@@ -413,27 +391,6 @@ describe('the permits of one instance', () => {
     expect(keptBy(locks)).toBe(0);
   });
 
-  it('are never held by more callers than there are', async () => {
-    const { locks, neighbour, clock } = faultyLocks();
-    let [now, most] = [0, 0];
-    const done: LockService[] = [];
-    const visit = (one: LockService) => async (): Promise<void> => {
-      await one.using('goods:300', { ...permits, waitMs: 60_000 }, async () => {
-        now += 1;
-        most = Math.max(most, now);
-        await new Promise<void>((resolve) => clock.schedule(3, resolve));
-        now -= 1;
-      });
-      done.push(one);
-    };
-    const instances = [locks, neighbour().locks, neighbour().locks];
-    const visits = instances.flatMap((one) => Array.from({ length: 20 }, () => visit(one)()));
-    for (let ms = 0; done.length < 60 && ms < 2_000; ms += 1) await clock.advance(1);
-    await Promise.all(visits);
-    expect([most, done.length]).toEqual([3, 60]);
-    expect(keptBy(locks)).toBe(0);
-  });
-
   it('name this instance in the error if it holds all of them', async () => {
     const { locks, clock } = faultyLocks();
     request(locks, 3, permits);
@@ -471,24 +428,4 @@ it('a reader that comes while a loss is reported does not join the lost share', 
   await clock.advance(0);
   expect(store.acquires).toHaveLength(2);
   expect(await memory.inspect(KEY)).not.toBeNull();
-});
-
-it('a shutdown refuses all callers, also behind one that leaves because of it', async () => {
-  const { locks, store, clock, neighbour } = faultyLocks();
-  const patiently = { permits: 3, waitMs: Infinity };
-  await Promise.all([1, 2, 3].map(() => neighbour().locks.acquire('goods:300', patiently)));
-  const first = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', patiently)));
-  await clock.advance(0);
-  // Their request is repeated and gets no reply.
-  store.hold('acquire');
-  const { length } = store.acquires;
-  while (store.acquires.length === length) await clock.advance(1);
-  const impatient = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 0 }));
-  const patient = outcome(locks.acquire('goods:300', patiently));
-  await clock.advance(0);
-  expect([impatient, patient]).toEqual([{}, {}]);
-  refuseWaitersOf(locks);
-  await clock.advance(0);
-  for (const { error } of [...first, patient]) expect(error).toBeInstanceOf(LockClosedError);
-  expect(impatient.error).toBeInstanceOf(LockError);
 });

@@ -11,7 +11,6 @@ import {
   type Lock,
   LockConfigError,
   Locked,
-  type LockedDecorator,
   type LockedOptions,
   LockKeyError,
   LockParam,
@@ -360,25 +359,6 @@ describe('@Locked', () => {
       }
     }
     expect(GoodsService).toBeDefined();
-  });
-
-  it("compiles with a key function for a class's type parameter, and as a decorator of the team", () => {
-    interface HasId {
-      readonly id: string;
-    }
-    const ofTeam = (): LockedDecorator => Locked('team');
-    class Crud<T extends HasId> {
-      @Locked((dto: HasId) => `item:${dto.id}`)
-      async save(dto: T): Promise<T> {
-        return dto;
-      }
-
-      @ofTeam()
-      async list(): Promise<T[]> {
-        return [];
-      }
-    }
-    expect(Crud).toBeDefined();
   });
 });
 

@@ -10,11 +10,9 @@ import {
   SetMetadata,
 } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { Cron, ScheduleModule } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
-  bindLocks,
   CurrentLock,
   type Lock,
   Locked,
@@ -212,14 +210,6 @@ class Wrong {
 @Injectable()
 class Inheriting extends Wrong {}
 
-@Injectable()
-class Jobs {
-  @Cron('0 0 1 1 *')
-  @Foreign()
-  @Locked('report')
-  async report(): Promise<void> {}
-}
-
 const WRONG = ['foreign', 'copying', 'proxied', 'bound', 'scopedBelow'];
 
 const warningsOf = ({ logged }: TestApp): string[] => logged.filter((line) => line.includes('is above @Locked'));
@@ -239,18 +229,6 @@ describe('a decorator above @Locked', () => {
     expect(warnings.map((line) => /Wrong\.(\w+)/.exec(line)?.[1])).toEqual(WRONG);
     expect(warnings[0]).toMatch(/released before .* ends.*commits.*Put @Locked above.*@LockScope/);
     expect(await app.nest.get(Wrong).foreign(7)).toBe(7);
-  });
-
-  it('is a warning for a cron job too, which no interceptor sees', async () => {
-    const lockModules = () => [inMemory()];
-    const app = await startApp({ imports: [ScheduleModule.forRoot()], lockModules, providers: [Jobs] });
-    expect(warningsOf(app)).toEqual([expect.stringMatching(/Jobs\.report/)]);
-  });
-
-  it('is found in what a factory returns', async () => {
-    const useFactory = (locks: LockService): Wrong => bindLocks(new Wrong(), locks);
-    const app = await start([{ provide: 'wrong', useFactory, inject: [LockService] }]);
-    expect(warningsOf(app)).toHaveLength(WRONG.length);
   });
 
   it('is ignored with checks: off', async () => {

@@ -232,41 +232,6 @@ describe('a shutdown with leaders', () => {
   });
 });
 
-describe('several methods that lead', () => {
-  it('run one at a time if they name the same resource', async () => {
-    const calls: string[] = [];
-    @Injectable()
-    class Jobs {
-      @WhileLeader('bills')
-      async first(signal: AbortSignal): Promise<void> {
-        await this.run('first', signal);
-      }
-
-      @WhileLeader('bills')
-      async second(signal: AbortSignal): Promise<void> {
-        await this.run('second', signal);
-      }
-
-      private async run(name: string, signal: AbortSignal): Promise<void> {
-        calls.push(name);
-        await new Promise((resolve) => signal.addEventListener('abort', resolve));
-      }
-    }
-    const clock = new ManualClock();
-    const module = await Test.createTestingModule({
-      imports: [RedisLockTestingModule.forRoot({ clock })],
-      providers: [Jobs],
-    }).compile();
-    await module.init();
-    await clock.advance(60_000);
-    expect(calls).toHaveLength(1);
-    const closed = module.close();
-    await clock.advance(10_000);
-    await closed;
-    expect(calls).toHaveLength(1);
-  });
-});
-
 describe('a method that cannot lead', () => {
   it('is refused at start if its resource cannot form a key, and no leader runs', async () => {
     const calls: string[] = [];

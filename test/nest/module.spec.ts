@@ -316,13 +316,4 @@ describe('one module', () => {
     expect(await app.get(Orders).order(1)).toBe('took 1');
     await app.close();
   });
-
-  it('can be started again after its application was closed', async () => {
-    @Module({ imports: [RedisLockModule.forRoot(inMemory)] })
-    class AppModule {}
-    await (await startContext(AppModule)).close();
-    const again = await startContext(AppModule);
-    expect(again.get(LockService)).toBeInstanceOf(LockService);
-    await again.close();
-  });
 });

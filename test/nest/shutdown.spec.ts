@@ -164,21 +164,6 @@ describe('an application that shuts down', () => {
     await closing;
   });
 
-  it('does not wait for requests that arrive meanwhile before it closes the servers', async () => {
-    const app = await start(60_000);
-    const call = app.call('/hang/1');
-    const visit = await app.room.next();
-    const { closing } = await beginClosing(app);
-    const late = app.call('/hang/2');
-    const lateVisit = await app.room.next();
-    visit.leave();
-    expect((await call).status).toBe(200);
-    await eventually('the server is closed', () => !(app.nest.getHttpServer() as Server).listening);
-    lateVisit.leave();
-    expect((await late).status).toBe(200);
-    await closing;
-  });
-
   it('serves a request that has waited longer than shutdownGraceMs', async () => {
     const prefix = uniquePrefix();
     const holder = await start(1_000, { prefix });

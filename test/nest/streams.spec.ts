@@ -60,13 +60,6 @@ class StreamsController {
     return this.watch(lock);
   }
 
-  @Get('at-once/:id')
-  @Locked('goods:<id>')
-  atOnce(@Param('id') id: string, @CurrentLock() lock: Lock): Observable<string> {
-    this.subscribed.resolve(lock.signal);
-    return of(id);
-  }
-
   @Get('grab/:id')
   @Locked('goods:<id>', { waitMs: 0 })
   async grab(@Param('id') id: string): Promise<string> {
@@ -179,13 +172,6 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect(await app.isLocked('goods:1')).toBe(true);
       controller.feed.error(new Error('broken'));
       expect((await call).status).toBe(500);
-      expect(await app.isLocked('goods:1')).toBe(false);
-    });
-
-    it('that completes at once does not abort its signal', async () => {
-      const { status, text } = await app.call('/at-once/1');
-      expect([status, text]).toEqual([200, '1']);
-      expect((await controller.subscribed.promise).aborted).toBe(false);
       expect(await app.isLocked('goods:1')).toBe(false);
     });
 
