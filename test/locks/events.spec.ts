@@ -12,7 +12,6 @@ import {
 } from 'nestjs-redis-lock/events';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { defer, lastValueFrom, Observable, of } from 'rxjs';
-import { outcome } from '../support/async.js';
 import { faultyLocks } from '../support/locks.js';
 
 describe('events', () => {
@@ -75,17 +74,6 @@ describe('events', () => {
     ]);
   });
 
-  it('report how long a caller has waited that is refused', async () => {
-    const { clock, locks } = faultyLocks();
-    const lock = await locks.acquire('goods:300');
-    await clock.advance(1_000);
-    const refused = outcome(locks.acquire('goods:300', { waitMs: 400 }));
-    await clock.advance(400);
-    expect(refused.error).toBeInstanceOf(LockTimeoutError);
-    expect(seen.at(-1)).toEqual(['refused', expect.objectContaining({ waitedMs: 400, outcome: 'timeout' })]);
-    await lock.release();
-  });
-
   it('have an id for each of several locks, from request to release', async () => {
     const { locks } = faultyLocks();
     await locks.using(['account:1', 'account:2', 'goods:3'], () => undefined);
@@ -97,18 +85,6 @@ describe('events', () => {
         ['requested', 'granted', 'released'].map((name) => `${name} ${resource}`),
       ),
     );
-  });
-
-  it('keep the id of a waiter that gets the lock from another caller', async () => {
-    const { clock, locks } = faultyLocks();
-    const lock = await locks.acquire('goods:300');
-    const waiting = locks.acquire('goods:300', { mode: 'exclusive', label: 'second' });
-    await clock.advance(10);
-    await lock.release();
-    await (await waiting).release();
-    const own = seen.filter(([, { label }]) => label === 'second');
-    expect(own.map(([name]) => name)).toEqual(['requested', 'granted', 'released']);
-    expect(new Set(own.map(([, { id }]) => id)).size).toBe(1);
   });
 
   it('show up to 128 printable characters of a label', async () => {
@@ -287,16 +263,6 @@ describe('the tracing channels', () => {
     ]);
     expect(trace.at('acquire:error')).toMatchObject({ outcome: 'busy', waitMs: 0 });
     expect(trace.at('acquire:error')?.error).toBeInstanceOf(LockTimeoutError);
-  });
-
-  it('distinguish a call that has waited from one that does not wait', async () => {
-    const { clock, locks } = faultyLocks();
-    await locks.acquire('goods:300');
-    trace.steps.length = 0;
-    const waiting = outcome(locks.acquire('goods:300', { waitMs: 50 }));
-    await clock.advance(60);
-    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
-    expect(trace.at('acquire:error')).toMatchObject({ outcome: 'timeout', waitMs: 50 });
   });
 
   it('publish the loss of a hold as its error, once', async () => {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { type Lock, LockConfigError, LockKeyError, LockLostError, LockUnavailableError } from 'nestjs-redis-lock';
 import { lockChannels, type LostEvent } from 'nestjs-redis-lock/events';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
-import { deferred, outcome } from '../support/async.js';
+import { outcome } from '../support/async.js';
 import { keptBy, ownerOf } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 
@@ -91,18 +91,6 @@ describe('forceRelease()', () => {
     next.assertHeld();
   });
 
-  it('ends one lock of several, which aborts the signal of all', async () => {
-    const { clock, locks, neighbour } = faultyLocks();
-    const both = await locks.acquire(['goods:300', 'goods:301']);
-    const other = neighbour();
-    expect(await other.locks.forceRelease('goods:301')).toBe(true);
-    await clock.advance(0);
-    expect((both.signal.reason as Error).message).toContain('The lock on goods:301 was lost');
-    expect(await other.locks.tryAcquire('goods:300')).toBeNull();
-    expect(await both.release()).toBe(false);
-    expect(await other.locks.tryAcquire(['goods:300', 'goods:301'])).not.toBeNull();
-  });
-
   it('ends the hold with that token only', async () => {
     const { clock, other, lock } = await held();
     const { locks } = other;
@@ -136,25 +124,6 @@ describe('forceRelease()', () => {
     }
   });
 
-  it('ends nested holds, and the work of using() gets the loss', async () => {
-    const { clock, locks, neighbour } = faultyLocks();
-    const work = deferred();
-    const result = outcome(
-      locks.using('goods:300', () =>
-        locks.using('goods:300', async ({ signal }) => {
-          await work.promise;
-          return signal.aborted;
-        }),
-      ),
-    );
-    await clock.advance(10);
-    await neighbour().locks.forceRelease('goods:300');
-    await clock.advance(0);
-    work.resolve();
-    await clock.advance(0);
-    expect(result.error).toMatchObject({ code: 'LOCK_LOST', message: forced });
-  });
-
   it('frees a lock that rests until minHoldMs, for the callers of its instance as well', async () => {
     const { clock, locks, neighbour } = faultyLocks();
     await locks.using('goods:300', { minHoldMs: 60_000 }, () => undefined);
@@ -164,20 +133,6 @@ describe('forceRelease()', () => {
     expect(await neighbour().locks.forceRelease('goods:300')).toBe(true);
     await clock.advance(0);
     expect(waiting.value).toBeDefined();
-  });
-
-  it('frees permits that rest until minHoldMs, for the callers of their instance as well', async () => {
-    const { clock, locks, neighbour } = faultyLocks();
-    const options = { permits: 2, minHoldMs: 60_000 };
-    for (let i = 0; i < 2; i += 1) await locks.using('goods:300', options, () => undefined);
-    const waiting = outcome(locks.acquire('goods:300', { permits: 2, waitMs: Infinity }));
-    await clock.advance(1_000);
-    expect(waiting).toEqual({});
-    expect(await neighbour().locks.forceRelease('goods:300')).toBe(true);
-    await clock.advance(0);
-    expect(waiting.value).toBeDefined();
-    await clock.advance(60_000);
-    waiting.value?.assertHeld();
   });
 
   it.each([
@@ -221,17 +176,6 @@ describe('forceRelease()', () => {
     expect(waiting.value?.fencingToken).toBeGreaterThan(other.fencingToken);
   });
 
-  it('leaves those that wait in the queue', async () => {
-    const { clock, locks, other, neighbour } = await held();
-    const [second, third] = [neighbour(), neighbour()];
-    const waiting = [second, third].map((each) => outcome(each.locks.acquire('goods:300', { waitMs: Infinity })));
-    await clock.advance(10);
-    await other.locks.forceRelease('goods:300');
-    await clock.advance(0);
-    expect([waiting[0].value !== undefined, waiting[1].value !== undefined]).toEqual([true, false]);
-    expect((await locks.inspect('goods:300'))?.waiting).toHaveLength(1);
-  });
-
   it('frees the lock at once with lockDelayMs, and hands it off with the delay in its lease', async () => {
     const { clock, store, locks, neighbour } = faultyLocks({ lockDelayMs: 10_000 });
     const lock = await locks.acquire('goods:300');
@@ -263,19 +207,6 @@ describe('forceRelease()', () => {
     await expect(cannot.forceRelease('goods:300')).rejects.toThrow(
       'forceRelease(): memory() cannot end the hold of another owner; use a store that can, such as token().',
     );
-  });
-
-  it('deposes a leader, and the next candidate leads', async () => {
-    const { clock, locks, neighbour } = faultyLocks();
-    const reasons: unknown[] = [];
-    const leader = locks.lead('goods:300', { onDeposed: (reason) => reasons.push((reason as Error).message) });
-    await clock.advance(10);
-    const other = neighbour();
-    const next = other.locks.lead('goods:300');
-    await clock.advance(10);
-    await other.locks.forceRelease('goods:300');
-    await clock.advance(0);
-    expect([leader.isLeader, next.isLeader, reasons]).toEqual([false, true, [forced]]);
   });
 });
 
@@ -376,14 +307,5 @@ describe('a message about a release by force', () => {
     await clock.advance(10);
     next.value?.assertHeld();
     expect(next.value).toBeDefined();
-  });
-
-  it('of the former lock does not end the next one of the same instance', async () => {
-    const { clock, store, locks, lock } = await held();
-    await lock.release();
-    const next = await locks.acquire('goods:300');
-    store.reportForceReleased(KEY);
-    await clock.advance(10);
-    expect(() => next.assertHeld()).not.toThrow();
   });
 });

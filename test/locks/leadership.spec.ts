@@ -13,7 +13,6 @@ import {
 } from 'nestjs-redis-lock';
 import { Leadership } from '../../lib/engine/leadership.js';
 import { deferred, outcome } from '../support/async.js';
-import { loseAllOf } from '../support/inside.js';
 import { faultyLocks } from '../support/locks.js';
 
 const KEY = '{lock_report}';
@@ -37,12 +36,10 @@ function candidate(locks: LockService, name: string, log: string[] = [], options
   return { leadership, terms, log };
 }
 
-/** Records the errors that are logged. */
-function loggedErrors(): string[] {
+/** Records the lines of a level that are logged. */
+function logged(level: 'warn' | 'error'): string[] {
   const lines: string[] = [];
-  jest.spyOn(Logger.prototype, 'error').mockImplementation((message: string) => {
-    lines.push(message);
-  });
+  jest.spyOn(Logger.prototype, level).mockImplementation((line: string) => void lines.push(line));
   return lines;
 }
 
@@ -85,17 +82,6 @@ describe('a candidate', () => {
     expect(two.leadership.lock?.fencingToken).toBeGreaterThan(one.terms[0].fencingToken);
     await clock.advance(60_000);
     expect(log).toHaveLength(3);
-  });
-
-  it('waits with few requests', async () => {
-    const { clock, locks, neighbour } = faultyLocks();
-    candidate(locks, 'one');
-    await clock.advance(0);
-    const other = neighbour();
-    candidate(other.locks, 'two');
-    await clock.advance(600_000);
-    // Each finds lost messages and dead holders. 20 times a second would be polling.
-    expect(other.store.acquires.length).toBeLessThan(1_300);
   });
 
   it('takes the lock for itself, and not as a nested hold of its caller', async () => {
@@ -235,7 +221,7 @@ describe('a callback that fails', () => {
     ],
     ['rejects', () => Promise.reject(new Error('no disk'))],
   ])('steps down if onElected %s, with pauses that grow', async (_how, onElected) => {
-    const errors = loggedErrors();
+    const errors = logged('error');
     const { clock, locks } = faultyLocks();
     const started: number[] = [];
     const { log } = candidate(locks, 'one', [], {
@@ -252,7 +238,7 @@ describe('a callback that fails', () => {
   });
 
   it('leaves the lock to others at once', async () => {
-    loggedErrors();
+    logged('error');
     const { clock, locks, neighbour } = faultyLocks();
     const log: string[] = [];
     const work = deferred();
@@ -276,7 +262,7 @@ describe('a callback that fails', () => {
   });
 
   it('is logged if onDeposed throws, and the candidate goes on', async () => {
-    const errors = loggedErrors();
+    const errors = logged('error');
     const { clock, locks, stranger } = faultyLocks();
     const { leadership } = candidate(locks, 'one', [], { onDeposed: () => Promise.reject(new Error('no disk')) });
     await clock.advance(0);
@@ -289,7 +275,7 @@ describe('a callback that fails', () => {
   });
 
   it('is not logged if it only follows the end of its term', async () => {
-    const errors = loggedErrors();
+    const errors = logged('error');
     const { clock, locks } = faultyLocks();
     const { leadership } = candidate(locks, 'one', [], {
       onElected: ({ signal }) =>
@@ -383,26 +369,6 @@ describe('a leadership that is closed', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('waits for its release if work that a callback has left behind closes it', async () => {
-    const { clock, locks, store } = faultyLocks();
-    const failed = deferred();
-    let closed: ReturnType<typeof outcome<string>> | undefined;
-    const { leadership } = candidate(locks, 'one', [], {
-      onElected: () => {
-        void failed.promise.then(() => (closed = outcome(leadership.close().then(() => 'closed'))));
-        throw new Error('no report');
-      },
-    });
-    store.hold('release');
-    await clock.advance(0);
-    failed.resolve();
-    await clock.advance(0);
-    expect(closed).toEqual({});
-    store.deliver('release');
-    await clock.advance(0);
-    expect(closed).toEqual({ value: 'closed' });
-  });
-
   it('does not wait for a callback that closes it', async () => {
     const { clock, locks } = faultyLocks();
     const steps: string[] = [];
@@ -418,7 +384,7 @@ describe('a leadership that is closed', () => {
   });
 
   it('steps down at shutdown within shutdownGraceMs, and those that wait end quietly', async () => {
-    const errors = loggedErrors();
+    const errors = logged('error');
     const { clock, locks, neighbour } = faultyLocks();
     const hung = new Promise(() => undefined);
     const log: string[] = [];
@@ -473,93 +439,31 @@ describe('lead()', () => {
   });
 });
 
-/** A candidate that acquires its lock in this way, and its warnings. */
-function candidateWith(
-  clock: ReturnType<typeof faultyLocks>['clock'],
-  acquire: (signal: AbortSignal | undefined) => Promise<Lock>,
-) {
-  const warnings: string[] = [];
-  const leadership = new Leadership({
-    resource: 'report',
-    signal: undefined,
-    clock,
-    warn: (message) => warnings.push(message),
-    onCallbackError: () => undefined,
-    acquire,
-  });
-  return { leadership, warnings };
-}
-
 describe('a candidate that cannot acquire its lock', () => {
   it('logs the reason once, and again if it is another one', async () => {
     const { clock } = faultyLocks();
+    const warnings: string[] = [];
     let reason = 'one';
-    const { leadership, warnings } = candidateWith(clock, () => Promise.reject(new Error(reason)));
+    const leadership = new Leadership({
+      resource: 'report',
+      signal: undefined,
+      clock,
+      warn: (message) => warnings.push(message),
+      onCallbackError: () => undefined,
+      acquire: () => Promise.reject(new Error(reason)),
+    });
     await clock.advance(60_000);
-    expect(warnings).toEqual(['The leadership of report cannot be acquired: one']);
     reason = 'another';
     await clock.advance(60_000);
-    expect(warnings.slice(1)).toEqual(['The leadership of report cannot be acquired: another']);
+    const of = (each: string): string => `The leadership of report cannot be acquired: ${each}`;
+    expect(warnings).toEqual([of('one'), of('another')]);
     await leadership.close();
   });
-});
-
-describe('a candidate whose lock ends before its term begins', () => {
-  it('is closed even while it waits for its second hold', async () => {
-    const { clock, locks } = faultyLocks();
-    const signals: (AbortSignal | undefined)[] = [];
-    const { leadership } = candidateWith(clock, (signal) => {
-      signals.push(signal);
-      if (signals.length === 1) return locks.acquire('report');
-      // Its first hold was lost, so it waits like any other caller.
-      return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
-    });
-    await clock.advance(10);
-    expect(signals).toHaveLength(2);
-    await leadership.close();
-    expect(await locks.inspect('report')).toBeNull();
-  });
-
-  it.each<[how: string, endsAt: number, end: (all: ReturnType<typeof faultyLocks>) => void]>([
-    ['the lock is lost before its second hold', 1, ({ locks }) => loseAllOf(locks)],
-    ['the lock is lost with its second hold', 2, ({ locks }) => loseAllOf(locks)],
-    ['the process stalls for longer than the lease', 1, ({ clock }) => clock.jump(30_000)],
-  ])('campaigns again without a warning if %s', async (_how, endsAt, end) => {
-    const all = faultyLocks();
-    const { clock, locks } = all;
-    let acquired = 0;
-    const { leadership, warnings } = candidateWith(clock, async () => {
-      const lock = await locks.acquire('report');
-      acquired += 1;
-      if (acquired === endsAt) end(all);
-      return lock;
-    });
-    await clock.advance(0);
-    expect(leadership.isLeader).toBe(false);
-    await clock.advance(1_000);
-    expect(leadership.isLeader).toBe(true);
-    expect(warnings).toEqual([]);
-    await leadership.close();
-    expect(await locks.inspect('report')).toBeNull();
-  });
-});
-
-/** Records the warnings that are logged. */
-function loggedWarnings(): string[] {
-  const lines: string[] = [];
-  jest.spyOn(Logger.prototype, 'warn').mockImplementation((message: string) => {
-    lines.push(message);
-  });
-  return lines;
-}
-
-afterEach(() => {
-  jest.restoreAllMocks();
 });
 
 describe('the work of a leader that goes on after its term', () => {
   it('is logged once after 10 s, and keeps the lock if the leader steps down', async () => {
-    const warnings = loggedWarnings();
+    const warnings = logged('warn');
     const { clock, locks } = faultyLocks();
     const work = deferred();
     const leadership = locks.lead('report', { ttlMs: 3_000, onElected: () => work.promise });
@@ -579,7 +483,7 @@ describe('the work of a leader that goes on after its term', () => {
   });
 
   it('is logged if the lock was lost, and lets another process lead', async () => {
-    const warnings = loggedWarnings();
+    const warnings = logged('warn');
     const { clock, locks, neighbour } = faultyLocks();
     const work = deferred();
     locks.lead('report', { ttlMs: 3_000, onElected: () => work.promise });
@@ -596,7 +500,7 @@ describe('the work of a leader that goes on after its term', () => {
   });
 
   it('is not logged if it ends within 10 s, and leaves no timer', async () => {
-    const warnings = loggedWarnings();
+    const warnings = logged('warn');
     const { clock, locks } = faultyLocks();
     const work = deferred();
     const leadership = locks.lead('report', { onElected: () => work.promise });
@@ -609,24 +513,6 @@ describe('the work of a leader that goes on after its term', () => {
     await clock.advance(5_000);
     expect(clock.pending).toBe(0);
     expect(warnings).toEqual([]);
-  });
-});
-
-describe('the signal of a term', () => {
-  it('aborts for a callback that throws undefined', async () => {
-    jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
-    const { clock, locks } = faultyLocks();
-    const reasons: unknown[] = [];
-    const work = deferred();
-    const onDeposed = (reason: unknown): void => void reasons.push(reason);
-    const leadership = locks.lead('report', { onElected: () => work.promise, onDeposed });
-    await clock.advance(0);
-    work.reject(undefined);
-    await clock.advance(0);
-    expect(leadership.signal.aborted).toBe(true);
-    expect(leadership.isLeader).toBe(false);
-    expect(reasons).toEqual([undefined]);
-    await leadership.close();
   });
 });
 

@@ -143,20 +143,6 @@ describe('several resources', () => {
     expect(waiting.value?.of('goods:1').expiresInMs).toBeGreaterThan(29_000);
   });
 
-  it('join readers of the same instance only within the limits of fairness', async () => {
-    const { locks, clock, store, neighbour } = faultyLocks();
-    const held = await neighbour().locks.acquire('account:1');
-    const waiting = outcome(locks.acquire(['account:1', 'goods:1'], { mode: 'shared', waitMs: 60_000 }));
-    await clock.advance(0);
-    await locks.acquire('goods:1', { mode: 'shared' });
-    await clock.advance(5_000);
-    await held.release();
-    await clock.advance(0);
-    expect(waiting.value).toBeInstanceOf(MultiLock);
-    // The one that was released while the call waited, that of the other reader, and one of its own.
-    expect(store.acquires.filter(({ key }) => key === '{lock_goods}:1')).toHaveLength(3);
-  });
-
   it('wait locally behind a holder of one of them, without a request for it', async () => {
     const { locks, store, clock, neighbour } = faultyLocks();
     const held = await locks.acquire('goods:2');
@@ -170,20 +156,6 @@ describe('several resources', () => {
     // The lock was passed on, and the one behind it is requested again.
     expect(family.map(requests)).toEqual([1, 1, 2]);
     expect(await waiting.value?.release()).toBe(true);
-  });
-
-  it('exclude local callers, which are granted after the release', async () => {
-    const { locks, clock } = faultyLocks();
-    const all = await locks.acquire(family);
-    const waiting = family.map((resource) => outcome(locks.acquire(resource)));
-    const crossing = outcome(locks.acquire(['goods:3', 'goods:1']));
-    await clock.advance(100);
-    expect(waiting.map(({ value }) => value)).toEqual([undefined, undefined, undefined]);
-    await all.release();
-    await clock.advance(0);
-    for (const { value } of waiting) expect(await value?.release()).toBe(true);
-    await clock.advance(0);
-    expect(await crossing.value?.release()).toBe(true);
   });
 
   it('are refused if one of them is invalid', async () => {
@@ -291,22 +263,6 @@ describe('the first requests for several locks', () => {
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
   });
 
-  it('are released again if they arrive after their releases', async () => {
-    const { locks, store, clock, neighbour } = faultyLocks();
-    store.delay('acquire');
-    const waiting = outcome(locks.acquire(family));
-    await clock.advance(1_000);
-    expect(store.releases).toHaveLength(3);
-    expect(await freeOf(neighbour().locks, family)).toEqual(family);
-    store.arrive('acquire');
-    await clock.advance(999);
-    expect(await freeOf(neighbour().locks, family)).toEqual([]);
-    expect(waiting).toEqual({});
-    await clock.advance(1);
-    expect(await waiting.value?.release()).toBe(true);
-    expect(await freeOf(neighbour().locks, family)).toEqual(family);
-  });
-
   it('throw LockUnavailableError without a reply', async () => {
     const { locks, store, clock } = faultyLocks();
     store.fail('acquire', new Error('gone'));
@@ -333,23 +289,6 @@ describe('the first requests for several locks', () => {
     expect(store.releases.map(({ owner }) => owner)).toEqual(store.acquires.map(({ owner }) => owner));
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
     await expect(locks.acquire(family, { signal: AbortSignal.abort('before') })).rejects.toBe('before');
-  });
-
-  it('are released and repeated if the connection ends', async () => {
-    const { locks, store, clock } = faultyLocks();
-    store.hold('acquire');
-    const cut = outcome(locks.acquire(family));
-    await clock.advance(0);
-    store.disconnect((key) => key === 'another key');
-    await clock.advance(0);
-    expect(store.releases).toHaveLength(0);
-    store.disconnect();
-    await clock.advance(0);
-    expect(store.releases.map(({ owner }) => owner)).toEqual(store.acquires.slice(0, 3).map(({ owner }) => owner));
-    expect(cut).toEqual({});
-    store.deliver('acquire');
-    await clock.advance(0);
-    expect(await cut.value?.release()).toBe(true);
   });
 
   it('are left by their callers in a shutdown, inside a hold after the grace period', async () => {
@@ -381,17 +320,6 @@ describe('the first requests for several locks', () => {
     expect(work.error).toBeInstanceOf(LockLostError);
     expect(await freeOf(neighbour().locks, [...family, 'account:1', 'account:2', 'order:1'])).toHaveLength(6);
     await expect(locks.acquire(family)).rejects.toBeInstanceOf(LockClosedError);
-  });
-
-  it('are repeated if their leases are over when the replies arrive', async () => {
-    const { locks, store, clock, neighbour } = faultyLocks({ requestTimeoutMs: 10_000 });
-    store.hold('acquire');
-    const waiting = outcome(locks.acquire(family, { ttlMs: 1_000 }));
-    await clock.advance(1_000);
-    store.deliver('acquire');
-    await clock.advance(500);
-    expect(await waiting.value?.release()).toBe(true);
-    expect(await freeOf(neighbour().locks, family)).toEqual(family);
   });
 });
 

@@ -11,7 +11,7 @@ import {
 } from 'nestjs-redis-lock';
 import { lockChannels, type LockEvent } from 'nestjs-redis-lock/events';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
-import { deferred, outcome } from '../support/async.js';
+import { deferred } from '../support/async.js';
 import { loseAllOf } from '../support/inside.js';
 import { faultyLocks } from '../support/locks.js';
 
@@ -103,26 +103,10 @@ describe('assertHeld()', () => {
     expect(() => locks.assertHeld('goods:300')).toThrow(expect.objectContaining({ code: 'LOCK_NOT_HELD' }));
   });
 
-  it('throws for a lock of another service', async () => {
-    await createTestLocks().using('goods:300', async () => {
-      expect(() => locks.assertHeld('goods:300')).toThrow(LockNotHeldError);
-    });
-  });
-
   it('does not see the hold of acquire()', async () => {
     await using lock = await locks.acquire('goods:300');
     lock.assertHeld();
     expect(() => locks.assertHeld('goods:300')).toThrow('A lock from acquire() has an assertHeld() of its own');
-  });
-
-  it('throws in work that outlives its lock', async () => {
-    const released = deferred();
-    let late: Promise<unknown> | undefined;
-    await locks.using('goods:300', () => {
-      late = released.promise.then(() => locks.assertHeld('goods:300'));
-    });
-    released.resolve();
-    await expect(late).rejects.toThrow(LockNotHeldError);
   });
 
   it('finds each lock of several, and those that a lock scope keeps', async () => {
@@ -205,33 +189,22 @@ const see = (of: string): void => {
   reported.push({ of, request: request.getStore(), hold: locks.current()?.resource });
 };
 
-/** The resources of this file. Instances of other files that ran in this process publish in the same channels. */
-const RESOURCES = ['outer:1', 'inner:1', 'b:1'];
-
-/** Returns a listener that requests a lock which a caller of this instance holds. */
-const listener =
-  (of: string) =>
-  (event: unknown): void => {
-    if (!RESOURCES.includes((event as LockEvent).resource)) return;
-    see(of);
-    const tried = locks.tryAcquire('outer:1');
-    // A shutdown rejects it before the test looks at it.
-    tried.catch(() => undefined);
-    triedThere.push(tried);
-  };
-const onLost = listener('lost');
-const onExtended = listener('extended');
+/** Requests a lock which a caller of this instance holds. */
+const onLost = (event: unknown): void => {
+  // Instances of other files that ran in this process publish in the same channels.
+  if ((event as LockEvent).resource !== 'b:1') return;
+  see('lost');
+  triedThere.push(locks.tryAcquire('outer:1'));
+};
 const warn = (): void => see('warning');
 
 beforeEach(() => {
   lockChannels.lost.subscribe(onLost);
-  lockChannels.extended.subscribe(onExtended);
   Logger.overrideLogger({ log: () => undefined, error: () => undefined, warn });
 });
 
 afterEach(() => {
   lockChannels.lost.unsubscribe(onLost);
-  lockChannels.extended.unsubscribe(onExtended);
   Logger.overrideLogger(false);
   reported.length = triedThere.length = 0;
 });
@@ -274,64 +247,6 @@ describe("a loss is reported outside of every caller's context", () => {
     expect(lock.signal.aborted).toBe(true);
     expect(reported).toEqual(LOST_NOWHERE);
     expect(await Promise.all(triedThere)).toEqual([null]);
-    await leave();
-  });
-
-  it('if a caller notices it inside another hold', async () => {
-    const { clock, runInA, leave } = await insideOfA();
-    const lock = await heldByB({ maxHoldMs: 500 });
-    clock.jump(600);
-    expect(() => runInA(() => lock.assertHeld())).toThrow('b:1');
-    expect(reported).toEqual(LOST_NOWHERE);
-    expect(await Promise.all(triedThere)).toEqual([null]);
-    await leave();
-  });
-
-  it('if extend() notices it inside another hold', async () => {
-    const { runInA, leave, stranger } = await insideOfA();
-    const lock = await heldByB({});
-    await stranger.steal('{lock_b}:1');
-    await expect(runInA(() => lock.extend())).rejects.toThrow('b:1');
-    expect(reported).toEqual(LOST_NOWHERE);
-    expect(await Promise.all(triedThere)).toEqual([null]);
-    await leave();
-  });
-
-  it('by a shutdown that was started inside a hold', async () => {
-    const { clock, runInA, leave } = await insideOfA();
-    await heldByB({});
-    const closed = runInA(() => locks.engine.close(0));
-    await clock.advance(0);
-    await closed;
-    expect(reported).toEqual([...LOST_NOWHERE, ...LOST_NOWHERE]);
-    await Promise.allSettled([leave(), ...triedThere]);
-  });
-});
-
-describe("a renewal is reported outside of every caller's context", () => {
-  it("if the watchdog's timer was started inside a hold", async () => {
-    const { clock, runInA, leave } = await insideOfA();
-    const lock = await runInA(() => locks.acquire('inner:1', { ttlMs: 600 }));
-    await clock.advance(250);
-    lock.assertHeld();
-    expect(reported).toEqual([{ of: 'extended', ...NOWHERE }]);
-    expect(await Promise.all(triedThere)).toEqual([null]);
-    await leave();
-  });
-});
-
-describe("an outage is reported outside of every caller's context", () => {
-  it('if the shared timer of requests was started inside a hold', async () => {
-    const { clock, runInA, leave, store } = await insideOfA();
-    // The timer outlives the request that it was started for.
-    await clock.advance(1_500);
-    await runInA(() => locks.tryAcquire('inner:1'));
-    store.hold('acquire');
-    const refused = outcome(request.run('B', () => locks.tryAcquire('b:1')));
-    await clock.advance(1_500);
-    expect(refused.error).toBeDefined();
-    expect(reported).toEqual([{ of: 'warning', ...NOWHERE }]);
-    store.deliver('acquire');
     await leave();
   });
 });

@@ -123,22 +123,6 @@ describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
   });
 });
 
-it('a caller that leaves does not make this instance look like a holder that releases', async () => {
-  const { locks, store, clock } = start();
-  await locks.acquire(['goods:300', 'goods:301']);
-  store.delay('release');
-  const abort = new AbortController();
-  const leaving = outcome(locks.acquire('goods:300', { waitMs: 60_000, signal: abort.signal }));
-  await clock.advance(0);
-  abort.abort(new Error('gone home'));
-  const waiting = outcome(locks.acquire('goods:300', { waitMs: 0 }));
-  await clock.advance(0);
-  expect(leaving.error).toHaveProperty('message', 'gone home');
-  // Nobody has asked Redis behind the holder of the same instance.
-  expect(store.releases).toEqual([]);
-  expect(waiting.error).toBeInstanceOf(LockTimeoutError);
-});
-
 describe('a caller that does not wait, while a lost request of its instance may have the lock', () => {
   const lost = new LockUnavailableError('Connection is closed.');
 
@@ -173,111 +157,6 @@ describe('a caller that does not wait, while a lost request of its instance may 
     expect(waiting.error).toBeInstanceOf(LockUnavailableError);
     expect(waiting.error).toHaveProperty('message', `goods:300 could not be locked: ${why}.`);
   });
-
-  it('waits no longer if some requests get no reply meanwhile', async () => {
-    const { clock, store, waiting } = await startAfterLoss({ unavailableAfterMs: 500 });
-    while (clock.now() < 1_500) {
-      store.fail('acquire', store.acquires.length % 2 === 0 ? lost : undefined);
-      await clock.advance(1);
-    }
-    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
-  });
-
-  it('waits no longer than others that have waited for long, as in an outage', async () => {
-    const { clock, locks, waiting } = await startAfterLoss({ unavailableAfterMs: 20_000 });
-    await clock.advance(15_000);
-    const late = outcome(locks.acquire('goods:300', { waitMs: 0 }));
-    await clock.advance(4_900);
-    expect([waiting, late]).toEqual([{}, {}]);
-    await clock.advance(200);
-    for (const { error } of [waiting, late]) expect(error).toBeInstanceOf(LockUnavailableError);
-  });
-
-  it('is not refused by the retry limit of the store', async () => {
-    const { clock, waiting } = await startAfterLoss({ unavailableAfterMs: 2_000 }, ({ store }) => {
-      store.less.retry = { pauseMs: 10, limit: 1 };
-      return Promise.resolve();
-    });
-    await clock.advance(1_000);
-    expect(waiting).toEqual({});
-  });
-
-  it('does not use up the retry limit of the store', async () => {
-    const patient = { ttlMs: 1_000, waitMs: 60_000, unavailableAfterMs: 5_000 };
-    const { clock, store, stranger, waiting } = await startAfterLoss(patient, (all) => {
-      all.store.less.queue = false;
-      all.store.less.retry = { pauseMs: 100, limit: 10 };
-      return Promise.resolve();
-    });
-    // Until the lease of the lost request has ended.
-    while (!(await stranger.take(KEY))) await clock.advance(1);
-    expect(store.acquires.length).toBeGreaterThan(10);
-    await clock.advance(200);
-    expect(waiting).toEqual({});
-    await clock.advance(2_000);
-    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
-  });
-
-  it('is not refused as busy because another caller waits', async () => {
-    const { clock, store, locks } = start({ unavailableAfterMs: 2_000 });
-    store.delay('release');
-    store.fail('acquire', lost);
-    const first = outcome(locks.acquire('goods:300', { waitMs: 0 }));
-    await clock.advance(50);
-    store.fail('acquire');
-    await clock.advance(250);
-    const second = outcome(locks.acquire('goods:300', { waitMs: 5_000 }));
-    await clock.advance(20);
-    store.arrive('release');
-    await clock.advance(200);
-    expect(first.value).toBeDefined();
-    expect(second).toEqual({});
-  });
-
-  it('is refused as busy if too many callers wait', async () => {
-    const { clock, locks, waiting } = await startAfterLoss({ unavailableAfterMs: 2_000 });
-    await clock.advance(250);
-    const other = outcome(locks.acquire('goods:300', { waitMs: 0, maxWaiting: 1 }));
-    await clock.advance(0);
-    expect(waiting).toEqual({});
-    expect(other.error).toBeInstanceOf(LockTimeoutError);
-  });
-
-  it('is refused as busy if others have all permits', async () => {
-    const { clock, waiting } = await startAfterLoss({ permits: 3 }, ({ neighbour }) => {
-      const { locks } = neighbour();
-      return Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
-    });
-    await clock.advance(1_000);
-    expect(waiting.error).toBeInstanceOf(LockTimeoutError);
-  });
-});
-
-it('a caller that does not wait finds Redis unavailable while its instance repeats the release of all permits', async () => {
-  const { locks, store, clock } = start();
-  const held = await Promise.all([1, 2, 3].map(() => locks.acquire('goods:300', { permits: 3 })));
-  store.lose('release', cutOff);
-  for (const lock of held) await expect(lock.release()).rejects.toBe(cutOff);
-  const call = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 0 }));
-  // The replies decide nothing, so the call waits for the next one, for as long as a request may take.
-  await clock.advance(999);
-  expect(call).toEqual({});
-  await clock.advance(51);
-  expect(call.error).toBeInstanceOf(LockUnavailableError);
-});
-
-it('a caller behind the permits of others waits for waitMs, although a release of its instance is lost', async () => {
-  const { locks, store, clock, neighbour } = start();
-  store.less.queue = false;
-  const others = neighbour();
-  await Promise.all([1, 2, 3].map(() => others.locks.acquire('goods:300', { permits: 3 })));
-  store.lose('release', cutOff);
-  store.lose('acquire', cutOff);
-  const waiting = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 60_000 }));
-  await clock.advance(10);
-  store.lose('acquire');
-  await clock.advance(3_000);
-  expect(waiting).toEqual({});
 });
 
 describe('an outage', () => {
@@ -426,19 +305,6 @@ describe('an outage', () => {
     expect(waiting.error).toBeInstanceOf(LockReplicationError);
   });
 
-  it('does not end a leadership campaign', async () => {
-    const all = start();
-    let elected = false;
-    const leadership = all.locks.lead('leader', { onElected: () => void (elected = true) });
-    await outage(all, 20_000);
-    end(all);
-    await all.clock.advance(1_500);
-    expect(elected).toBe(true);
-    const closed = leadership.close();
-    await all.clock.advance(100);
-    await closed;
-  });
-
   describe.each([{}, { mode: 'shared' as const }, { permits: 3 }])('seen by one key: %j', (mode) => {
     // A further request for the key waits for the reply to the first one.
     it.each([0, 5_000, Infinity])('ends the waiting of a later caller with waitMs: %d', async (waitMs) => {
@@ -451,26 +317,6 @@ describe('an outage', () => {
       await all.clock.advance(1_500);
       expect(later.error).toBeInstanceOf(LockUnavailableError);
     });
-
-    it('ends the waiting of its only caller after unavailableAfterMs', async () => {
-      const all = start({ unavailableAfterMs: 3_000 });
-      all.store.delay('acquire');
-      const only = outcome(all.locks.acquire('goods:300', { ...mode, waitMs: 60_000 }));
-      await all.clock.advance(2_900);
-      expect(only).toEqual({});
-      await all.clock.advance(1_200);
-      expect(only.error).toBeInstanceOf(LockUnavailableError);
-    });
-  });
-
-  it('leaves no timer behind', async () => {
-    const all = startWithout();
-    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 60_000 }));
-    await outage(all, 600);
-    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
-    end(all);
-    await all.clock.advance(5_000);
-    expect(all.clock.pending).toBe(0);
   });
 });
 
@@ -619,19 +465,6 @@ describe('a server from which nothing is read', () => {
     await clock.advance(100);
     expect(locks.engine.servers()[0].isUp).toBe(false);
   });
-
-  it('keeps a release waiting, and no longer than an acquire', async () => {
-    const { clock, locks, store, server } = busyLocks();
-    const lock = await locks.acquire('goods:300');
-    store.hold('release');
-    const release = outcome(lock.release());
-    await clock.advance(650);
-    server.received += 1;
-    await clock.advance(1_000);
-    expect(release).toEqual({});
-    await clock.advance(100);
-    expect(release.error).toBeInstanceOf(LockUnavailableError);
-  });
 });
 
 describe('a connection that has ended', () => {
@@ -772,15 +605,6 @@ describe('a crowd of requests', () => {
     expect(store.acquires.filter(({ key }) => key.includes('leaver'))).toEqual([]);
   });
 
-  it('refuses a caller beyond maxWaiting because of those that wait', async () => {
-    const { clock, locks, options } = await crowd();
-    outcome(locks.acquire('late:a', options));
-    await clock.advance(0);
-    const refused = outcome(locks.acquire('late:a', { ...options, maxWaiting: 1 }));
-    await clock.advance(0);
-    expect(refused.error).toMatchObject({ code: 'LOCK_TIMEOUT', isQueueFull: true });
-  });
-
   it('is left by a caller that gives up, without a request', async () => {
     const { clock, locks, store, options } = await crowd();
     const abort = new AbortController();
@@ -835,18 +659,5 @@ describe('the list of a store', () => {
     expect((error as Error).message).toBe(
       'list(): memory() cannot list its locks; use a store that can, such as token().',
     );
-  });
-
-  it('is there in memory, even with a lock delay', async () => {
-    const clock = new ManualClock();
-    const store = new MemoryStore(clock);
-    for (const options of [{}, { lockDelayMs: 1_000 }]) {
-      const locks = createTestLocks({ clock, store: () => store, ...options });
-      const lock = await locks.acquire('goods:300');
-      const seen = [];
-      for await (const { resource, isOwn } of locks.list({ match: 'goods:*' })) seen.push([resource, isOwn]);
-      expect(seen).toEqual([['goods:300', true]]);
-      await lock.release();
-    }
   });
 });

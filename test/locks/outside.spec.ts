@@ -2,46 +2,14 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it } from '@jest/globals';
 import {
   LockConfigError,
-  Locked,
   LockNotHeldError,
   runInLockScope,
   type LockService,
   LockTimeoutError,
 } from 'nestjs-redis-lock';
-import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { Subject } from 'rxjs';
 import { deferred, outcome } from '../support/async.js';
-
-type Job = () => Promise<void>;
-
-/** Runs the jobs of all requests, one after the other. The first request starts its loop. */
-class Ledger {
-  private readonly jobs: Job[] = [];
-  private isRunning = false;
-
-  constructor(private readonly locks: LockService) {}
-
-  push(job: Job): void {
-    this.jobs.push(job);
-    if (!this.isRunning) this.locks.outside(() => void this.drain());
-  }
-
-  @Locked('ledger')
-  async post(job: Job): Promise<void> {
-    await job();
-  }
-
-  @Locked('ledger')
-  async close(work: Job): Promise<void> {
-    await work();
-  }
-
-  private async drain(): Promise<void> {
-    this.isRunning = true;
-    for (let job = this.jobs.shift(); job !== undefined; job = this.jobs.shift()) await this.post(job);
-    this.isRunning = false;
-  }
-}
 
 /** What inside a hold starts work that is not part of the hold. */
 const STARTERS: readonly [string, (locks: LockService, work: () => void, clock: ManualClock) => void][] = [
@@ -153,26 +121,5 @@ describe('work that is started by locks.outside()', () => {
     };
     expect(() => locks.outside(fail)).toThrow(failure);
     expect(() => locks.outside(undefined as never)).toThrow(LockConfigError);
-  });
-
-  it("does not run one request's job inside the hold of another, in a queue that both share", async () => {
-    const locks = createTestLocks();
-    const ledger = withLocks(new Ledger(locks), locks);
-    const [started, closed, both] = [deferred(), deferred(), deferred()];
-    const order: string[] = [];
-    const closing = ledger.close(async () => {
-      ledger.push(async () => void order.push('of the request that closes'));
-      started.resolve();
-      await closed.promise;
-      order.push('closed');
-    });
-    await started.promise;
-    ledger.push(async () => {
-      order.push('of another request');
-      both.resolve();
-    });
-    closed.resolve();
-    await Promise.all([closing, both.promise]);
-    expect(order).toEqual(['closed', 'of the request that closes', 'of another request']);
   });
 });

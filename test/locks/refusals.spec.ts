@@ -1,8 +1,7 @@
 import { getEventListeners, getMaxListeners } from 'node:events';
 import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { type Lock, LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
-import { lockChannels } from 'nestjs-redis-lock/events';
+import { LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { outcome } from '../support/async.js';
@@ -66,14 +65,6 @@ describe('the error of a caller that gets no lock', () => {
     const error = refused.error as LockTimeoutError;
     expect(error).toMatchObject({ holderCount: 3, heldForMs: undefined, isOwn: false });
     expect(error.message).toMatch(/^goods:300 is locked, held by 3, one of them api-7f9c-31: refused after/);
-  });
-
-  it('names the holder of the lock that a multi-lock could not get', async () => {
-    const { clock, one, other } = two();
-    await one.acquire('goods:301');
-    const refused = outcome(other.acquire(['goods:300', 'goods:301'], { waitMs: 0 }));
-    await clock.advance(0);
-    expect(refused.error).toMatchObject({ resource: 'goods:301', heldBy: 'api-7f9c-31' });
   });
 
   it('names nobody without an identity', async () => {
@@ -159,82 +150,6 @@ describe('a call that fails on its way in leaves nobody in line', () => {
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toMatch(/signal is an? .*; expected an AbortSignal: an object with a boolean/);
   });
-
-  it.each(['goods:300', ['goods:300', 'goods:301'], ['goods:300', 'orders:1']])(
-    'for a signal that refuses its listener, of %p',
-    async (resources) => {
-      const signal = signalWith({ addEventListener: fail });
-      const error = await expectNobodyLeft((locks) => locks.acquire(resources as string, { signal }));
-      expect(error).toBeInstanceOf(LockConfigError);
-      expect(error).toMatchObject({ cause: { message: 'user code' } });
-    },
-  );
-
-  it('if the signal aborts while it is listened to', async () => {
-    const controller = new AbortController();
-    const signal = signalWith({ addEventListener: () => controller.abort('now') });
-    Object.defineProperty(signal, 'aborted', { get: () => controller.signal.aborted });
-    Object.defineProperty(signal, 'reason', { get: () => controller.signal.reason as unknown });
-    expect(await expectNobodyLeft((locks) => locks.acquire('goods:300', { signal }))).toBe('now');
-  });
-
-  it('if a subscriber of an event aborts the signal', async () => {
-    const controller = new AbortController();
-    const abort = (): void => controller.abort('now');
-    const error = await expectNobodyLeft((locks) => {
-      lockChannels.requested.subscribe(abort);
-      const call = locks.acquire('goods:300', { signal: controller.signal });
-      lockChannels.requested.unsubscribe(abort);
-      return call;
-    });
-    expect(error).toBe('now');
-  });
-
-  it('if the signal throws nothing but a text', async () => {
-    const signal = signalWith({ aborted: true, reason: 'a text' });
-    expect(await expectNobodyLeft((locks) => locks.acquire('goods:300', { signal }))).toBe('a text');
-  });
-
-  it.each(['now', 'schedule'] as const)('if the clock fails in %s()', async (method) => {
-    const { clock, locks, memory } = faultyLocks();
-    const call = outcome(
-      (async () => {
-        // The first readings of the clock are the call's own.
-        const original = clock[method].bind(clock) as () => never;
-        const spy = jest.spyOn(clock, method);
-        if (method === 'now') spy.mockImplementationOnce(original).mockImplementationOnce(original);
-        spy.mockImplementationOnce(fail);
-        return locks.acquire('goods:300', { waitMs: 100 });
-      })(),
-    );
-    await clock.advance(1_000);
-    expect(call.error).toBeInstanceOf(LockUnavailableError);
-    expect(await memory.inspect(KEY)).toBeNull();
-    await (await locks.acquire('goods:300', { waitMs: 0 })).release();
-    await clock.advance(1_000);
-    expect(keptBy(locks)).toBe(0);
-  });
-});
-
-describe('a signal that throws while a caller waits', () => {
-  it('does not keep the grant from its caller', async () => {
-    const { clock, locks } = faultyLocks();
-    const first = await locks.acquire('goods:300');
-    const second = outcome(locks.acquire('goods:300', { signal: signalWith({ removeEventListener: fail }) }));
-    await first.release();
-    await clock.advance(0);
-    await (second.value as Lock).release();
-    expect(keptBy(locks)).toBe(0);
-  });
-
-  it('does not keep a refusal from its caller', async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const signal = signalWith({ removeEventListener: fail });
-    const call = outcome(locks.acquire('goods:300', { signal, waitMs: 100 }));
-    await clock.advance(200);
-    expect(call.error).toBeInstanceOf(LockTimeoutError);
-  });
 });
 
 describe('a logger that throws', () => {
@@ -264,17 +179,6 @@ describe('a logger that throws', () => {
     await clock.advance(1_000);
     expect((await locks.acquire('goods:300', { waitMs: 0 })).key).toBe(KEY);
   });
-
-  it('does not keep a lost lock from being served to the next caller', async () => {
-    const { clock, locks, memory } = faultyLocks();
-    const lock = await locks.acquire('goods:300', { maxHoldMs: 1_000 });
-    const next = outcome(locks.acquire('goods:300', { waitMs: 10_000 }));
-    const printed = await withThrowingLogger(() => clock.advance(2_000));
-    expect(lock.signal.aborted).toBe(true);
-    expect(printed).toEqual([expect.stringContaining('was lost')]);
-    expect(next.value?.key).toBe(KEY);
-    expect(await memory.inspect(KEY)).not.toBeNull();
-  });
 });
 
 describe('1,000 callers with one signal', () => {
@@ -303,16 +207,6 @@ describe('1,000 callers with one signal', () => {
     stop();
     expect([...calls, ...lists].filter(({ error }) => error === 'enough')).toHaveLength(1_000);
     expect(seen).toEqual([]);
-    expect(listenersOf(signal)).toBe(0);
-  });
-
-  it('leave no listener once all have had the lock', async () => {
-    const { locks } = faultyLocks();
-    const { signal } = new AbortController();
-    let most = 0;
-    const work = (): void => void (most = Math.max(most, listenersOf(signal)));
-    await Promise.all(Array.from({ length: 1_000 }, () => locks.using('goods:300', { signal }, work)));
-    expect(most).toBe(1);
     expect(listenersOf(signal)).toBe(0);
   });
 });

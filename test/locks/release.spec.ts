@@ -1,11 +1,10 @@
 import { asked } from '../support/asked.js';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { LockTimeoutError, type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
+import { type LockOptions, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { ScopeHold } from '../../lib/engine/lock-scope.js';
 import { outcome } from '../support/async.js';
 import { faultyLocks, KEY } from '../support/locks.js';
-import { ownerOf } from '../support/inside.js';
 
 type Work = (locks: LockService, options: LockOptions) => Promise<string>;
 
@@ -59,12 +58,6 @@ describe.each(WAYS)('the result of %s', (_name, work) => {
 describe('with awaitRelease: false', () => {
   const options = { awaitRelease: false };
 
-  it('the error of the work is passed on at once, too', async () => {
-    const { locks, store } = faultyLocks(options);
-    store.hold('release');
-    await expect(locks.using('goods:300', () => Promise.reject(new Error('sold out')))).rejects.toThrow('sold out');
-  });
-
   it('a release that fails is repeated, and nothing is left locked', async () => {
     const { clock, locks, store, memory } = faultyLocks(options);
     store.lose('release', new Error('the connection ended'));
@@ -92,24 +85,6 @@ describe('with awaitRelease: false', () => {
     const { locks, store } = faultyLocks(options);
     store.hold('release');
     for (let i = 0; i < 3; i++) expect(await locks.using('goods:300', { waitMs: 0 }, () => i)).toBe(i);
-  });
-
-  it('another instance may still find the lock held', async () => {
-    const { clock, locks, store, neighbour } = faultyLocks(options);
-    store.delay('release');
-    await locks.using('goods:300', () => undefined);
-    const refused = outcome(neighbour().locks.acquire('goods:300', { waitMs: 0 }));
-    await clock.advance(0);
-    expect(refused.error).toBeInstanceOf(LockTimeoutError);
-  });
-
-  it('a release that the caller awaits has its result', async () => {
-    const { locks, memory } = faultyLocks(options);
-    const lock = await locks.acquire('goods:300');
-    expect(await lock.release()).toBe(true);
-    const lost = await locks.acquire('goods:300');
-    await asked(memory).release({ key: KEY, owner: ownerOf(lost), mode: 'exclusive', closedForMs: 0, handoffMs: 1 });
-    expect(await lost.release()).toBe(false);
   });
 
   it('a lock scope waits for its releases', async () => {
@@ -208,15 +183,6 @@ describe('a failed release', () => {
     await locks.using('goods:300', () => undefined);
     expect(logged).toEqual([`Redis refuses requests to release locks, first for ${KEY}: NOPERM`]);
   });
-
-  it('rejects for the caller of release()', async () => {
-    const { clock, locks, store } = faultyLocks();
-    const lock = await locks.acquire('goods:300');
-    store.hold('release');
-    const released = lock.release().catch((error: unknown) => error);
-    await clock.advance(1_000);
-    expect(await released).toBeInstanceOf(LockUnavailableError);
-  });
 });
 
 /** Returns an instance whose release is on its way and gets no reply. */
@@ -271,47 +237,6 @@ describe('a release without a reply', () => {
     expect(store.releases).toHaveLength(1);
     await clock.advance(1);
     expect(store.releases).toHaveLength(2);
-  });
-
-  it('is repeated again if the repetition gets no reply either, until the lease is over', async () => {
-    const { store, locks, clock } = await releasing();
-    store.disconnect();
-    await clock.advance(10_000);
-    const { length } = store.releases;
-    expect(length).toBeGreaterThan(4);
-    await clock.advance(60_000);
-    expect(store.releases.length).toBeLessThan(30);
-    const total = store.releases.length;
-    await clock.advance(60_000);
-    expect(store.releases).toHaveLength(total);
-    const closing = outcome(locks.engine.close(0));
-    await clock.advance(0);
-    expect(closing).toHaveProperty('value');
-  });
-
-  it('leaves the next holder alone if its repetition comes after it', async () => {
-    const { store, clock, stranger, memory } = await releasing();
-    await clock.advance(1_050);
-    store.arrive('release');
-    await clock.advance(0);
-    expect(await stranger.take(KEY)).toBe(true);
-    await clock.advance(60_000);
-    expect(store.releases).toHaveLength(2);
-    expect((await memory.inspect(KEY))?.holder).toBe('stranger');
-    expect(clock.pending).toBe(0);
-  });
-
-  it('is ignored if a repetition has been answered, and comes late', async () => {
-    const { store, locks, clock } = await releasing();
-    store.disconnect();
-    await clock.advance(100);
-    expect(store.releases).toHaveLength(2);
-    store.arrive('release');
-    await clock.advance(0);
-    const closing = outcome(locks.engine.close(0));
-    await clock.advance(0);
-    expect(closing).toHaveProperty('value');
-    expect(clock.pending).toBe(0);
   });
 });
 

@@ -3,22 +3,19 @@ import {
   type Lock,
   LockClosedError,
   LockConfigError,
-  LockError,
   LockLostError,
   type LockOptions,
   LockReentryError,
   type LockScope,
   type LockScopeOptions,
-  type LockService,
   LockTimeoutError,
   LockUnavailableError,
   runInLockScope,
 } from 'nestjs-redis-lock';
 import { lockChannels, type RefusedEvent } from 'nestjs-redis-lock/events';
 import { deferred, outcome } from '../support/async.js';
-import { contextsAround, keptBy } from '../support/inside.js';
+import { contextsAround } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';
-import { randomFrom } from '../support/random.js';
 
 const stops: (() => void)[] = [];
 afterEach(() => stops.splice(0).forEach((stop) => stop()));
@@ -203,24 +200,6 @@ describe('a lost lock of a scope', () => {
     expect(await stranger.take(KEY)).toBe(true);
   });
 
-  it('runs its listeners outside of the scope', async () => {
-    const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
-    const end = deferred();
-    let got: Lock | null | undefined;
-    const scope = locks.scope({ onLost: 'ignore' }, async ({ signal }) => {
-      await locks.using('goods:300', () => undefined);
-      await locks.using('goods:301', () => undefined);
-      signal.addEventListener('abort', () => void locks.tryAcquire('goods:301').then((lock) => (got = lock)));
-      await end.promise;
-    });
-    await clock.advance(0);
-    await stranger.steal(KEY);
-    await clock.advance(1_000);
-    expect(got).toBeNull();
-    end.resolve();
-    await scope;
-  });
-
   it('ends by maxHoldMs, although its use has ended', async () => {
     const { clock, locks, stranger } = faultyLocks();
     const end = deferred();
@@ -240,27 +219,6 @@ describe('a lost lock of a scope', () => {
       message: expect.stringContaining('maxHoldMs (5000) has elapsed'),
     });
     expect(await stranger.take(KEY)).toBe(true);
-  });
-
-  it('is not declared after a blocked event loop if its renewal has arrived', async () => {
-    const { clock, locks, store } = faultyLocks({ ttlMs: 3_000 });
-    const end = deferred();
-    const result = outcome(
-      locks.scope(async () => {
-        await locks.using('goods:300', () => undefined);
-        await end.promise;
-        return 'sold';
-      }),
-    );
-    await clock.advance(0);
-    store.hold('extend');
-    await clock.advance(1_000);
-    expect(store.extendBatches).toHaveLength(1);
-    clock.jump(2_500);
-    store.deliver('extend');
-    end.resolve();
-    await clock.advance(0);
-    expect(result).toEqual({ value: 'sold' });
   });
 });
 
@@ -449,22 +407,6 @@ describe('parallel requests of a scope', () => {
     store.deliver('acquire');
   });
 
-  it('return nested holds to callers that do not wait', async () => {
-    const { locks } = faultyLocks();
-    const got = await locks.scope(() => Promise.all([1, 2].map(() => locks.tryAcquire('goods:300'))));
-    expect(got[0]?.fencingToken).toBeGreaterThan(0);
-    expect(got[1]?.fencingToken).toBe(got[0]?.fencingToken);
-  });
-
-  it('of a list that the scope does not keep yet are sent once', async () => {
-    const { locks, store } = faultyLocks();
-    await locks.scope(async () => {
-      await locks.using('shop:1', () => undefined);
-      await locks.using(['goods:300', 'goods:301'], () => undefined);
-    });
-    expect(store.acquires.map(({ key }) => key)).toEqual(['{lock_shop}:1', KEY, '{lock_goods}:301']);
-  });
-
   it('wait no longer than their own waitMs', async () => {
     const { clock, locks, stranger } = faultyLocks();
     const events = record();
@@ -516,47 +458,6 @@ describe('parallel requests of a scope', () => {
     ]);
     end.resolve();
     await scope;
-  });
-
-  it('of overlapping lists do not wait for each other', async () => {
-    const { clock, locks, store } = faultyLocks();
-    const lists = [
-      ['goods:1', 'goods:2'],
-      ['goods:2', 'goods:3'],
-      ['goods:3', 'goods:1'],
-    ];
-    store.hold('acquire');
-    const scope = outcome(locks.scope(() => Promise.all(lists.map((list) => locks.using(list, () => list.length)))));
-    await clock.advance(100);
-    store.deliver('acquire');
-    await clock.advance(1_000);
-    expect(scope.value).toEqual([2, 2, 2]);
-    await clock.advance(1_000);
-    expect(store.releases.length).toBeGreaterThanOrEqual(3);
-  });
-
-  it('make an exclusive request fail that waits beside a shared one', async () => {
-    const { clock, locks, memory, neighbour } = faultyLocks();
-    const readers = neighbour();
-    const reader = await readers.locks.acquire('goods:300', { mode: 'shared' });
-    const scope = outcome(
-      locks.scope(async () => {
-        const writing = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
-        const reading = outcome(locks.acquire('goods:300', { mode: 'shared', waitMs: 60_000 }));
-        await clock.advance(2_000);
-        await reader.release();
-        await clock.advance(5_000);
-        return [writing, reading];
-      }),
-    );
-    await clock.advance(8_000);
-    for (let turns = 0; scope.value === undefined && turns < 20; turns += 1) await clock.advance(1_000);
-    const [writing, reading] = scope.value as ReturnType<typeof outcome<Lock>>[];
-    // The exclusive request came first, so the shared one is a nested hold of it.
-    expect(writing.value?.fencingToken).toBe(reading.value?.fencingToken);
-    await writing.value?.release();
-    await reading.value?.release();
-    expect(await memory.inspect(KEY)).toBeNull();
   });
 });
 
@@ -628,20 +529,6 @@ describe('work that outlives its scope', () => {
     await clock.advance(0);
     expect(store.acquires).toHaveLength(2);
     expect(store.releases).toHaveLength(2);
-  });
-
-  it('gets a hold of its own if its request was waiting when the scope ended', async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    let stray!: ReturnType<typeof outcome<Lock>>;
-    await locks.scope(() => {
-      stray = outcome(locks.acquire('goods:300'));
-    });
-    await stranger.leave(KEY);
-    await clock.advance(1_000);
-    expect(await stranger.take(KEY)).toBe(false);
-    expect(await stray.value?.release()).toBe(true);
-    expect(await stranger.take(KEY)).toBe(true);
   });
 
   it('keeps a lock that it has used since before the end, until it ends it', async () => {
@@ -740,160 +627,5 @@ describe('a scope in a scope', () => {
     await clock.advance(0);
     expect(outer.error).toMatchObject({ code: 'LOCK_LOST' });
     expect(reason).toMatchObject({ code: 'LOCK_LOST' });
-  });
-});
-
-const SEEDS = 40;
-const RESOURCES = ['goods:1', 'goods:2', 'goods:3', 'shop'];
-
-/** One scope of a run, with the resources that it was granted, and whether it shares them. */
-class Unit {
-  readonly shares = new Map<string, boolean>();
-}
-
-/** Runs random scopes beside each other in two instances. Checks that no two of them have one lock at the same time. */
-class Run {
-  readonly faults: string[] = [];
-  readonly errors = new Map<string, number>();
-  granted = 0;
-  private readonly random: () => number;
-  private readonly all = faultyLocks({ ttlMs: 3_000, waitMs: 2_000 });
-  private readonly services: readonly LockService[];
-  private readonly units = new Set<Unit>();
-  private readonly strays: Promise<void>[] = [];
-
-  constructor(seed: number) {
-    this.random = randomFrom(seed);
-    this.services = [this.all.locks, this.all.neighbour().locks];
-  }
-
-  async play(): Promise<void> {
-    const { clock } = this.all;
-    const scopes = Array.from({ length: 6 }, (_, i) => this.scope(this.services[i % 2]));
-    const over = outcome(Promise.all(scopes).then(() => Promise.all(this.strays)));
-    const isOver = (): boolean => 'value' in over;
-    for (let turn = 0; !isOver() && turn < 2_000; turn += 1) await clock.advance(this.below(60));
-    if (!isOver()) this.faults.push('a scope did not settle');
-    await clock.advance(20_000);
-    if (clock.pending > 0) this.faults.push('timers are left');
-    for (const locks of this.services) {
-      if (keptBy(locks) > 0) this.faults.push('an instance kept something');
-    }
-    for (const resource of RESOURCES) {
-      if ((await this.services[0].inspect(resource)) !== null) this.faults.push(`${resource} is still locked`);
-    }
-  }
-
-  private async scope(locks: LockService): Promise<void> {
-    await this.pause();
-    const unit = new Unit();
-    this.units.add(unit);
-    await runInLockScope(async () => {
-      try {
-        await this.branch(locks, unit, 3);
-      } finally {
-        this.units.delete(unit);
-      }
-    }).catch((error: unknown) => this.count(error));
-  }
-
-  private async branch(locks: LockService, unit: Unit, depth: number): Promise<void> {
-    for (let steps = this.below(4); steps >= 0; steps -= 1) {
-      await this.pause();
-      await this.step(locks, unit, depth).catch((error: unknown) => this.count(error));
-    }
-  }
-
-  private async step(locks: LockService, unit: Unit, depth: number): Promise<void> {
-    const inner = (): Promise<void> => (depth > 0 ? this.branch(locks, unit, depth - 1) : this.pause());
-    const options = this.options();
-    const one = this.resource();
-    const list = [this.resource(), this.resource()];
-    const note = (...resources: string[]): void => this.note(unit, resources, options);
-    const use = (resources: string | string[]): Promise<void> =>
-      locks.using(resources as string, options, () => {
-        note(...new Set([resources].flat()));
-        return inner();
-      });
-    const steps: (() => Promise<void>)[] = [
-      () => use(one),
-      () => use(list),
-      async () => {
-        await using lock = await locks.acquire(one, options);
-        note(one);
-        await this.pause();
-        lock.assertHeld();
-      },
-      async () => {
-        const lock = await locks.tryAcquire(list, { mode: options.mode });
-        if (lock === null) return;
-        note(...list);
-        await lock.release();
-      },
-      () => runInLockScope(() => inner()),
-      () => Promise.all([inner(), inner()]).then(() => undefined),
-      async () => void this.strays.push(this.stray(locks, options)),
-      () => Promise.reject(new Error('the work failed')),
-    ];
-    await steps[this.below(steps.length)]();
-  }
-
-  /** Is left behind by its scope, so it notes nothing. */
-  private async stray(locks: LockService, options: LockOptions): Promise<void> {
-    await this.pause();
-    await locks.using(this.resource(), options, () => this.pause()).catch((error: unknown) => this.count(error));
-  }
-
-  /** Records a grant, and every other scope that has used the resource and has not ended. */
-  private note(unit: Unit, resources: readonly string[], { mode }: LockOptions): void {
-    const isShared = mode === 'shared';
-    for (const resource of resources) {
-      this.granted += 1;
-      unit.shares.set(resource, isShared && unit.shares.get(resource) !== false);
-      for (const other of this.units) {
-        const others = other === unit ? undefined : other.shares.get(resource);
-        if (others === false || (others === true && !isShared)) this.faults.push(`two scopes have ${resource}`);
-      }
-    }
-  }
-
-  private count(error: unknown): void {
-    const isExpected = error instanceof LockTimeoutError || error instanceof LockReentryError;
-    if (error instanceof LockError && !isExpected) this.faults.push(String(error));
-    const { name } = error as Error;
-    this.errors.set(name, (this.errors.get(name) ?? 0) + 1);
-  }
-
-  private options(): LockOptions {
-    return {
-      mode: this.random() < 0.4 ? 'shared' : 'exclusive',
-      waitMs: [0, 500, 5_000][this.below(3)],
-    };
-  }
-
-  private resource(): string {
-    return RESOURCES[this.below(RESOURCES.length)];
-  }
-
-  private pause(): Promise<void> {
-    if (this.random() < 0.3) return Promise.resolve();
-    return new Promise((resolve) => this.all.clock.schedule(this.below(400), resolve));
-  }
-
-  private below(limit: number): number {
-    return Math.floor(this.random() * limit);
-  }
-}
-
-describe('random scopes', () => {
-  it(`exclude each other until they have settled, and leave nothing behind (${SEEDS} seeds)`, async () => {
-    let granted = 0;
-    for (let seed = 1; seed <= SEEDS; seed += 1) {
-      const run = new Run(seed);
-      await run.play();
-      expect({ seed, faults: run.faults }).toEqual({ seed, faults: [] });
-      granted += run.granted;
-    }
-    expect(granted).toBeGreaterThan(SEEDS * 10);
   });
 });

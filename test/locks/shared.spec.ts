@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import {
   type Lock,
-  LockClosedError,
   LockConfigError,
-  LockError,
   LockLostError,
   type LockOptions,
   LockReentryError,
@@ -13,7 +11,7 @@ import {
 import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
 import type { LockStore } from '../../lib/contract/store.js';
 import { outcome } from '../support/async.js';
-import { keptBy, refuseWaitersOf } from '../support/inside.js';
+import { keptBy } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';
 
 const shared = { mode: 'shared' } as const;
@@ -108,13 +106,6 @@ describe('inside a hold', () => {
     await expect(upgrade).rejects.toThrow(/goods:300 .* shared, which does not cover exclusive/);
     expect(await locks.inspect('goods:300')).toBeNull();
   });
-
-  it('a permit is not acquired twice', async () => {
-    const { locks, store } = faultyLocks();
-    const permits = { permits: 2 };
-    await locks.using('goods:300', permits, () => locks.using('goods:300', permits, () => undefined));
-    expect(store.acquires).toHaveLength(1);
-  });
 });
 
 describe('permits', () => {
@@ -139,30 +130,8 @@ describe('permits', () => {
     expect(await locks.inspect('goods:300')).toBeNull();
   });
 
-  it('of another number, refused after a wait behind a reader, leave no place in the queue', async () => {
-    const { locks, neighbour, clock, memory } = faultyLocks();
-    const writer = await locks.acquire('goods:300');
-    const [five, reader, three] = [{ permits: 5 }, { mode: 'shared' as const }, { permits: 3 }].map((options) =>
-      outcome(neighbour().locks.acquire('goods:300', { ...options, waitMs: 60_000 })),
-    );
-    await clock.advance(0);
-    await writer.release();
-    await clock.advance(5_000);
-    expect(three.error).toBeInstanceOf(LockConfigError);
-    expect(memory.table.waiting('{lock_goods}:300').map(({ mode }) => mode)).toEqual(['shared']);
-    expect(await five.value?.release()).toBe(true);
-    await clock.advance(0);
-    expect(await reader.value?.release()).toBe(true);
-    expect(await locks.inspect('goods:300')).toBeNull();
-  });
-
   it.each([0, 1.5, -1, Infinity, 2_000_000])('must be a whole number: not %s', async (permits) => {
     await expect(faultyLocks().locks.acquire('goods:300', { permits })).rejects.toThrow(/permits is .*; expected/);
-  });
-
-  it('cannot be combined with mode', async () => {
-    const both = { permits: 2, mode: 'shared' } as object;
-    await expect(faultyLocks().locks.acquire('goods:300', both)).rejects.toThrow(LockConfigError);
   });
 });
 
@@ -291,15 +260,6 @@ describe('the readers of one instance', () => {
     for (const { value } of [...short, ...long]) expect(value?.expiresInMs).toBeGreaterThan(59_000);
   });
 
-  it('are renewed by one request', async () => {
-    const { locks, store, clock } = faultyLocks();
-    const readers = request(locks, 1_000);
-    await clock.advance(10_000);
-    expect(store.extendBatches.map((batch) => batch.length)).toEqual([1]);
-    expect(granted(readers)).toBe(1_000);
-    for (const { value } of readers) expect(value?.expiresInMs).toBeGreaterThan(28_000);
-  });
-
   it('keep the lock if one of them loses it', async () => {
     const { locks, store, clock } = faultyLocks();
     const [one, other] = [
@@ -311,17 +271,6 @@ describe('the readers of one instance', () => {
     other.assertHeld();
     expect([await one.release(), store.releases.length]).toEqual([false, 0]);
     expect([await other.release(), store.releases.length]).toEqual([true, 1]);
-  });
-
-  it('do not join a lock that the store has lost', async () => {
-    const { locks, memory, store, clock } = faultyLocks();
-    const one = await locks.acquire('goods:300', shared);
-    memory.table.rows.delete(KEY);
-    store.reconnect();
-    await clock.advance(0);
-    expect(one.signal.aborted).toBe(true);
-    await locks.acquire('goods:300', shared);
-    expect(store.acquires).toHaveLength(2);
   });
 
   it('learn of its loss together, and do not join it after that', async () => {
@@ -375,48 +324,6 @@ describe('the readers of one instance', () => {
     await writer.release();
     await clock.advance(0);
     expect(await release(patient)).toEqual([true, true]);
-  });
-
-  it('leave the queue when the last of them leaves', async () => {
-    const { locks, memory, neighbour, clock } = faultyLocks();
-    await neighbour().locks.acquire('goods:300');
-    request(locks, 3, { ...shared, waitMs: 100 });
-    await clock.advance(100);
-    expect((await memory.inspect(KEY))?.waiting).toEqual([]);
-    expect(keptBy(locks)).toBe(0);
-  });
-
-  it('that do not wait are refused by the reply, not before', async () => {
-    const { locks, store, clock } = faultyLocks();
-    await locks.acquire('goods:300', shared);
-    await clock.advance(50);
-    store.hold('acquire');
-    const trying = outcome(locks.tryAcquire('goods:300', shared));
-    await clock.advance(100);
-    expect(trying).toEqual({});
-    store.deliver('acquire');
-    await clock.advance(0);
-    expect(trying.value).toBeDefined();
-  });
-
-  it('share a request without a reply, even those that come after its first caller has left', async () => {
-    const { locks, store, clock } = faultyLocks();
-    store.hold('acquire');
-    const abort = new AbortController();
-    const [brief] = request(locks, 1, { ...shared, signal: abort.signal });
-    await clock.advance(500);
-    abort.abort();
-    await clock.advance(0);
-    expect(brief.error).toBeDefined();
-    const later = request(locks, 2);
-    await clock.advance(0);
-    expect([store.acquires.length, store.releases.length]).toEqual([1, 0]);
-    store.deliver('acquire');
-    await clock.advance(0);
-    expect([granted(later), store.acquires.length]).toEqual([2, 1]);
-    expect(await release(later)).toEqual([true, true]);
-    expect(await locks.inspect('goods:300')).toBeNull();
-    expect(keptBy(locks)).toBe(0);
   });
 
   it('release an owner whose request got no reply in time, and ask with another one', async () => {
@@ -484,27 +391,6 @@ describe('the permits of one instance', () => {
     expect(keptBy(locks)).toBe(0);
   });
 
-  it('are never held by more callers than there are', async () => {
-    const { locks, neighbour, clock } = faultyLocks();
-    let [now, most] = [0, 0];
-    const done: LockService[] = [];
-    const visit = (one: LockService) => async (): Promise<void> => {
-      await one.using('goods:300', { ...permits, waitMs: 60_000 }, async () => {
-        now += 1;
-        most = Math.max(most, now);
-        await new Promise<void>((resolve) => clock.schedule(3, resolve));
-        now -= 1;
-      });
-      done.push(one);
-    };
-    const instances = [locks, neighbour().locks, neighbour().locks];
-    const visits = instances.flatMap((one) => Array.from({ length: 20 }, () => visit(one)()));
-    for (let ms = 0; done.length < 60 && ms < 2_000; ms += 1) await clock.advance(1);
-    await Promise.all(visits);
-    expect([most, done.length]).toEqual([3, 60]);
-    expect(keptBy(locks)).toBe(0);
-  });
-
   it('name this instance in the error if it holds all of them', async () => {
     const { locks, clock } = faultyLocks();
     request(locks, 3, permits);
@@ -531,42 +417,6 @@ describe('permits of several instances', () => {
     await clock.advance(0);
     expect([first, ...later].map(({ value }) => value?.expiresInMs)).toEqual([1, 1, 1].map(() => expect.any(Number)));
   });
-
-  it('are requested again after an outage', async () => {
-    const { locks, store, clock } = faultyLocks();
-    await locks.acquire('goods:300', permitsOf(3));
-    store.lose('acquire', new Error('no connection'));
-    const callers = [outcome(locks.acquire('goods:300', permitsOf(3)))];
-    await clock.advance(10);
-    callers.push(outcome(locks.acquire('goods:300', permitsOf(3))));
-    store.lose('acquire');
-    await clock.advance(1_000);
-    expect(callers.map(({ value }) => value !== undefined)).toEqual([true, true]);
-  });
-
-  it('are refused to a caller that does not wait, even if another request was given up', async () => {
-    const { locks, stranger, store, clock } = faultyLocks();
-    await stranger.take(KEY);
-    const abort = new AbortController();
-    const waiting = outcome(locks.acquire('goods:300', { ...permitsOf(2), signal: abort.signal }));
-    store.delay('acquire');
-    const trying = outcome(locks.tryAcquire('goods:300', { permits: 2 }));
-    await clock.advance(10);
-    abort.abort();
-    await clock.advance(0);
-    expect([waiting, trying]).toEqual([{ error: expect.anything() }, { value: null }]);
-  });
-
-  it('of a store without a queue leave each caller its number of requests', async () => {
-    const { locks, stranger, store, clock } = faultyLocks();
-    store.less.queue = false;
-    store.less.retry = { pauseMs: 100, limit: 6 };
-    await stranger.take(KEY);
-    const callers = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', permitsOf(3))));
-    await clock.advance(5_000);
-    expect(store.acquires).toHaveLength(6);
-    for (const { error } of callers) expect(error).toBeInstanceOf(LockTimeoutError);
-  });
 });
 
 it('a reader that comes while a loss is reported does not join the lost share', async () => {
@@ -578,24 +428,4 @@ it('a reader that comes while a loss is reported does not join the lost share', 
   await clock.advance(0);
   expect(store.acquires).toHaveLength(2);
   expect(await memory.inspect(KEY)).not.toBeNull();
-});
-
-it('a shutdown refuses all callers, also behind one that leaves because of it', async () => {
-  const { locks, store, clock, neighbour } = faultyLocks();
-  const patiently = { permits: 3, waitMs: Infinity };
-  await Promise.all([1, 2, 3].map(() => neighbour().locks.acquire('goods:300', patiently)));
-  const first = [1, 2, 3].map(() => outcome(locks.acquire('goods:300', patiently)));
-  await clock.advance(0);
-  // Their request is repeated and gets no reply.
-  store.hold('acquire');
-  const { length } = store.acquires;
-  while (store.acquires.length === length) await clock.advance(1);
-  const impatient = outcome(locks.acquire('goods:300', { permits: 3, waitMs: 0 }));
-  const patient = outcome(locks.acquire('goods:300', patiently));
-  await clock.advance(0);
-  expect([impatient, patient]).toEqual([{}, {}]);
-  refuseWaitersOf(locks);
-  await clock.advance(0);
-  for (const { error } of [...first, patient]) expect(error).toBeInstanceOf(LockClosedError);
-  expect(impatient.error).toBeInstanceOf(LockError);
 });

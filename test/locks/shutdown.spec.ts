@@ -115,13 +115,6 @@ describe('a shutdown that settles', () => {
     },
   );
 
-  it('ends at once if there is nothing to wait for', async () => {
-    const { locks } = faultyLocks();
-    await locks.engine.settle(5_000);
-    expect(locks.isShuttingDown).toBe(true);
-    await locks.engine.close(5_000);
-  });
-
   it('ends holds after its time, and serves other calls', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY);
@@ -153,18 +146,6 @@ describe('a shutdown that settles', () => {
     await clock.advance(1);
     expect([closed, lock.signal.aborted]).toStrictEqual([{ value: undefined }, true]);
     expect(clock.pending).toBe(0);
-  });
-
-  it('can be asked for twice, and after the end', async () => {
-    const { clock, locks } = faultyLocks();
-    const lock = await locks.acquire('goods:300');
-    const settled = [outcome(locks.engine.settle(5_000)), outcome(locks.engine.settle(1))];
-    await clock.advance(10);
-    expect(settled).toStrictEqual([{}, {}]);
-    await lock.release();
-    await locks.engine.close(5_000);
-    await locks.engine.settle(5_000);
-    expect(settled).toStrictEqual([{ value: undefined }, { value: undefined }]);
   });
 });
 

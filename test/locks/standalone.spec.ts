@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockService } from 'nestjs-redis-lock';
@@ -16,7 +15,6 @@ import {
 } from 'nestjs-redis-lock/standalone';
 import { deferred, eventually, outcome } from '../support/async.js';
 import { CUT_MS, longestTimerAtEndOf } from '../support/ends-by-itself.js';
-import { startRedis } from '../support/redis/index.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { silent } from '../support/silent-logger.js';
 
@@ -137,13 +135,6 @@ describe('the logger of locks without Nest', () => {
     expect(printed.mock.calls).toEqual([['Locks are in the memory of this process.']]);
   });
 
-  it("may be Nest's", () => {
-    const logger = new Logger('Locks');
-    const logged = jest.spyOn(logger, 'log').mockImplementation(() => undefined);
-    start({ store: memory(), logger });
-    expect(logged.mock.calls).toEqual([['Locks are in the memory of this process.']]);
-  });
-
   it.each(['warn', 'error'] as const)('gets a missing Redis, with checks: %s', async (checks) => {
     const logger = recorder();
     const locks = start({ redis: 'redis://127.0.0.1:1', logger, checks });
@@ -151,20 +142,6 @@ describe('the logger of locks without Nest', () => {
     const found = (line: string) => line.startsWith(`${checks}: Redis cannot be reached at redis://127.0.0.1:1`);
     await eventually('it is logged', () => logger.lines.some(found));
     expect((await locks.ping()).isUp).toBe(false);
-  });
-
-  it.each(['warn', 'error'] as const)('gets a server that may evict locks, with checks: %s', async (checks) => {
-    const server = await startRedis({ local: true });
-    const admin = new Redis(server.url);
-    await admin.config('SET', 'maxmemory', '100mb', 'maxmemory-policy', 'allkeys-lru');
-    const logger = recorder();
-    const locks = start({ redis: server.url, logger, checks });
-    const found = (line: string) => line.startsWith(checks) && line.includes('its maxmemory-policy is allkeys-lru');
-    await eventually('it is logged', () => logger.lines.some(found));
-    expect(await locks.using('goods:300', () => 'sold')).toBe('sold');
-    await locks.close();
-    await admin.quit();
-    await server.stop();
   });
 
   it('gets the stack of an error that a callback of a leader threw', async () => {

@@ -105,24 +105,6 @@ describe('createTestBench()', () => {
       await eventually('the call has the lock', () => waiting.value === 'bought 300 late');
     });
 
-    it('lets a call with a limit time out behind one without', async () => {
-      const stock = withLocks(new Stock(), bench.locks);
-      const occupied = await bench.occupy('goods:300');
-      const late = stock.buyLate(300);
-      await turns(200);
-      await expect(stock.buy(300)).rejects.toThrow(LockTimeoutError);
-      await occupied.release();
-      expect(await late).toBe('bought 300 late');
-    });
-
-    it('keeps a call for several locks out', async () => {
-      await bench.occupy('goods:2');
-      const error = await bench.locks.acquire(['goods:1', 'goods:2', 'order:3']).catch((reason: unknown) => reason);
-      expect(error).toBeInstanceOf(LockTimeoutError);
-      expect(error).toMatchObject({ resource: 'goods:2' });
-      expect(await bench.locks.inspect('goods:1')).toBeNull();
-    });
-
     it('passes time while a lock without a holder stays closed', async () => {
       await bench.locks.using('goods:300', { minHoldMs: 2_000 }, async () => undefined);
       await bench.locks.using('goods:300', async () => undefined);
@@ -170,13 +152,6 @@ describe('createTestBench()', () => {
       await bench.locks.acquire('goods:300', { waitMs: 0 });
       expect(told(bench).slice(0, 3)).toEqual(['requested goods:300', 'granted goods:300', 'lost goods:300']);
       expect(bench.history('goods:300')[2].error).toBeInstanceOf(LockLostError);
-    });
-
-    it('aborts the signal at once', async () => {
-      await bench.locks.using('goods:300', { onLost: 'ignore' }, (lock) => {
-        bench.lose('goods:300');
-        expect(lock.signal.aborted).toBe(true);
-      });
     });
 
     it('throws if no call holds the lock', () => {
@@ -241,16 +216,6 @@ describe('createTestBench()', () => {
       bench.unavailable(false);
       expect(await withLocks(new Stock(), bench.locks).buy(300)).toBe('bought 300');
       expect(bench.clock.now()).toBeLessThan(5_000);
-    });
-
-    it('lets a call through that waits through a short outage', async () => {
-      const stock = withLocks(new Stock(), bench.locks);
-      bench.unavailable();
-      const waiting = outcome(stock.buyLate(300));
-      await turns(50);
-      bench.unavailable(false);
-      await eventually('the call ends', () => waiting.value !== undefined || waiting.error !== undefined);
-      expect(waiting).toEqual({ value: 'bought 300 late' });
     });
   });
 

@@ -4,14 +4,13 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import {
   type Lock,
   LockConfigError,
-  Locked,
   type LockOptions,
   LockTimeoutError,
   LockUnavailableError,
 } from 'nestjs-redis-lock';
-import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
-import { deferred, outcome } from '../support/async.js';
+import { outcome } from '../support/async.js';
 import type { FaultyStore } from '../support/faulty-store.js';
 import { keptBy } from '../support/inside.js';
 import { faultyLocks, KEY } from '../support/locks.js';
@@ -43,13 +42,6 @@ describe('waiting in one process', () => {
     expect((waiting.error as LockTimeoutError).remainingMs).toBeCloseTo(58_000, -3);
   });
 
-  it('does not happen in tryAcquire: one of two is granted, the other null', async () => {
-    const { locks } = faultyLocks();
-    const [one, other] = await Promise.all([locks.tryAcquire('goods:300'), locks.tryAcquire('goods:300')]);
-    expect(one).not.toBeNull();
-    expect(other).toBeNull();
-  });
-
   it('never ends with waitMs: Infinity', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take(KEY, 3_600_000);
@@ -59,16 +51,6 @@ describe('waiting in one process', () => {
     await stranger.leave(KEY);
     await clock.advance(200);
     expect(waiting.value).toBeDefined();
-  });
-
-  it('longer than the lease still grants a full lease', async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    const waiting = outcome(locks.acquire('goods:300', { ttlMs: 1_000, waitMs: 60_000 }));
-    await clock.advance(5_000);
-    await stranger.leave(KEY);
-    await clock.advance(200);
-    expect((waiting.value as Lock).expiresInMs).toBeGreaterThan(600);
   });
 
   it('leaves no timer and no line after the last use of a key', async () => {
@@ -97,23 +79,6 @@ describe('waiting in one process', () => {
 });
 
 describe('an acquire request without a reply', () => {
-  it('throws LockUnavailableError, never LockTimeoutError', async () => {
-    const { clock, locks, store } = faultyLocks();
-    store.hold('acquire');
-    const trying = outcome(locks.tryAcquire('goods:300'));
-    await clock.advance(1_000);
-    expect(trying.error).toBeInstanceOf(LockUnavailableError);
-  });
-
-  it('is followed by a release, so that a late grant is freed', async () => {
-    const { clock, locks, store, stranger } = faultyLocks();
-    store.hold('acquire');
-    outcome(locks.tryAcquire('goods:300'));
-    await clock.advance(1_000);
-    expect(store.releases).toMatchObject([{ owner: store.acquires[0]?.owner, closedForMs: 0 }]);
-    expect(await stranger.take(KEY)).toBe(true);
-  });
-
   it('is repeated by the same owner soon after the server has fallen silent, but not before', async () => {
     const { clock, locks, store } = faultyLocks();
     store.hold('acquire');
@@ -164,18 +129,6 @@ describe('an acquire request without a reply', () => {
     await clock.advance(60_000);
     expect(store.releases).toHaveLength(1);
     expect(keptBy(locks)).toBe(0);
-  });
-
-  it('is repeated with the same owner if the reply took longer than the lease', async () => {
-    const { clock, locks, store } = faultyLocks();
-    store.hold('acquire');
-    const waiting = outcome(locks.acquire('goods:300', { ttlMs: 100 }));
-    await clock.advance(150);
-    store.deliver('acquire');
-    await clock.advance(10);
-    expect(waiting.value).toBeDefined();
-    expect(new Set(store.acquires.map(({ owner }) => owner)).size).toBe(1);
-    expect(store.acquires).toHaveLength(2);
   });
 
   it('and then a held reply is a LockTimeoutError', async () => {
@@ -244,22 +197,6 @@ describe('two resources under one key', () => {
   });
 });
 
-describe('waiting for the first reply', () => {
-  it('is not an outage for callers that joined meanwhile', async () => {
-    const { clock, locks, store, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    store.hold('acquire');
-    const both = [
-      outcome(locks.acquire('goods:300', { waitMs: 5 })),
-      outcome(locks.acquire('goods:300', { waitMs: 5 })),
-    ];
-    await clock.advance(8);
-    store.deliver('acquire');
-    await clock.advance(0);
-    for (const { error } of both) expect(error).toBeInstanceOf(LockTimeoutError);
-  });
-});
-
 describe('behind a request that no caller waits for', () => {
   const behind = async (waitMs: number, held = false) => {
     const all = faultyLocks();
@@ -320,19 +257,6 @@ describe('a queue of thousands of local waiters', () => {
 
   it.each([false, true])('is not scanned for each grant (another instance in the queue: %j)', async (withRival) => {
     expect(await readings(LENGTH, withRival)).toBeLessThan(LENGTH / 20);
-  });
-});
-
-describe('a caller behind an unanswered request of callers that have left', () => {
-  it.each([1, 3])('waits no longer than its waitMs (%i callers)', async (count) => {
-    const { clock, locks, store } = faultyLocks({ requestTimeoutMs: 1_000 });
-    store.hold('acquire');
-    const left = outcome(locks.acquire('goods:300', { waitMs: 1_500 }));
-    await clock.advance(5_000);
-    expect(left.error).toBeInstanceOf(LockUnavailableError);
-    const later = Array.from({ length: count }, () => outcome(locks.acquire('goods:300', { waitMs: 1_500 })));
-    await clock.advance(5_000);
-    for (const { error } of later) expect(error).toBeInstanceOf(LockUnavailableError);
   });
 });
 
@@ -408,13 +332,6 @@ describe('maxWaiting', () => {
     expect(waiting.map(({ error }) => error)).toEqual([undefined, undefined]);
   });
 
-  it('names all callers that count, including those of another mode', async () => {
-    const { locks } = faultyLocks({ maxWaiting: 2 });
-    await locks.acquire('goods:300');
-    for (const permits of [3, 4]) outcome(locks.acquire('goods:300', { permits }));
-    expect(await timeoutOf(locks.acquire('goods:300'))).toMatchObject({ isQueueFull: true, waitingHere: 2 });
-  });
-
   it.each([
     ['', 'throughput'],
     [' in strict order, too', 'strict'],
@@ -431,15 +348,6 @@ describe('maxWaiting', () => {
     await clock.advance(1_000);
     await next.value?.release();
     expect(keptBy(locks)).toBe(0);
-  });
-
-  it('does not make an unavailable store busy', async () => {
-    const { clock, locks, store } = faultyLocks({ maxWaiting: 1 });
-    store.hold('acquire');
-    const first = outcome(locks.acquire('goods:300', { waitMs: 60_000 }));
-    await clock.advance(2_500);
-    await expect(locks.tryAcquire('goods:300')).rejects.toThrow(LockUnavailableError);
-    expect(first.error).toBeUndefined();
   });
 
   it('names the resource if the store has sent no reply yet', async () => {
@@ -490,24 +398,6 @@ describe('the error of a busy lock', () => {
     expect(refused.message).toMatch(/\(waitMs: 0\)\.$/);
     expect(locks.engine.waitingAt(KEY)).toBe(0);
   });
-});
-
-class Shop {
-  @Locked('goods:<id>', { maxWaiting: 1, onBusy: (error: LockTimeoutError) => `${error.waitingHere} waits` })
-  async buy(id: number, work: () => Promise<string>): Promise<string> {
-    return `${id}: ${await work()}`;
-  }
-}
-
-it('maxWaiting of a @Locked method calls its onBusy', async () => {
-  const shop = withLocks(new Shop());
-  const sold = deferred<string>();
-  const first = shop.buy(300, () => sold.promise);
-  await new Promise(setImmediate);
-  const second = shop.buy(300, () => Promise.resolve('second'));
-  expect(await shop.buy(300, () => Promise.resolve('third'))).toBe('1 waits');
-  sold.resolve('first');
-  expect(await Promise.all([first, second])).toEqual(['300: first', '300: second']);
 });
 
 afterEach(() => void jest.restoreAllMocks());
@@ -652,15 +542,5 @@ describe('waiters that are frozen', () => {
     );
     expect(order).toEqual(expected);
     expect(tookMs).toBeLessThan(FIRST_FROZEN_MS + (count - 1) * eachMs);
-  });
-
-  it('cost the others a handoff lease each if every second one is frozen', async () => {
-    const queue = await longQueue(40);
-    const { order, expected, tookMs } = await serve(
-      queue,
-      queue.waiters.map((_, i) => i % 2 === 0),
-    );
-    expect(order).toEqual(expected);
-    expect(tookMs).toBeLessThan(20 * 1_250);
   });
 });

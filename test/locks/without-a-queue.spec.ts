@@ -298,25 +298,6 @@ describe('the turns of instances at a store without a queue', () => {
     await world.clock.advance(6_000);
     expect(waits.length - before).toBeGreaterThan(3_000 * 0.86);
   });
-
-  it('do not delay tryAcquire', async () => {
-    const world = new World();
-    const locks = world.instance({ fairness: 'strict' });
-    await world.stranger.take(KEY);
-    expect(await locks.tryAcquire(RESOURCE)).toBeNull();
-    await world.stranger.leave(KEY);
-    for (let i = 0; i < 100; i += 1) await (await locks.tryAcquire(RESOURCE))?.release();
-    expect(world.clock.now()).toBe(0);
-  });
-
-  it('are not used by a store with a queue', async () => {
-    const world = new World();
-    const locks = world.instance();
-    for (const store of world.stores) store.less.queue = true;
-    const waits = world.busy(locks, 5);
-    await world.clock.advance(2_000);
-    expect(waits.length).toBeGreaterThanOrEqual(1_000);
-  });
 });
 
 const WORK_MS = 20;
@@ -424,21 +405,6 @@ describe('beside foreign clients that poll', () => {
     expect(requests() - before).toBeLessThanOrEqual(40);
     await run(4_000);
     expect(acquired.value).toBeDefined();
-  });
-
-  it('does not starve beside an instance that has met none of them', async () => {
-    const { take, leave, start, caller, run } = besideForeign();
-    const services = [start(), start()];
-    take('foreign-0:1');
-    const met = outcome(services[0].acquire('goods:300'));
-    await run(100);
-    leave();
-    await run(100);
-    expect(await met.value?.release()).toBe(true);
-    const grants = [0, 0];
-    for (const i of [0, 1, 0, 1, 0, 1]) void outcome(caller(services[i], () => (grants[i] += 1)));
-    await run(10_000);
-    expect(Math.max(...grants) / Math.min(...grants)).toBeLessThan(3);
   });
 
   it('does not lose its place in the queue after one of them', async () => {

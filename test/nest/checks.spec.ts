@@ -10,11 +10,9 @@ import {
   SetMetadata,
 } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { Cron, ScheduleModule } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import {
-  bindLocks,
   CurrentLock,
   type Lock,
   Locked,
@@ -28,13 +26,11 @@ import {
 } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import { createTestLocks, RedisLockTestingModule } from 'nestjs-redis-lock/testing';
+import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { TRANSACTIONS_ARE_SCOPES } from '../../lib/engine/transaction-scopes.js';
 import { deferred } from '../support/async.js';
 import { infosOf } from '../support/listed.js';
-import { lockModule } from '../support/lock-module.js';
-import { type RedisServer, startRedis } from '../support/redis/index.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, startApp, type TestApp } from './support/app.js';
 import { Bound, Copying, Foreign, Proxied } from './support/wrappers.js';
@@ -70,14 +66,6 @@ class SupplierController {
   @Locked('supplier:<name>', { permits: 5 })
   async order(@Param('name') name: string): Promise<string> {
     return name;
-  }
-}
-
-@Injectable()
-class Plain {
-  @Locked('catalogue:<shop>', { mode: 'exclusive' })
-  async replace(shop: string): Promise<string> {
-    return shop;
   }
 }
 
@@ -161,14 +149,6 @@ describe('a @Locked method with a mode that its store does not have', () => {
     expect(await started.get(CatalogueService).read('books')).toBe('books');
     await started.close();
   });
-
-  it('is refused at the call if the service is used', async () => {
-    const app = await startApp({ locks: { ...START, store: redisson() }, providers: [Plain] });
-    expect(await app.nest.get(Plain).replace('books')).toBe('books');
-    await expect(app.locks.acquire('catalogue:books', { permits: 2 })).rejects.toThrow(
-      'permits: redisson() does not support permits; use exclusive.',
-    );
-  });
 });
 
 @Injectable()
@@ -230,14 +210,6 @@ class Wrong {
 @Injectable()
 class Inheriting extends Wrong {}
 
-@Injectable()
-class Jobs {
-  @Cron('0 0 1 1 *')
-  @Foreign()
-  @Locked('report')
-  async report(): Promise<void> {}
-}
-
 const WRONG = ['foreign', 'copying', 'proxied', 'bound', 'scopedBelow'];
 
 const warningsOf = ({ logged }: TestApp): string[] => logged.filter((line) => line.includes('is above @Locked'));
@@ -257,18 +229,6 @@ describe('a decorator above @Locked', () => {
     expect(warnings.map((line) => /Wrong\.(\w+)/.exec(line)?.[1])).toEqual(WRONG);
     expect(warnings[0]).toMatch(/released before .* ends.*commits.*Put @Locked above.*@LockScope/);
     expect(await app.nest.get(Wrong).foreign(7)).toBe(7);
-  });
-
-  it('is a warning for a cron job too, which no interceptor sees', async () => {
-    const lockModules = () => [inMemory()];
-    const app = await startApp({ imports: [ScheduleModule.forRoot()], lockModules, providers: [Jobs] });
-    expect(warningsOf(app)).toEqual([expect.stringMatching(/Jobs\.report/)]);
-  });
-
-  it('is found in what a factory returns', async () => {
-    const useFactory = (locks: LockService): Wrong => bindLocks(new Wrong(), locks);
-    const app = await start([{ provide: 'wrong', useFactory, inject: [LockService] }]);
-    expect(warningsOf(app)).toHaveLength(WRONG.length);
   });
 
   it('is ignored with checks: off', async () => {
@@ -441,41 +401,11 @@ describe.each(Object.entries(INSTRUMENTS))('an application whose `instrument` bi
     expect(listed).toMatchObject([{ isHeld: true, waitingHere: 0, waiting: [] }]);
   });
 
-  it('warns of a decorator that replaces the method', async () => {
-    const { logged } = await start({ imports: [inMemory()], providers: [Wrong] });
-    expect(logged).toHaveLength(WRONG.length);
-    expect(logged[0]).toMatch(/^Wrong\.foreign: another decorator is above @Locked/);
-  });
-
   it('locks a handler, and logs that interceptors cannot see its metadata', async () => {
     const { app, logged } = await start({ imports: [inMemory()], controllers: [GoodsController] });
     const response = await fetch(`${await app.getUrl()}/buy/7`, { headers: { connection: 'close' } });
     expect(await response.text()).toBe('7');
     const line = /^GoodsController\.buy: the option `instrument` of the application replaces the handler/;
     expect(logged.map((each) => line.test(each))).toEqual(kind === 'without metadata' ? [true] : []);
-  });
-
-  it('says in one line that a test has replaced the service', async () => {
-    const replaced = { provide: LockService, useFactory: () => createTestLocks() };
-    const locks = inMemory();
-    const imports = [{ ...locks, providers: [...(locks.providers ?? []), replaced] }];
-    const { app, logged } = await start({ imports, providers: [Wrong, Reports] });
-    expect(logged).toEqual([
-      expect.stringMatching(/^LockService was replaced by another one\. So this module checks no/),
-    ]);
-    expect(app.get(Reports).terms).toBe(0);
-  });
-
-  describe('on a Redis that evicts locks', () => {
-    let server: RedisServer;
-    beforeAll(async () => {
-      server = await startRedis({ local: true, args: ['--maxmemory-policy', 'volatile-lru', '--maxmemory', '100mb'] });
-    });
-    afterAll(() => server.stop());
-
-    it('does not start with checks: error', async () => {
-      const imports = [lockModule({ redis: server.url, checks: 'error', requestTimeoutMs: 60_000 })];
-      await expect(start({ imports })).rejects.toThrow(/may delete locks that are held/);
-    });
   });
 });

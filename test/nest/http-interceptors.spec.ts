@@ -13,7 +13,7 @@ import {
 import { APP_INTERCEPTOR, ModuleRef } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockScope, LockService, MultiLock, RedisLockModule } from 'nestjs-redis-lock';
-import { concatMap, lastValueFrom, Observable, of } from 'rxjs';
+import { concatMap, Observable } from 'rxjs';
 import { deferred } from '../support/async.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, keyOf, startApp, type TestApp } from './support/app.js';
@@ -217,13 +217,6 @@ class CallsController {
     return this.room.stay(id);
   }
 
-  @Get('revalidate-during-call/:id')
-  @Locked('goods:<id>')
-  @UseInterceptors(interceptors.RevalidateDuringCall)
-  revalidateDuringCall(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
   @Get('self-calling/:id')
   @Locked('goods:<id>', { waitMs: 0, onBusy: callItself })
   async selfCalling(@Param('id') id: string): Promise<string> {
@@ -242,13 +235,6 @@ class CallsController {
   @Locked('goods:<id>', { waitMs: 0 })
   async calledAgain(@Param('id') id: string): Promise<string> {
     return id;
-  }
-
-  @Get('last-value/:id')
-  @Copying(async (_self, call) => lastValueFrom((await call()) as Observable<unknown>))
-  @Locked('goods:<id>')
-  lastValue(@Param('id') id: string): Observable<string> {
-    return of('first', id);
   }
 
   @Get('caught/:id')
@@ -362,14 +348,6 @@ describe('an interceptor that commits after the handler', () => {
     expect(control.commits.toSorted()).toEqual([...both, ...modules].toSorted());
     expect(app.log.count('requested')).toBe(1);
   });
-
-  it('keeps the scopes of many concurrent requests apart', async () => {
-    const { app } = await start();
-    const ids = Array.from({ length: 30 }, (_, i) => `${i}`);
-    const responses = await Promise.all(ids.map((id) => app.call(`/commits/deferred/${id}`)));
-    expect(responses.map(({ text }) => text)).toEqual(ids);
-    expect([app.log.count('granted'), app.log.count('released')]).toEqual([30, 30]);
-  });
 });
 
 describe('an interceptor with a timeout', () => {
@@ -470,18 +448,6 @@ describe('an interceptor or a decorator that calls the handler', () => {
     again.assertHeld();
   });
 
-  it('and responds before the method has its lock ends the wait', async () => {
-    const { app, control } = await start();
-    await using holder = await app.locks.acquire('goods:1');
-    const call = app.call('/revalidate-during-call/1');
-    await app.log.until('requested goods:1', 2);
-    control.timeout.resolve();
-    expect((await call).text).toBe('stale');
-    await app.log.until('refused goods:1');
-    holder.assertHeld();
-    expect(app.room.visits).toBe(0);
-  });
-
   it('by its own onBusy does not wait for itself', async () => {
     const { app } = await start();
     const holder = await app.locks.acquire('goods:1');
@@ -503,12 +469,6 @@ describe('an interceptor or a decorator that calls the handler', () => {
     // What runs beside the method may end after the response.
     await app.log.until('released goods:1');
     expect(app.log.count('requested goods:1')).toBe(1);
-  });
-
-  it('and subscribes to its Observable does so under the lock', async () => {
-    const { app } = await start();
-    expect((await app.call('/last-value/1')).text).toBe('1');
-    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
   });
 
   it('never acquires no lock', async () => {

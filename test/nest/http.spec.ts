@@ -12,11 +12,9 @@ import {
   ParseIntPipe,
   Post,
   Query,
-  SetMetadata,
   UseGuards,
 } from '@nestjs/common';
-import { ModuleRef, Reflector } from '@nestjs/core';
-import { ApiOkResponse, ApiOperation, ApiProperty, ApiTags, DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import { ModuleRef } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   CurrentLock,
@@ -52,15 +50,6 @@ class CallingGuard implements CanActivate {
   }
 }
 
-@Injectable()
-class GoodsService {
-  @Locked('goods:<id>', { waitMs: 0 })
-  async buy(id: string, @CurrentLock() lock?: Lock): Promise<string> {
-    lock?.assertHeld();
-    return id;
-  }
-}
-
 interface Order {
   readonly id: number;
   readonly shop: { readonly name: string };
@@ -82,7 +71,6 @@ class GoodsController {
 
   constructor(
     private readonly room: Room,
-    private readonly goods: GoodsService,
     private readonly locks: LockService,
   ) {}
 
@@ -123,12 +111,6 @@ class GoodsController {
   @Locked('goods:<id>')
   async odd(@Param('id') id: string): Promise<string> {
     throw new BadRequestException({ reason: id });
-  }
-
-  @Post('nested/:id')
-  @Locked('goods:<id>')
-  nested(@Param('id') id: string): Promise<string> {
-    return this.goods.buy(id);
   }
 
   @Post('recursive/:id')
@@ -205,24 +187,6 @@ class GoodsController {
     throw new LockTimeoutError(`the method failed for ${id}`);
   }
 
-  @Post('read/:shop')
-  @Locked('catalogue:<shop>', { mode: 'shared', waitMs: 0 })
-  read(@Param('shop') shop: string): Promise<string | undefined> {
-    return this.room.stay(shop);
-  }
-
-  @Post('replace/:shop')
-  @Locked('catalogue:<shop>', { waitMs: 0 })
-  replace(@Param('shop') shop: string): Promise<string | undefined> {
-    return this.room.stay(shop);
-  }
-
-  @Post('order/:name')
-  @Locked('supplier:<name>', { permits: 2, waitMs: 0 })
-  order(@Param('name') name: string): Promise<string | undefined> {
-    return this.room.stay(name);
-  }
-
   @Post('transfer/:from/:to')
   @Locked(['account:<from>', 'account:<to>'])
   async transfer(
@@ -267,7 +231,7 @@ afterEach(closeApps);
 describe.each(PLATFORMS)('a handler on %s', (platform) => {
   let app: TestApp;
   beforeEach(async () => {
-    const providers = [Doorman, CallingGuard, GoodsService];
+    const providers = [Doorman, CallingGuard];
     app = await startApp({ platform, controllers: [GoodsController], providers });
   });
 
@@ -291,14 +255,6 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
     expect(await statusesOf([first, second])).toEqual([201, 201]);
     expect(app.room).toMatchObject({ most: 1, visits: 2 });
     expect(await app.isLocked('goods:300')).toBe(false);
-  });
-
-  it('runs concurrently for different goods', async () => {
-    const calls = [post('/buy/1'), post('/buy/2')];
-    const visits = [await app.room.next(), await app.room.next()];
-    expect(app.room.inside).toBe(2);
-    for (const visit of visits) visit.leave();
-    await Promise.all(calls);
   });
 
   it('builds the key from arguments after pipes: /grab/0300 locks goods:300', async () => {
@@ -330,11 +286,6 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
     expect([status, body]).toEqual([400, { reason: '7' }]);
     expect(app.log.count('granted goods:7')).toBe(1);
     expect(await app.isLocked('goods:7')).toBe(false);
-  });
-
-  it('nests a service with the same lock, without a request', async () => {
-    expect((await post('/nested/1')).text).toBe('1');
-    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
   });
 
   it('that calls itself releases the lock of the inner call at the end of that call', async () => {
@@ -413,27 +364,6 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
     expect((await post('/failing/1')).status).toBe(423);
   });
 
-  it('with a shared lock runs beside readers, and without an exclusive one', async () => {
-    const readers = [post('/read/1'), post('/read/1')];
-    const inside = [await app.room.next(), await app.room.next()];
-    expect((await post('/replace/1')).status).toBe(423);
-    for (const visit of inside) visit.leave();
-    expect(await statusesOf(readers)).toEqual([201, 201]);
-    const writer = post('/replace/1');
-    const visit = await app.room.next();
-    expect((await post('/read/1')).status).toBe(423);
-    visit.leave();
-    expect((await writer).status).toBe(201);
-  });
-
-  it('with permits runs at most that many times at once', async () => {
-    const orders = [post('/order/1'), post('/order/1')];
-    const inside = [await app.room.next(), await app.room.next()];
-    expect((await post('/order/1')).status).toBe(423);
-    for (const visit of inside) visit.leave();
-    expect(await statusesOf(orders)).toEqual([201, 201]);
-  });
-
   describe('with several locks', () => {
     it('holds them until the response, as one MultiLock', async () => {
       const response = post('/transfer/0001/2');
@@ -444,20 +374,6 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
       expect(body).toMatchObject({ isMulti: true, resources: ['account:1', 'account:2'] });
       expect(body.tokens).toEqual([expect.any(Number), expect.any(Number)]);
       expect(await areLocked(['account:1', 'account:2'])).toEqual([false, false]);
-    });
-
-    it('does not deadlock if the lists of two requests overlap', async () => {
-      const requests = Array.from({ length: 8 }, (_, i) => post(i % 2 === 0 ? '/transfer/1/2' : '/transfer/2/1'));
-      for (const _ of requests) (await app.room.next()).leave();
-      expect(await statusesOf(requests)).toEqual(requests.map(() => 201));
-      expect(app.room.most).toBe(1);
-      expect(new Set(app.room.visited)).toEqual(new Set(['1 to 2', '2 to 1']));
-    });
-
-    it('of the same resource has one', async () => {
-      const response = post('/transfer/1/1');
-      (await app.room.next()).leave();
-      expect((await response).body).toMatchObject({ resources: ['account:1'] });
     });
 
     it('is a 423 without waiting if one is held, and acquires none', async () => {
@@ -560,63 +476,4 @@ describe('with awaitRelease: false', () => {
       expect(await app.isLocked('goods:1')).toBe(false);
     },
   );
-});
-
-describe('the metadata of a locked route', () => {
-  class OrderDto {
-    @ApiProperty({ minimum: 1 })
-    pieces!: number;
-  }
-
-  @ApiTags('goods')
-  @Controller('plain')
-  class PlainController {
-    @Post(':id')
-    @SetMetadata('roles', ['buyer'])
-    @ApiOperation({ summary: 'Buys goods' })
-    @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): OrderDto {
-      return order;
-    }
-  }
-
-  @ApiTags('goods')
-  @Controller('above')
-  class AboveController {
-    @Locked('goods:<id>')
-    @Post(':id')
-    @SetMetadata('roles', ['buyer'])
-    @ApiOperation({ summary: 'Buys goods' })
-    @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
-      return order;
-    }
-  }
-
-  @ApiTags('goods')
-  @Controller('below')
-  class BelowController {
-    @Post(':id')
-    @SetMetadata('roles', ['buyer'])
-    @ApiOperation({ summary: 'Buys goods' })
-    @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    @Locked('goods:<id>')
-    async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
-      return order;
-    }
-  }
-
-  it.each(PLATFORMS)('is that of an unlocked one, for Swagger and guards (%s)', async (platform) => {
-    const app = await startApp({ platform, controllers: [PlainController, AboveController, BelowController] });
-    const { paths } = SwaggerModule.createDocument(app.nest, new DocumentBuilder().build());
-    const documented = (route: string): unknown =>
-      JSON.parse(JSON.stringify(paths[`/${route}/{id}`]).replaceAll(/Above|Below/g, 'Plain'));
-    expect(documented('plain')).toMatchObject({ post: { summary: 'Buys goods', tags: ['goods'] } });
-    expect(documented('above')).toEqual(documented('plain'));
-    expect(documented('below')).toEqual(documented('plain'));
-    for (const { prototype } of [AboveController, BelowController]) {
-      const buy = Object.getOwnPropertyDescriptor(prototype, 'buy')?.value as () => unknown;
-      expect(app.nest.get(Reflector).get('roles', buy)).toEqual(['buyer']);
-    }
-  });
 });

@@ -88,16 +88,6 @@ describe('@WhileLeader', () => {
     expect(app.logged).toEqual(['error Reports.run failed and steps down: no disk']);
   });
 
-  it('calls the method once a term if it returns', async () => {
-    const app = await start(uniquePrefix());
-    const first = await term(1);
-    first.work.resolve();
-    expect(await app.isLocked('report')).toBe(true);
-    await app.locks.using('other', () => undefined);
-    expect(first.signal.aborted).toBe(false);
-    expect(terms).toHaveLength(1);
-  });
-
   it('leads on an instance that a factory makes', async () => {
     class Factored {
       calls = 0;
@@ -110,26 +100,6 @@ describe('@WhileLeader', () => {
     const app = await startApp({ providers: [{ provide: 'factored', useFactory: () => new Factored() }] });
     await eventually('it leads', () => app.nest.get<Factored>('factored').calls === 1);
     expect(app.logged).toEqual([]);
-  });
-
-  it('leads for each application on an instance that two of them share', async () => {
-    class Shared {
-      readonly tokens: number[] = [];
-
-      @WhileLeader('report')
-      run(_signal: AbortSignal, lock: Lock): void {
-        this.tokens.push(lock.fencingToken);
-      }
-    }
-    const shared = new Shared();
-    // The second provider of an application starts no second candidate.
-    const providers = ['one', 'two'].map((provide) => ({ provide, useValue: shared }));
-    for (const count of [1, 2]) {
-      const app = await startApp({ prefix: uniquePrefix(), providers });
-      await eventually('it leads', () => shared.tokens.length === count);
-      expect((await app.locks.inspect('report'))?.waiting).toEqual([]);
-      await app.close();
-    }
   });
 
   it('calls an override', async () => {
@@ -259,74 +229,6 @@ describe('a shutdown with leaders', () => {
       hook.resolve();
       await closed;
     }
-  });
-});
-
-describe('several methods that lead', () => {
-  it('have a leadership each, by the module instances that they name', async () => {
-    const calls: string[] = [];
-    @Injectable()
-    class Jobs {
-      @WhileLeader('bills')
-      bills(): void {
-        calls.push('bills');
-      }
-
-      @WhileLeader('mails')
-      mails(): void {
-        calls.push('mails');
-      }
-
-      @WhileLeader('bills', { name: 'jobs' })
-      others(): void {
-        calls.push('bills of jobs');
-      }
-    }
-    const clock = new ManualClock();
-    const module = await withMemoryLocks(
-      Test.createTestingModule({
-        imports: [RedisLockModule.forRoot(), RedisLockModule.forRoot({ name: 'jobs' })],
-        providers: [Jobs],
-      }),
-      { clock },
-    ).compile();
-    await module.init();
-    await clock.advance(60_000);
-    expect(calls.toSorted()).toEqual(['bills', 'bills of jobs', 'mails']);
-    await module.close();
-  });
-
-  it('run one at a time if they name the same resource', async () => {
-    const calls: string[] = [];
-    @Injectable()
-    class Jobs {
-      @WhileLeader('bills')
-      async first(signal: AbortSignal): Promise<void> {
-        await this.run('first', signal);
-      }
-
-      @WhileLeader('bills')
-      async second(signal: AbortSignal): Promise<void> {
-        await this.run('second', signal);
-      }
-
-      private async run(name: string, signal: AbortSignal): Promise<void> {
-        calls.push(name);
-        await new Promise((resolve) => signal.addEventListener('abort', resolve));
-      }
-    }
-    const clock = new ManualClock();
-    const module = await Test.createTestingModule({
-      imports: [RedisLockTestingModule.forRoot({ clock })],
-      providers: [Jobs],
-    }).compile();
-    await module.init();
-    await clock.advance(60_000);
-    expect(calls).toHaveLength(1);
-    const closed = module.close();
-    await clock.advance(10_000);
-    await closed;
-    expect(calls).toHaveLength(1);
   });
 });
 

@@ -95,14 +95,6 @@ class GoodsController {
     return this.stay(id, lock);
   }
 
-  @Get('timeout/:id')
-  @LockScope()
-  @UseInterceptors(TimeoutInterceptor)
-  async timeout(@Param('id', ParseIntPipe) id: number): Promise<number | undefined> {
-    await this.goods.touchInScope(id);
-    return this.room.stay(id);
-  }
-
   @Get('observable/:id')
   @LockScope()
   observable(@Param('id', ParseIntPipe) id: number): Observable<string> {
@@ -175,16 +167,6 @@ describe.each(PLATFORMS)('@LockScope on a handler on %s', (platform) => {
     const { status, body } = await app.call('/failing/1');
     expect([status, body.message]).toEqual([400, 'no stock']);
     expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
-  });
-
-  it('keeps locks until the method has settled, although a timeout has sent a response', async () => {
-    const call = app.call('/timeout/1');
-    const visit = await app.room.next();
-    control.timeout.resolve();
-    expect((await call).status).toBe(408);
-    expect(await app.isLocked('goods:1')).toBe(true);
-    visit.leave();
-    await app.log.until('released goods:1');
   });
 
   it.each(['above', 'below'])('aborts the signals of the lock and of the scope after a timeout (%s)', async (route) => {
@@ -330,14 +312,6 @@ describe('@LockScope on a method of a provider', () => {
     shop.feed.next('last');
     shop.feed.complete();
     expect(await seen).toBe('last');
-    expect(await app.isLocked('goods:1')).toBe(false);
-  });
-
-  it('releases its locks if its Observable no longer has a subscriber', async () => {
-    const subscription = shop.watch(1).subscribe();
-    await app.log.until('granted goods:1');
-    subscription.unsubscribe();
-    await app.log.until('released goods:1');
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 

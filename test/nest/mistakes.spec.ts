@@ -1,12 +1,11 @@
 // What people write by mistake, and the errors that say so.
-import { Controller, Get, Injectable, Module, type ModuleMetadata, Param, Query, type Type } from '@nestjs/common';
+import { Controller, Get, Injectable, Module, type ModuleMetadata, Param, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   LockConfigError,
   Locked,
   LockKeyError,
-  LockParam,
   LockScope,
   memory,
   RedisLockModule,
@@ -142,19 +141,6 @@ describe('what looks like a placeholder', () => {
       expect(load(template)).not.toThrow();
     },
   );
-
-  it('is also refused for the name that a decorator gives to a parameter', () => {
-    const loadNamed = (): unknown => {
-      class Shop {
-        @Locked('goods:{sku}')
-        async buy(@LockParam('sku') id: number): Promise<number> {
-          return id;
-        }
-      }
-      return Shop;
-    };
-    expect(loadNamed).toThrow('write <sku>');
-  });
 });
 
 describe('a value that was forgotten', () => {
@@ -273,33 +259,6 @@ describe('a parameter with a default value', () => {
       }
       return Parts;
     };
-    const byDecorator = (): unknown => {
-      class Pages {
-        @Locked('page:<page>')
-        async show(@Query('page') number = '1'): Promise<string> {
-          return number;
-        }
-      }
-      return Pages;
-    };
-    const byIndex = (): unknown => {
-      class Pages {
-        @Locked('page:<0>')
-        async show(page = '1'): Promise<string> {
-          return page;
-        }
-      }
-      return Pages;
-    };
-    const ofProperty = (): unknown => {
-      class Pages {
-        @Locked('page:<0.page>')
-        async show({ page = '1' }: { page?: string }): Promise<string> {
-          return page;
-        }
-      }
-      return Pages;
-    };
     const ofObject = (): unknown => {
       class Pages {
         @Locked('page:<query.page>')
@@ -309,7 +268,7 @@ describe('a parameter with a default value', () => {
       }
       return Pages;
     };
-    for (const load of [byName, byDecorator, byIndex, ofProperty, ofObject]) {
+    for (const load of [byName, ofObject]) {
       expect(load).toThrow(LockKeyError);
       expect(load).toThrow(problem);
     }

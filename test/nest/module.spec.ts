@@ -5,7 +5,6 @@ import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import {
-  getLockServiceToken,
   InjectLockService,
   Locked,
   LockConfigError,
@@ -316,22 +315,5 @@ describe('one module', () => {
     const app = await startContext(AppModule);
     expect(await app.get(Orders).order(1)).toBe('took 1');
     await app.close();
-  });
-
-  it('stands beside modules with other names', async () => {
-    @Module({ imports: [RedisLockModule.forRoot(inMemory), RedisLockModule.forRoot({ ...inMemory, name: 'other' })] })
-    class AppModule {}
-    const app = await startContext(AppModule);
-    expect(app.get(LockService)).not.toBe(app.get(getLockServiceToken('other')));
-    await app.close();
-  });
-
-  it('can be started again after its application was closed', async () => {
-    @Module({ imports: [RedisLockModule.forRoot(inMemory)] })
-    class AppModule {}
-    await (await startContext(AppModule)).close();
-    const again = await startContext(AppModule);
-    expect(again.get(LockService)).toBeInstanceOf(LockService);
-    await again.close();
   });
 });

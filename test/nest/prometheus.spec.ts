@@ -4,7 +4,6 @@ import { register as globalRegister, Registry } from 'prom-client';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Locked, type LockOptions } from 'nestjs-redis-lock';
 import { collectLockMetrics, type LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
-import { eventually } from '../support/async.js';
 import { closeApps, startApp } from './support/app.js';
 import { Room } from './support/room.js';
 import { GOODS_SERIES as GOODS, seriesOf } from './support/series.js';
@@ -90,18 +89,6 @@ describe('the metrics of Prometheus', () => {
       [`redis_lock_lost_total{${GOODS}}`]: 1,
       [`redis_lock_hold_duration_seconds_count{${GOODS}}`]: 2,
     });
-  });
-
-  it('show the locks that a shutdown waits for', async () => {
-    collect();
-    const app = await startApp({});
-    const held = await app.locks.acquire('goods:1');
-    const closing = app.close();
-    await eventually('the shutdown has begun', () => app.locks.isShuttingDown);
-    expect(await scrape()).toMatchObject({ [`redis_lock_holds{${GOODS}}`]: 1 });
-    await held.release();
-    await closing;
-    expect(await scrape()).toMatchObject({ [`redis_lock_holds{${GOODS}}`]: 0 });
   });
 
   it('add no series for a thousand resources of one family', async () => {

@@ -1,36 +1,18 @@
 import { Controller, Get, Inject, Injectable, Param, Scope } from '@nestjs/common';
 import { ContextIdFactory, REQUEST } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, type Lock, Locked, LockReentryError, LockService } from 'nestjs-redis-lock';
-import { lastValueFrom, Observable, of, Subject } from 'rxjs';
+import { CurrentLock, type Lock, Locked, LockService } from 'nestjs-redis-lock';
 import { uniquePrefix } from '../support/shared-redis.js';
 import { closeApps, startApp } from './support/app.js';
 import { Room } from './support/room.js';
 
 @Injectable()
 class GoodsService {
-  readonly feed = new Subject<string>();
-
   constructor(protected readonly room: Room) {}
 
   @Locked('goods:<id>')
   async buy(id: number): Promise<number | undefined> {
     return this.room.stay(id);
-  }
-
-  @Locked('goods:<id>')
-  async plain(id: number): Promise<Promise<number> | number> {
-    return id;
-  }
-
-  @Locked('goods:<id>')
-  watch(id: number): Observable<string> {
-    return id > 0 ? this.feed : of();
-  }
-
-  @Locked('goods:<id>')
-  async unnamed(id: number): Promise<unknown> {
-    return of(id);
   }
 }
 
@@ -71,11 +53,6 @@ class InnerService {
     await Promise.resolve(id);
     return lock?.fencingToken;
   }
-
-  @Locked('goods:<id>')
-  async alone(id: number): Promise<number> {
-    return id;
-  }
 }
 
 @Injectable()
@@ -90,11 +67,6 @@ class NestingService {
     const own = this.locks.current()?.fencingToken;
     const used = await this.locks.using(`goods:${id}`, (nested) => nested.fencingToken);
     return [lock?.fencingToken, own, used, await this.inner.token(id), this.locks.current(`goods:${id}`)?.fencingToken];
-  }
-
-  @Locked('goods:<id>', { mode: 'shared' })
-  async upgrade(id: number): Promise<unknown> {
-    return this.inner.alone(id);
   }
 
   @Locked('goods:<id>')
@@ -199,42 +171,6 @@ describe('a locked method of a provider', () => {
     const app = await startApp({ providers: [{ provide: 'price', useClass: Price.bind(undefined) }] });
     expect(app.nest.get<Price>('price').amount).toBe(7);
   });
-
-  it('returns a promise, or an Observable if declared', async () => {
-    const app = await start();
-    const goods = app.nest.get(GoodsService);
-    const plain = goods.plain(7);
-    expect(plain).toBeInstanceOf(Promise);
-    expect(await plain).toBe(7);
-    const watched = goods.watch(7);
-    expect(watched).toBeInstanceOf(Observable);
-    expect(await app.isLocked('goods:7')).toBe(false);
-    const last = lastValueFrom(watched);
-    await app.log.until('granted goods:7', 2);
-    expect(await app.isLocked('goods:7')).toBe(true);
-    goods.feed.next('sold');
-    goods.feed.complete();
-    expect(await last).toBe('sold');
-    expect(await app.isLocked('goods:7')).toBe(false);
-  });
-
-  it('rejects if it returns an undeclared Observable', async () => {
-    const app = await start();
-    await expect(app.nest.get(GoodsService).unnamed(7)).rejects.toMatchObject({
-      code: 'LOCK_CONFIG',
-      message: expect.stringMatching(/GoodsService\.unnamed.*return type/),
-    });
-  });
-
-  it('releases the lock when its Observable is unsubscribed', async () => {
-    const app = await start();
-    const goods = app.nest.get(GoodsService);
-    const subscription = goods.watch(7).subscribe();
-    await app.log.until('granted goods:7');
-    subscription.unsubscribe();
-    await app.log.until('released goods:7');
-    expect(goods.feed.observed).toBe(false);
-  });
 });
 
 describe('nested calls', () => {
@@ -252,24 +188,9 @@ describe('nested calls', () => {
     expect(await app.nest.get(NestingService).factorial(1, 5)).toBe(120);
     expect(app.log.count('requested')).toBe(1);
   });
-
-  it('reject an upgrade of a shared lock, and the outer hold is released', async () => {
-    const app = await start();
-    await expect(app.nest.get(NestingService).upgrade(1)).rejects.toBeInstanceOf(LockReentryError);
-    expect(await app.isLocked('goods:1')).toBe(false);
-  });
 });
 
 describe('two applications in one process', () => {
-  it('have their own locks', async () => {
-    const [one, other] = [await start(), await start()];
-    const calls = [one.nest.get(GoodsService).buy(1), other.nest.get(GoodsService).buy(1)];
-    const visits = [await one.room.next(), await other.room.next()];
-    for (const visit of visits) visit.leave();
-    await Promise.all(calls);
-    expect([one.log.count('granted'), other.log.count('granted')]).toEqual([1, 1]);
-  });
-
   it('with the same prefix exclude each other until the first has closed', async () => {
     const prefix = uniquePrefix();
     const [one, other] = [await start(prefix), await start(prefix)];

@@ -18,7 +18,7 @@ import {
 } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { longestTimerAtEndOf } from '../support/ends-by-itself.js';
-import { createTestLocks, ManualClock, RedisLockTestingModule, withMemoryLocks } from 'nestjs-redis-lock/testing';
+import { createTestLocks, ManualClock, withMemoryLocks } from 'nestjs-redis-lock/testing';
 
 @Injectable()
 class Stock {
@@ -141,15 +141,6 @@ describe('withMemoryLocks()', () => {
     await clock.advance(1_000);
     expect(lock.signal.aborted).toBe(true);
     await module.close();
-  });
-
-  it('works beside RedisLockTestingModule, and again in the next test', async () => {
-    for (const id of [1, 2]) {
-      const imports = [RedisLockTestingModule.forRoot(), RedisLockTestingModule.forRoot({ name: 'reports' })];
-      const module = await withMemoryLocks(Test.createTestingModule({ imports, providers: [Stock] })).compile();
-      expect(await module.get(Stock).buy(id)).toBe(`${id} {lock_goods}:${id}`);
-      await module.close();
-    }
   });
 
   it('lets the process exit, although nobody closes the application or releases a lock', async () => {

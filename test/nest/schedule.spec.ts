@@ -1,5 +1,5 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { Cron, Interval, ScheduleModule, SchedulerRegistry, Timeout } from '@nestjs/schedule';
+import { Cron, ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked } from 'nestjs-redis-lock';
 import { uniquePrefix } from '../support/shared-redis.js';
@@ -26,23 +26,6 @@ class ReportJobs {
   }
 }
 
-@Injectable()
-class TimedJobs {
-  constructor(private readonly room: Room) {}
-
-  @Locked('interval')
-  @Interval('soon', 20)
-  async soon(): Promise<void> {
-    await this.room.stay('interval');
-  }
-
-  @Timeout('once', 10)
-  @Locked('timeout')
-  async once(): Promise<void> {
-    await this.room.stay('timeout');
-  }
-}
-
 afterEach(closeApps);
 
 describe('a scheduled job', () => {
@@ -64,21 +47,6 @@ describe('a scheduled job', () => {
     fire(other, job);
     (await other.room.next()).leave();
     await one.log.until('released report', 2);
-  });
-
-  it('runs under its lock with @Interval and @Timeout', async () => {
-    const app = await instance(uniquePrefix(), TimedJobs);
-    const visits = [await app.room.next(), await app.room.next()];
-    expect(new Set(visits.map((visit) => visit.of))).toEqual(new Set(['interval', 'timeout']));
-    expect(await app.isLocked('interval')).toBe(true);
-    expect(await app.isLocked('timeout')).toBe(true);
-    app.nest.get(SchedulerRegistry).deleteInterval('soon');
-    for (const visit of visits) visit.leave();
-    await app.log.until('released timeout');
-    // Ticks during the first run wait for it.
-    for (let left = app.log.count('requested interval') - 1; left > 0; left -= 1) (await app.room.next()).leave();
-    await app.log.until('released interval', app.log.count('requested interval'));
-    expect(app.room.most).toBe(2);
   });
 });
 

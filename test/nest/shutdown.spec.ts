@@ -164,34 +164,6 @@ describe('an application that shuts down', () => {
     await closing;
   });
 
-  it('begins no campaign for a leadership', async () => {
-    const app = await start(60_000);
-    const call = app.call('/hang/1');
-    const visit = await app.room.next();
-    const { closing } = await beginClosing(app);
-    const leadership = app.locks.lead('report');
-    await leadership.ended;
-    expect(leadership.isLeader).toBe(false);
-    visit.leave();
-    await Promise.all([call, closing]);
-    expect(app.log.count('requested report')).toBe(0);
-  });
-
-  it('does not wait for requests that arrive meanwhile before it closes the servers', async () => {
-    const app = await start(60_000);
-    const call = app.call('/hang/1');
-    const visit = await app.room.next();
-    const { closing } = await beginClosing(app);
-    const late = app.call('/hang/2');
-    const lateVisit = await app.room.next();
-    visit.leave();
-    expect((await call).status).toBe(200);
-    await eventually('the server is closed', () => !(app.nest.getHttpServer() as Server).listening);
-    lateVisit.leave();
-    expect((await late).status).toBe(200);
-    await closing;
-  });
-
   it('serves a request that has waited longer than shutdownGraceMs', async () => {
     const prefix = uniquePrefix();
     const holder = await start(1_000, { prefix });
@@ -225,16 +197,6 @@ describe('an application that shuts down', () => {
     await closing;
   });
 
-  it('gives a lock that was forgotten to a caller that waits for it', async () => {
-    const app = await start(0);
-    const forgotten = await app.locks.acquire('goods:1');
-    const waiting = app.locks.using('goods:1', { waitMs: Infinity }, () => 'served');
-    await app.log.until('requested goods:1', 2);
-    await app.close();
-    expect(await waiting).toBe('served');
-    expect(forgotten.signal.reason).toBeInstanceOf(LockLostError);
-  });
-
   it('serves callers until nobody has used it for a second, and then refuses them', async () => {
     const app = await start(1_000);
     const { locks, prefix } = app;
@@ -256,13 +218,6 @@ describe('an application that shuts down', () => {
     expect(await keysOf(app.prefix)).toEqual([]);
     // ioredis cuts a connection after 50 ms that has not ended by then. Timers of locks would be started again.
     await eventually('its timers are over', () => timers() <= before);
-  });
-
-  it('can close twice, and before any lock was acquired', async () => {
-    const app = await start(1_000);
-    await app.nest.close();
-    await expect(app.close()).resolves.toBeUndefined();
-    await disconnected(app.prefix);
   });
 });
 

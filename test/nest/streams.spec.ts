@@ -1,24 +1,11 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
-import {
-  type CallHandler,
-  Controller,
-  type ExecutionContext,
-  Get,
-  Injectable,
-  type NestInterceptor,
-  Param,
-  ParseIntPipe,
-  Scope,
-  Sse,
-  StreamableFile,
-  UseInterceptors,
-} from '@nestjs/common';
+import { Controller, Get, Param, ParseIntPipe, Scope, Sse, StreamableFile } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockLostError, LockScope, type MultiLock } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
-import { from, lastValueFrom, merge, mergeMap, Observable, of, retry, Subject, throwError, toArray } from 'rxjs';
+import { from, lastValueFrom, Observable, of, Subject, throwError, toArray } from 'rxjs';
 import { type Deferred, deferred } from '../support/async.js';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
 import { RawRequest } from './support/raw-request.js';
@@ -73,13 +60,6 @@ class StreamsController {
     return this.watch(lock);
   }
 
-  @Get('at-once/:id')
-  @Locked('goods:<id>')
-  atOnce(@Param('id') id: string, @CurrentLock() lock: Lock): Observable<string> {
-    this.subscribed.resolve(lock.signal);
-    return of(id);
-  }
-
   @Get('grab/:id')
   @Locked('goods:<id>', { waitMs: 0 })
   async grab(@Param('id') id: string): Promise<string> {
@@ -105,38 +85,6 @@ class StreamsController {
   @Locked('goods:<id>')
   async shortFile(@Param('id') _id: string): Promise<StreamableFile> {
     return new StreamableFile(createReadStream(__filename));
-  }
-
-  @Get('old-file/:id')
-  @Locked('goods:<id>')
-  async oldFile(@Param('id') _id: string): Promise<StreamableFile> {
-    const body = new Readable({ autoDestroy: false, emitClose: false, read: () => undefined });
-    body.push('all of it');
-    body.push(null);
-    return new StreamableFile(body);
-  }
-
-  @Get('two-files/:id')
-  @Locked('goods:<id>')
-  twoFiles(@Param('id') _id: string): Observable<StreamableFile> {
-    return new Observable((subscriber) => {
-      const first = new Readable({ read: () => undefined });
-      subscriber.next(new StreamableFile(first));
-      subscriber.next(new StreamableFile(this.file));
-      first.destroy().once('close', () => setImmediate(() => subscriber.complete()));
-    });
-  }
-
-  @Get('no-file/:id')
-  @Locked('goods:<id>')
-  async noFile(@Param('id') _id: string): Promise<object> {
-    return { getStream: () => Promise.resolve(1) };
-  }
-
-  @Get('no-stream/:id')
-  @Locked('goods:<id>')
-  async noStream(@Param('id') _id: string): Promise<object> {
-    return { name: 'pump', getStream: () => ({ pipe: () => undefined }), setErrorHandler: () => undefined };
   }
 
   @Get('nothing/:id')
@@ -183,34 +131,6 @@ class EventsController {
 @Controller({ path: 'requests', scope: Scope.REQUEST })
 class RequestController extends EventsController {}
 
-let secondTry = deferred();
-
-/** Ends the call when the second try runs, as a timeout does. */
-@Injectable()
-class RetryOnce implements NestInterceptor {
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const end = from(secondTry.promise).pipe(mergeMap(() => throwError(() => new Error('it took too long'))));
-    return merge(next.handle().pipe(retry(1)), end);
-  }
-}
-
-@Controller()
-class RetriedController {
-  readonly signals: AbortSignal[] = [];
-  readonly done = deferred();
-
-  @Get('tries/:id')
-  @UseInterceptors(RetryOnce)
-  @Locked('goods:<id>')
-  async tries(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<string> {
-    this.signals.push(lock.signal);
-    if (this.signals.length === 1) throw new Error('the first try fails');
-    secondTry.resolve();
-    await this.done.promise;
-    return 'too late';
-  }
-}
-
 async function readUntil(response: Response, text: string): Promise<ReadableStreamDefaultReader<Uint8Array>> {
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   for (let seen = ''; !seen.includes(text);) {
@@ -252,13 +172,6 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect(await app.isLocked('goods:1')).toBe(true);
       controller.feed.error(new Error('broken'));
       expect((await call).status).toBe(500);
-      expect(await app.isLocked('goods:1')).toBe(false);
-    });
-
-    it('that completes at once does not abort its signal', async () => {
-      const { status, text } = await app.call('/at-once/1');
-      expect([status, text]).toEqual([200, '1']);
-      expect((await controller.subscribed.promise).aborted).toBe(false);
       expect(await app.isLocked('goods:1')).toBe(false);
     });
 
@@ -382,39 +295,6 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect((await fetch(`${app.url}/short-file/1`, { method: 'HEAD' })).status).toBe(200);
       await app.log.until('released goods:1', 2);
     });
-
-    it('that never closes itself releases the lock after it is read', async () => {
-      expect((await app.call('/old-file/1')).text).toBe('all of it');
-      await app.log.until('released goods:1');
-    });
-
-    it('holds the lock until the last of two is sent', async () => {
-      controller.file.push('chapter one');
-      const response = await fetch(`${app.url}/two-files/1`);
-      expect(await app.isLocked('goods:1')).toBe(true);
-      controller.file.push(null);
-      expect(await response.text()).toBe('chapter one');
-      await app.log.until('released goods:1');
-    });
-
-    it('is nothing that only resembles it', async () => {
-      expect(await statusOf('/no-file/1')).toBe(200);
-      expect((await app.call('/no-stream/1')).body).toEqual({ name: 'pump' });
-      await app.log.until('released goods:1', 2);
-    });
-  });
-});
-
-describe('a retry after the caller has left', () => {
-  it('gets an aborted signal', async () => {
-    secondTry = deferred();
-    const app = await startApp({ controllers: [RetriedController] });
-    const controller = app.nest.get(RetriedController);
-    expect((await app.call('/tries/1')).status).toBe(500);
-    expect(controller.signals.map(({ aborted }) => aborted)).toEqual([true, true]);
-    expect(await app.isLocked('goods:1')).toBe(true);
-    controller.done.resolve();
-    await app.log.until('released goods:1');
   });
 });
 
@@ -437,11 +317,6 @@ describe('an Observable of a provider', () => {
     @Locked('goods:<0>')
     signals(_id: string, @CurrentLock() lock?: Lock): Observable<AbortSignal> {
       return new Observable((subscriber) => subscriber.next((lock as Lock).signal));
-    }
-
-    @Locked('goods:<0>')
-    nothing(_id: string): Observable<string> {
-      return undefined as never;
     }
 
     @Locked('goods:<0>')
@@ -478,12 +353,6 @@ describe('an Observable of a provider', () => {
     expect(await lastValueFrom(provider.buy('1').pipe(toArray()))).toEqual(['sold elsewhere']);
     await holder.release();
     expect(await lastValueFrom(provider.buy('1').pipe(toArray()))).toEqual(['sold']);
-  });
-
-  it('that is not there releases the lock', async () => {
-    const { locks, provider } = start();
-    expect(await lastValueFrom(provider.nothing('1'))).toBeUndefined();
-    expect(await locks.inspect('goods:1')).toBeNull();
   });
 
   it('that is not declared is an error', async () => {

@@ -3,7 +3,6 @@ import { Controller, Injectable, Param, ParseIntPipe, Post } from '@nestjs/commo
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Propagation, Transactional, TransactionHost } from '@nestjs-cls/transactional';
 import { Locked, LockLostError, LockService } from 'nestjs-redis-lock';
-import { deferred } from '../support/async.js';
 import { closeApps, keyOf, rawRedis, type TestApp } from './support/app.js';
 import { Room } from './support/room.js';
 import { onStoppedServer } from './support/stopped-app.js';
@@ -219,29 +218,6 @@ describe('inside a transaction', () => {
 
   it('NEVER is refused, and no lock is requested', async () => {
     await expect(sellInside(Propagation.Never)).rejects.toThrow('an existing transaction is already active');
-  });
-
-  it('REQUIRES_NEW keeps the lock until its own commit if the outer one was first', async () => {
-    const { app, journal } = await start();
-    const shop = app.nest.get(Shop);
-    const commit = deferred();
-    const due = deferred();
-    journal.onCommit = (id) => {
-      if (id !== 2) return undefined;
-      due.resolve();
-      return commit.promise;
-    };
-    let inner: Promise<unknown> = Promise.resolve();
-    await shop.inTransaction(async () => {
-      inner = shop.sellIn(Propagation.RequiresNew, 1);
-      (await app.room.next()).leave();
-      await due.promise;
-    });
-    journal.write('outer ends');
-    commit.resolve();
-    await inner;
-    const lines = ['begin 1', 'begin 2', 'granted goods:1', 'commit 1', 'outer ends', 'commit 2', 'released goods:1'];
-    expect(linesOf(app)).toEqual(lines);
   });
 });
 

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import type { LockService } from 'nestjs-redis-lock';
 import { quorum, type QuorumOptions } from 'nestjs-redis-lock/quorum';
 import { RedisProxy } from './proxy.js';
-import { type RedisServer, startRedis } from './redis/index.js';
+import { adminOf, type RedisServer, startRedis } from './redis/index.js';
 import { eventually, RedisLocks, type InstanceOptions } from './redis-locks.js';
 import type { ServerManualClock } from './server-clock/server-manual-clock.js';
 import { StoppedServers } from './server-clock/stopped-servers.js';
@@ -149,12 +149,4 @@ export class Masters {
     this.ofThisTest = this.stopped?.clock();
     return new RedisLocks(this.ofThisTest);
   }
-}
-
-function adminOf({ url }: RedisServer): Redis {
-  const retryStrategy = () => 10;
-  return new Redis(url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 }).on(
-    'error',
-    () => undefined,
-  );
 }

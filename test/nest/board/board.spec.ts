@@ -19,7 +19,6 @@ import { map, type Observable } from 'rxjs';
 import { deferred, eventually } from '../../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
 import { type AppResponse, closeApps, PLATFORMS, startApp, type TestApp } from '../support/app.js';
-import { assets } from '../../../lib/board/assets.js';
 import { awaitedLock, heldLock, holders, listOf, startBoard, waiters } from './support.js';
 
 const ADMIN = { 'x-admin': 'secret' };
@@ -339,15 +338,6 @@ describe('what the board shows', () => {
     expect(second.holder.length + second.holders[0].length).toBeLessThan(1_000);
   });
 
-  it('is sent as JSON, whatever the names are', async () => {
-    const app = await startBoard();
-    const names = ['goods:" onmouseover="alert(1)', "goods:';alert(1)//", 'goods:\u202egnp.exe'];
-    await Promise.all(names.map((name) => app.locks.acquire(name)));
-    const { body, headers } = await get(app, '/locks/state');
-    expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
-    expect(body.locks.map(({ resource }: { resource: string }) => resource).toSorted()).toEqual(names.toSorted());
-  });
-
   it('shows the label of another instance as text, whatever it contains', async () => {
     const app = await startBoard();
     const other = await startApp({ prefix: app.prefix });
@@ -554,38 +544,5 @@ describe('the options of the board', () => {
   ])('are checked: %j', (options, message) => {
     expect(made(options)).toThrow(message);
     expect(made(options)).toThrow(LockConfigError);
-  });
-
-  it('allow guards as classes and as objects, or none on purpose', () => {
-    expect(made({ guards: [AdminGuard] })()).toHaveProperty('controllers');
-    expect(made({ guards: [new AdminGuard()], route: '/admin/locks/' })()).toHaveProperty('controllers');
-    expect(made({ unprotected: true })()).toHaveProperty('controllers');
-  });
-});
-
-describe('the colours of the board', () => {
-  /** Returns the relative luminance of a colour, as WCAG defines it. */
-  function luminanceOf(color: string): number {
-    const digits = color.length === 4 ? color.replaceAll(/[\da-f]/g, '$&$&') : color;
-    const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
-      const share = Number.parseInt(digits.slice(at, at + 2), 16) / 255;
-      return share <= 0.040_45 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-    });
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-  }
-
-  const [, light = '', dark = ''] = assets.style.split(':root {');
-  it.each(Object.entries({ light, dark }))('can be read (WCAG AA): %s', (_, scheme) => {
-    const found = scheme.matchAll(/^ *--([\w-]+): (#\w+);/gm);
-    const colors = Object.fromEntries([...found].map(([, name, value]) => [name, value]));
-    for (const [text, back, least] of [
-      ...['text', 'muted', 'warn', 'bad'].map((name) => [name, 'card', 4.5] as const),
-      ...['text', 'muted'].map((name) => [name, 'page', 4.5] as const),
-      ...['warn', 'bad'].map((name) => [name, `${name}-back`, 4.5] as const),
-      ...['card', 'page'].map((name) => ['focus', name, 3] as const),
-    ]) {
-      const [low = 0, high = 0] = [luminanceOf(colors[text]), luminanceOf(colors[back])].toSorted((a, b) => a - b);
-      expect([text, back, (high + 0.05) / (low + 0.05) >= least]).toEqual([text, back, true]);
-    }
   });
 });

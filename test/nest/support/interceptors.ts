@@ -96,17 +96,6 @@ export class RevalidateLater implements NestInterceptor {
   }
 }
 
-/** Calls the handler, and responds during the call when the test says so. */
-@Injectable()
-export class RevalidateDuringCall implements NestInterceptor {
-  constructor(private readonly control: Control) {}
-
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    next.handle().subscribe({ error: () => undefined });
-    return from(this.control.timeout.promise).pipe(map(() => 'stale'));
-  }
-}
-
 /** Responds in place of the handler when the test says so. */
 @Injectable()
 export class Fallback implements NestInterceptor {

@@ -1,4 +1,4 @@
-import { LockError, type Lock, type LockOptions } from 'nestjs-redis-lock';
+import { LockError, type Lock, type LockOptions, runInLockScope } from 'nestjs-redis-lock';
 import type { Clock } from '../../../lib/clock/clock.js';
 import type { Conditions } from './conditions.js';
 import { type Instance, REQUEST_TIMEOUT_MS } from './instance.js';
@@ -77,8 +77,7 @@ export class Callers {
   }
 
   private several({ service, clock }: Instance, options: LockOptions): Promise<void> {
-    const names = [...new Set([this.pick(this.keys), this.pick(this.keys), this.pick(this.keys)])];
-    return service.using(names, { ...exclusive(options), label: SEVERAL }, async ({ locks: all }) => {
+    return service.using(this.someKeys(), { ...exclusive(options), label: SEVERAL }, async ({ locks: all }) => {
       for (const lock of all) this.referee.enter(lock);
       await this.pause(clock, 30);
       for (const lock of all) this.referee.leave(lock);
@@ -107,18 +106,22 @@ export class Callers {
     await lock.release().catch(() => undefined);
   }
 
+  /** Two branches of a scope, some of them in a scope of their own, use some locks beside each other and keep them. */
   private inScope({ service, clock }: Instance, options: LockOptions): Promise<void> {
-    const resource = this.pick(this.keys);
+    // Scopes that want each other's locks wait for each other.
+    const { waitMs = 0, ...others } = exclusive(options);
+    const bounded = { ...others, waitMs: Math.min(waitMs, 2_000), label: SEVERAL };
     const kept: Lock[] = [];
-    return service.scope(async () => {
-      const branch = async (): Promise<void> => {
-        await service.using(resource, exclusive(options), async (lock) => {
-          this.referee.enter(lock);
-          kept.push(lock);
-          await this.pause(clock, 10);
-        });
+    const use = async (): Promise<void> => {
+      await service.using(this.someKeys(), bounded, async ({ locks: all }) => {
+        for (const lock of all) this.referee.enter(lock);
+        kept.push(...all);
         await this.pause(clock, 10);
-      };
+      });
+      await this.pause(clock, 10);
+    };
+    const branch = (): Promise<void> => (this.random() < 0.3 ? runInLockScope(use) : use());
+    return service.scope(async () => {
       await Promise.all([branch(), branch()]).finally(() => kept.forEach((lock) => this.referee.leave(lock)));
     });
   }
@@ -155,6 +158,10 @@ export class Callers {
   private pause(clock: Clock, longestMs: number): Promise<void> {
     const ms = this.random() * longestMs;
     return ms < 2 ? Promise.resolve() : new Promise((resolve) => clock.schedule(ms, resolve));
+  }
+
+  private someKeys(): string[] {
+    return [...new Set([this.pick(this.keys), this.pick(this.keys), this.pick(this.keys)])];
   }
 
   private pick<T>(list: readonly T[]): T {

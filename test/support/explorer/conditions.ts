@@ -44,6 +44,8 @@ export interface Events {
 /** What the callers do. Numbers without a unit are likelihoods. */
 export interface Habits {
   readonly instances: number;
+  /** Whether the store has a queue. Without one, instances poll. */
+  readonly hasQueue: boolean;
   readonly keys: number;
   readonly calls: number;
   /** `strict` instances. */
@@ -85,6 +87,7 @@ export const CALM: Conditions = {
   failover: 0,
   blocked: 0,
   instances: 2,
+  hasQueue: true,
   keys: 1,
   calls: 60,
   strict: 0,
@@ -126,6 +129,7 @@ export function conditionsOf(random: () => number): Conditions {
     failover: likely(0.15, 1),
     blocked: likely(0.3, 0.05),
     instances: 2 + Math.floor(random() * 2),
+    hasQueue: true,
     keys: 1 + Math.floor(random() * 3),
     calls: 60,
     strict: 0.3,

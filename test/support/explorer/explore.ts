@@ -62,7 +62,7 @@ export async function explore(seed: number, given?: Partial<Conditions>, recorde
   const referee = new Referee(() => clock.now(), table);
   const conditions = { ...conditionsOf(random), ...given };
   const instances = Array.from({ length: conditions.instances }, () => {
-    const instance = new Instance(memory, clock, referee, random() < conditions.strict);
+    const instance = new Instance(memory, clock, referee, random() < conditions.strict, conditions.hasQueue);
     instance.wire.faults = conditions;
     return instance;
   });

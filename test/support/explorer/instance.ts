@@ -85,9 +85,9 @@ export class Instance {
   isDead = false;
   private closesAt = Infinity;
 
-  constructor(memory: MemoryStore, shared: Clock, referee: Referee, isStrict: boolean) {
+  constructor(memory: MemoryStore, shared: Clock, referee: Referee, isStrict: boolean, hasQueue = true) {
     this.clock = new ProcessClock(shared);
-    const wire = (this.wire = new Wire(memory, shared, this.clock, referee));
+    const wire = (this.wire = new Wire(memory, shared, this.clock, referee, hasQueue));
     const fairness = isStrict ? 'strict' : 'throughput';
     const options = { store: () => wire, fairness, shutdownGraceMs: 0, checks: 'off' } as const;
     const internals = { clock: this.clock, requestTimeoutMs: REQUEST_TIMEOUT_MS, logger: silent };

@@ -17,7 +17,7 @@ import type { Result } from './explore.js';
 import type { Measured } from './measures.js';
 
 /** How a missing rule shows: as a problem, or only in a measure, which is then clearly larger. */
-export type Shows = 'problem' | 'requests' | keyof Measured;
+type Shows = 'problem' | 'requests' | keyof Measured;
 
 /** One rule of `lib/engine/README.md`, or of the scripts, that can be switched off. */
 export interface Rule {
@@ -25,11 +25,12 @@ export interface Rule {
   readonly off: string;
   /** The number of the rule, or `scripts`. */
   readonly of: string;
-  readonly shows: Shows;
-  /** Conditions under which that shows soon. */
-  readonly under: Conditions;
-  /** How many seeds are run at most. */
-  readonly seeds: number;
+  /** Default: a problem. */
+  readonly shows?: Shows;
+  /** Conditions under which that shows soon. Default: ordinary calls. */
+  readonly under?: Partial<Conditions>;
+  /** How many seeds are run at most. Default: 10. */
+  readonly seeds?: number;
   /** Changes the engine or the table. Returns what undoes that. */
   switchOff(this: void): () => void;
 }
@@ -75,8 +76,6 @@ function descriptorOf(prototype: object, name: string): PropertyDescriptor {
   return descriptor;
 }
 
-const under = (conditions: Partial<Conditions>): Conditions => ({ ...CALM, ...conditions });
-
 /** Connections that end often. */
 const BROKEN = { disconnect: 0.08, longestMs: 40, deafMs: 200 };
 /** Leases that never end within a run, so that what is left in the store stays. */
@@ -103,9 +102,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a message grants without a reply',
     of: '1',
-    shows: 'problem',
-    under: under({ messageForged: 0.5, longestMs: 20, instances: 3, patient: 1, pauseMs: 10 }),
-    seeds: 10,
+    under: { messageForged: 0.5, longestMs: 20, instances: 3, patient: 1, pauseMs: 10 },
     switchOff: () =>
       change(KeyQueue, 'onWake', (queue, original, owner: string) => {
         const attempt = queue['attempt'];
@@ -121,7 +118,7 @@ export const RULES: readonly Rule[] = [
     off: 'messages are ignored',
     of: '1',
     shows: 'allClosedMs',
-    under: under({ longestMs: 5 }),
+    under: { longestMs: 5 },
     seeds: 3,
     switchOff: () => change(KeyQueue, 'onWake', () => true),
   },
@@ -129,7 +126,7 @@ export const RULES: readonly Rule[] = [
     off: 'a message before the reply is forgotten',
     of: '1',
     shows: 'closedMs',
-    under: under({ longestMs: 60 }),
+    under: { longestMs: 60 },
     seeds: 20,
     switchOff: () =>
       change(KeyQueue, 'askAgain', (queue, original, ...args: [boolean?]) => {
@@ -139,17 +136,13 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a holder that is woken does not renew',
     of: '1',
-    shows: 'problem',
-    under: under({ force: 0.1, shortestTtlMs: 5_000, longestTtlMs: 6_000, workMs: 150, longestMs: 3 }),
-    seeds: 10,
+    under: { force: 0.1, shortestTtlMs: 5_000, longestTtlMs: 6_000, workMs: 150, longestMs: 3 },
     switchOff: () => change(KeyQueue, 'checkHeld', () => undefined),
   },
   {
     off: 'the former holders get no message after a release by force',
     of: '1',
-    shows: 'problem',
-    under: under({ force: 0.1, shortestTtlMs: 5_000, longestTtlMs: 6_000, workMs: 150, longestMs: 3 }),
-    seeds: 10,
+    under: { force: 0.1, shortestTtlMs: 5_000, longestTtlMs: 6_000, workMs: 150, longestMs: 3 },
     switchOff: () =>
       change(LockTable, 'forceRelease', (table, original, key: string, ...rest: unknown[]) => {
         const row = table.rows.get(key);
@@ -162,7 +155,7 @@ export const RULES: readonly Rule[] = [
     off: 'an owner that is over is not released again when it is woken',
     of: '1',
     shows: 'closedMs',
-    under: under({
+    under: {
       disconnect: 0.25,
       arrivesLate: 1,
       longestMs: 60,
@@ -172,7 +165,7 @@ export const RULES: readonly Rule[] = [
       longestTtlMs: 2_001,
       pauseMs: 100,
       instances: 3,
-    }),
+    },
     seeds: 30,
     switchOff: () => change(Releaser, 'releaseAgain', () => undefined),
   },
@@ -180,7 +173,7 @@ export const RULES: readonly Rule[] = [
     off: 'closing a key wakes nobody',
     of: '1',
     shows: 'closedMs',
-    under: under({ minHold: 1, longestMs: 2, workMs: 5, aborts: 0, shortestTtlMs: 5_000, longestTtlMs: 5_001 }),
+    under: { minHold: 1, longestMs: 2, workMs: 5, aborts: 0, shortestTtlMs: 5_000, longestTtlMs: 5_001 },
     seeds: 5,
     switchOff: () =>
       change(LockTable, 'closeFor', (_table, original, key: string, row: Row, ...rest: unknown[]) => {
@@ -193,9 +186,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a release leaves beside the request of its owner',
     of: '2',
-    shows: 'problem',
-    under: under({ modes: 0.5, longestMs: 40 }),
-    seeds: 5,
+    under: { modes: 0.5, longestMs: 40 },
     switchOff: () =>
       change(KeyQueue, 'onHeadChanged', (queue, original) => {
         const attempt = queue['attempt'];
@@ -206,9 +197,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'two requests for a key are on their way',
     of: '2',
-    shows: 'problem',
-    under: under({ longestMs: 40 }),
-    seeds: 5,
+    under: { longestMs: 40 },
     switchOff: () =>
       change(KeyQueue, 'join', (queue, original, waiter: Waiter, now: number) => {
         original(waiter, now);
@@ -220,7 +209,7 @@ export const RULES: readonly Rule[] = [
     off: 'what replies bring that serve nobody is kept',
     of: '2',
     shows: 'closedMs',
-    under: under({ ...LONG, longestMs: 400, patient: 1, pauseMs: 300, workMs: 5, aborts: 0.6 }),
+    under: { ...LONG, longestMs: 400, patient: 1, pauseMs: 300, workMs: 5, aborts: 0.6 },
     seeds: 5,
     switchOff: () =>
       change(KeyQueue, 'releaseLease', (queue, original, lease: Lease, ...rest: unknown[]) => {
@@ -235,16 +224,14 @@ export const RULES: readonly Rule[] = [
     off: 'places that serve nobody are kept',
     of: '2',
     shows: 'closedMs',
-    under: under({ longestMs: 40, modes: 0.4, patient: 0 }),
+    under: { longestMs: 40, modes: 0.4, patient: 0 },
     seeds: 5,
     switchOff: () => change(KeyQueue, 'releaseOwner', () => undefined),
   },
   {
     off: 'an owner whose request has failed is given up',
     of: '3',
-    shows: 'problem',
-    under: under({ instances: 3, refused: 0.3, strict: 1, messageForged: 0.8, longestMs: 10, patient: 1, pauseMs: 10 }),
-    seeds: 5,
+    under: { instances: 3, refused: 0.3, strict: 1, messageForged: 0.8, longestMs: 10, patient: 1, pauseMs: 10 },
     switchOff: () =>
       change(KeyQueue, 'askLater', (queue, original, attempt: Attempt, pauseMs: number) => {
         queue['releaseOwner'](attempt);
@@ -255,9 +242,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'an owner that is over asks again',
     of: '3',
-    shows: 'problem',
-    under: under({ longestMs: 20 }),
-    seeds: 5,
+    under: { longestMs: 20 },
     switchOff: () =>
       change(KeyQueue, 'askForHead', (queue, original, now: number) => {
         queue.parts.nextOwner = () => `${queue.parts.instanceId}:0`;
@@ -267,9 +252,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a lease counts from the reply',
     of: '5',
-    shows: 'problem',
-    under: under({ longestMs: 200, blocked: 0.1, workMs: 300, longestTtlMs: 300 }),
-    seeds: 10,
+    under: { longestMs: 200, blocked: 0.1, workMs: 300, longestTtlMs: 300 },
     switchOff: () =>
       change(KeyQueue, 'onGranted', (_queue, original, attempt: Attempt, granted: Granted, now: number) => {
         attempt.sentAt = now;
@@ -279,9 +262,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a renewal counts from the reply',
     of: '5',
-    shows: 'problem',
-    under: under({ longestMs: 100, blocked: 0.1, workMs: 300, longestTtlMs: 300 }),
-    seeds: 10,
+    under: { longestMs: 100, blocked: 0.1, workMs: 300, longestTtlMs: 300 },
     switchOff: () =>
       change(Lease, 'renewed', (lease, original, { leaseMs, isLastChance }: Renewal) => {
         original({ leaseMs, isLastChance, sentAt: lease.queue.parts.clock.now() });
@@ -290,17 +271,13 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a grant is used although it is late',
     of: '5',
-    shows: 'problem',
-    under: under({ longestMs: 200, longestTtlMs: 300 }),
-    seeds: 10,
+    under: { longestMs: 200, longestTtlMs: 300 },
     switchOff: () => change(Attempt, 'isFresh', () => true),
   },
   {
     off: 'a lease goes to a caller of another mode',
     of: '5',
-    shows: 'problem',
-    under: under({ modes: 0.6, longestMs: 60 }),
-    seeds: 10,
+    under: { modes: 0.6, longestMs: 60 },
     switchOff: () =>
       change(KeyQueue, 'serve', (queue, original, lease: Lease, now: number) => {
         const head = queue['waiters'].head;
@@ -311,9 +288,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a renewal without a reply counts',
     of: '5',
-    shows: 'problem',
-    under: under({ refused: 0.6, workMs: 1_000, longestTtlMs: 200 }),
-    seeds: 10,
+    under: { refused: 0.6, workMs: 1_000, longestTtlMs: 200 },
     switchOff: () =>
       change(Renewer, 'onReply', (_renewer, original, lease: Lease, renewal: Renewal, reply: ExtendReply) => {
         original(lease, renewal, reply === 'unknown' ? 'renewed' : reply);
@@ -322,25 +297,18 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a lock does not end at its deadline',
     of: '5',
-    shows: 'problem',
-    under: under({ refused: 0.7, workMs: 1_000, longestTtlMs: 200, patient: 1 }),
-    seeds: 10,
+    under: { refused: 0.7, workMs: 1_000, longestTtlMs: 200, patient: 1 },
     switchOff: () => changeGetter(Lock, 'deadline', ({ lease, limit }) => Math.min(lease.deadline + 400, limit)),
   },
   {
     off: 'passes share one token',
     of: '6',
-    shows: 'problem',
-    under: under({}),
-    seeds: 3,
     switchOff: () => changeGetter(Lease, 'token', (lease) => lease['granted'].token),
   },
   {
     off: 'a lock is passed on without a limit',
     of: '6',
-    shows: 'problem',
-    under: under({ ...BURST, nests: 0, longestMs: 0.01 }),
-    seeds: 10,
+    under: { ...BURST, nests: 0, longestMs: 0.01 },
     switchOff: () =>
       change(Lease, 'tryPass', (lease, original, options: HoldOptions, now: number, limits: PassingLimits) => {
         Object.assign(lease['granted'], { tokens: Infinity });
@@ -351,7 +319,7 @@ export const RULES: readonly Rule[] = [
     off: 'a lock is passed on after 50 ms',
     of: '6',
     shows: 'turnMs',
-    under: under({ pauseMs: 3, shortestTtlMs: 5_000, longestTtlMs: 5_001, patient: 1, workMs: 30 }),
+    under: { pauseMs: 3, shortestTtlMs: 5_000, longestTtlMs: 5_001, patient: 1, workMs: 30 },
     seeds: 3,
     switchOff: () =>
       change(Lease, 'tryPass', (_lease, original, options: HoldOptions, now: number, limits: PassingLimits) =>
@@ -362,7 +330,7 @@ export const RULES: readonly Rule[] = [
     off: 'strict instances pass locks on',
     of: '6',
     shows: 'turnMs',
-    under: under({ strict: 1, pauseMs: 3, shortestTtlMs: 5_000, longestTtlMs: 5_001, patient: 1, workMs: 10 }),
+    under: { strict: 1, pauseMs: 3, shortestTtlMs: 5_000, longestTtlMs: 5_001, patient: 1, workMs: 10 },
     seeds: 3,
     switchOff: () =>
       change(Lease, 'tryPass', (_lease, original, options: HoldOptions, now: number) =>
@@ -372,8 +340,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a lock is passed on while a renewal is on its way',
     of: '6',
-    shows: 'problem',
-    under: under({ force: 0.15, longestMs: 60, pauseMs: 6, workMs: 10 }),
+    under: { force: 0.15, longestMs: 60, pauseMs: 6, workMs: 10 },
     seeds: 20,
     // The mark of a message about force covers most of it.
     switchOff: () => {
@@ -384,33 +351,27 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a lock is passed on that may have been released by force',
     of: '6',
-    shows: 'problem',
-    under: under({ force: 0.2, refused: 0.3, longestMs: 30, pauseMs: 3, workMs: 10, calls: 100 }),
+    under: { force: 0.2, refused: 0.3, longestMs: 30, pauseMs: 3, workMs: 10, calls: 100 },
     seeds: 60,
     switchOff: passingWith('isForced', () => false),
   },
   {
     off: 'a lock is passed on in the second half of its lease',
     of: '6',
-    shows: 'problem',
-    under: under({ refused: 0.3, longestMs: 120, shortestTtlMs: 100, longestTtlMs: 101, pauseMs: 6, workMs: 15 }),
+    under: { refused: 0.3, longestMs: 120, shortestTtlMs: 100, longestTtlMs: 101, pauseMs: 6, workMs: 15 },
     seeds: 20,
     switchOff: passingWith('sentAt', (lease) => lease.queue.parts.clock.now()),
   },
   {
     off: 'a lock is passed on before the end of minHoldMs',
     of: '6',
-    shows: 'problem',
-    under: under({ minHold: 0.5 }),
-    seeds: 3,
+    under: { minHold: 0.5 },
     switchOff: passingWith('closedUntil', () => 0),
   },
   {
     off: 'readers pass a writer that waits',
     of: '6',
-    shows: 'problem',
-    under: under({ modes: 0.9, workMs: 40 }),
-    seeds: 10,
+    under: { modes: 0.9, workMs: 40 },
     switchOff: () =>
       change(KeyQueue, 'join', (queue, original, waiter: Waiter, now: number) => {
         const lease = waiter.mode === 'shared' ? queue['leaseToJoin'](waiter.options, now) : undefined;
@@ -422,7 +383,7 @@ export const RULES: readonly Rule[] = [
     off: 'each reader asks for itself',
     of: '6',
     shows: 'requests',
-    under: under({ modes: 1.7, pauseMs: 5, workMs: 30, shortestTtlMs: 1_000, longestTtlMs: 1_001 }),
+    under: { modes: 1.7, pauseMs: 5, workMs: 30, shortestTtlMs: 1_000, longestTtlMs: 1_001 },
     seeds: 5,
     switchOff: () => change(KeyQueue, 'leaseToJoin', () => undefined),
   },
@@ -430,7 +391,7 @@ export const RULES: readonly Rule[] = [
     off: 'a waiter in the queue does not ask again',
     of: '8',
     shows: 'closedMs',
-    under: under({ ...LONG, messageLost: 0.2 }),
+    under: { ...LONG, messageLost: 0.2 },
     seeds: 3,
     switchOff: () => change(Attempt, 'queuedPause', () => 100_000),
   },
@@ -438,16 +399,14 @@ export const RULES: readonly Rule[] = [
     off: 'a caller that waits gets no place where the request does not ask for one',
     of: '8',
     shows: 'allClosedMs',
-    under: under({ tries: 0.9, workMs: 15, longestMs: 2, patient: 1 }),
-    seeds: 10,
+    under: { tries: 0.9, workMs: 15, longestMs: 2, patient: 1 },
     switchOff: () => change(KeyQueue, 'mustAskForPlace', () => false),
   },
   {
     off: 'a waiter does not ask when the lease of the holder ends',
     of: '8',
     shows: 'closedMs',
-    under: under({ dies: 1, pauseMs: 10, patient: 1, shortestTtlMs: 100, longestTtlMs: 101 }),
-    seeds: 10,
+    under: { dies: 1, pauseMs: 10, patient: 1, shortestTtlMs: 100, longestTtlMs: 101 },
     switchOff: () =>
       change(Attempt, 'pauseAfter', (_attempt, original, held: Held) => original({ ...held, remainingMs: Infinity })),
   },
@@ -455,16 +414,14 @@ export const RULES: readonly Rule[] = [
     off: 'a waiter that gets no messages does not ask again soon',
     of: '8',
     shows: 'closedMs',
-    under: under({ ...LONG, disconnect: 0.1, deafMs: 3_000 }),
+    under: { ...LONG, disconnect: 0.1, deafMs: 3_000 },
     seeds: 5,
     switchOff: () => change(Attempt, 'backoff', () => 3_000),
   },
   {
     off: 'callers wait for a first reply without a limit',
     of: '11',
-    shows: 'problem',
-    under: under({ longestMs: 5_000, patient: 0 }),
-    seeds: 5,
+    under: { longestMs: 5_000, patient: 0 },
     switchOff: () =>
       change(WaitReview, 'givesUpAt', (review, original, ...args: [Waiter, number]) =>
         review['lastReply'].kind === 'none' ? Infinity : original(...args),
@@ -473,25 +430,20 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a reply counts although the first waiter wants another mode',
     of: '11',
-    shows: 'problem',
-    under: under({ modes: 0.6, longestMs: 60, tries: 0.5 }),
-    seeds: 10,
+    under: { modes: 0.6, longestMs: 60, tries: 0.5 },
     switchOff: () => change(KeyQueue, 'serves', () => true),
   },
   {
     off: 'renewals are not sent after a reconnect',
     of: '8',
-    shows: 'problem',
-    under: under({ failover: 1, shortestTtlMs: 5_000, longestTtlMs: 6_000, slow: 0.5, modes: 0.5 }),
+    under: { failover: 1, shortestTtlMs: 5_000, longestTtlMs: 6_000, slow: 0.5, modes: 0.5 },
     seeds: 30,
     switchOff: () => change(Renewer, 'renewAll', () => undefined),
   },
   {
     off: 'a call for several keeps locks behind the one that it waits for',
     of: '9',
-    shows: 'problem',
-    under: under({ several: 0.7, keys: 3, patient: 1, longestMs: 10 }),
-    seeds: 10,
+    under: { several: 0.7, keys: 3, patient: 1, longestMs: 10 },
     switchOff: () =>
       change(MultiAcquire, 'acquireSome', async (all, _original, targets: readonly Target[]) => {
         const { signal } = all['waiting'];
@@ -510,16 +462,13 @@ export const RULES: readonly Rule[] = [
   {
     off: 'nested holds are not found',
     of: '9',
-    shows: 'problem',
-    under: under({}),
-    seeds: 3,
     switchOff: () => change(Lock, 'find', () => undefined),
   },
   {
     off: 'failed releases are not repeated',
     of: '10',
     shows: 'closedMs',
-    under: under({ ...LONG, refused: 0.2 }),
+    under: { ...LONG, refused: 0.2 },
     seeds: 3,
     switchOff: () => change(Releaser, 'mayRepeat', () => false),
   },
@@ -527,15 +476,13 @@ export const RULES: readonly Rule[] = [
     off: 'failed releases are not repeated after a reconnect',
     of: '10',
     shows: 'allClosedMs',
-    under: under({ ...LONG, ...BROKEN, deafMs: 0, longestMs: 5 }),
-    seeds: 10,
+    under: { ...LONG, ...BROKEN, deafMs: 0, longestMs: 5 },
     switchOff: () => change(Releaser, 'onReconnected', () => undefined),
   },
   {
     off: 'an owner whose request has failed is released once only',
     of: '10',
-    shows: 'problem',
-    under: under({ ...LONG, ...BROKEN, disconnect: 0.2, arrivesLate: 1, tries: 0.5, patient: 0 }),
+    under: { ...LONG, ...BROKEN, disconnect: 0.2, arrivesLate: 1, tries: 0.5, patient: 0 },
     seeds: 20,
     switchOff: () =>
       change(Releaser, 'release', (_releaser, original, release: Release, now: number) =>
@@ -545,9 +492,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'the store renews for a wrong owner',
     of: 'scripts',
-    shows: 'problem',
-    under: under({ force: 0.1, shortestTtlMs: 5_000, longestTtlMs: 6_000, workMs: 150, longestMs: 3 }),
-    seeds: 10,
+    under: { force: 0.1, shortestTtlMs: 5_000, longestTtlMs: 6_000, workMs: 150, longestMs: 3 },
     switchOff: () =>
       change(LockTable, 'extend', (table, original, key: string, entry: Entry, leaseMs: number) => {
         const lock = table.rows.get(key)?.lock;
@@ -557,9 +502,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'the store releases for a wrong owner',
     of: 'scripts',
-    shows: 'problem',
-    under: under({ longestMs: 20, workMs: 200, pauseMs: 400, patient: 1, aborts: 0.6 }),
-    seeds: 10,
+    under: { longestMs: 20, workMs: 200, pauseMs: 400, patient: 1, aborts: 0.6 },
     switchOff: () =>
       change(LockTable, 'release', (table, original, key: string, entry: Entry, ...rest: unknown[]) => {
         const lock = table.rows.get(key)?.lock;
@@ -569,8 +512,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'an extension shortens a lease',
     of: 'scripts',
-    shows: 'problem',
-    under: under({ messageForged: 0.8, longestMs: 5, workMs: 100 }),
+    under: { messageForged: 0.8, longestMs: 5, workMs: 100 },
     seeds: 20,
     switchOff: () =>
       change(LockTable, 'extend', (table, original, key: string, entry: Entry, leaseMs: number) => {
@@ -582,9 +524,7 @@ export const RULES: readonly Rule[] = [
   {
     off: 'a handed-off lock does not get its full lease',
     of: 'scripts',
-    shows: 'problem',
-    under: under({ ...LONG, slow: 0.5, dies: 1 }),
-    seeds: 10,
+    under: { ...LONG, slow: 0.5, dies: 1 },
     switchOff: () =>
       change(
         LockTable,
@@ -598,17 +538,12 @@ export const RULES: readonly Rule[] = [
   {
     off: 'two grants of one millisecond have one token',
     of: 'scripts',
-    shows: 'problem',
-    under: under({}),
-    seeds: 3,
     switchOff: () => change(LockTable, 'nextToken', (table) => Math.floor(table['deps'].wallMicros() / 1_000)),
   },
   {
     off: 'tokens rise by one only',
     of: 'scripts',
-    shows: 'problem',
-    under: under({ ...BURST }),
-    seeds: 10,
+    under: { ...BURST },
     switchOff: () =>
       change(LockTable, 'nextToken', (table) => {
         table['lastToken'] = Math.max(table['deps'].wallMicros(), table['lastToken'] + 1);
@@ -619,7 +554,7 @@ export const RULES: readonly Rule[] = [
     off: 'a release hands the lock to nobody',
     of: 'scripts',
     shows: 'allClosedMs',
-    under: under({ longestMs: 5 }),
+    under: { longestMs: 5 },
     seeds: 3,
     switchOff: () =>
       change(LockTable, 'release', (table, original, key: string, ...rest: readonly unknown[]) => {
@@ -637,7 +572,7 @@ export const RULES: readonly Rule[] = [
     off: 'the store hands off to instances that do not listen',
     of: 'scripts',
     shows: 'allClosedMs',
-    under: under({
+    under: {
       dies: 1,
       instances: 3,
       longestMs: 20,
@@ -645,16 +580,13 @@ export const RULES: readonly Rule[] = [
       pauseMs: 6,
       shortestTtlMs: 1_000,
       longestTtlMs: 1_001,
-    }),
-    seeds: 10,
+    },
     switchOff: () => change(LockTable, 'isListening', () => true),
   },
   {
     off: 'closing a key frees it',
     of: 'scripts',
-    shows: 'problem',
-    under: under({ minHold: 0.5 }),
-    seeds: 3,
+    under: { minHold: 0.5 },
     switchOff: () =>
       change(LockTable, 'closeFor', (table, _original, key: string, row: Row, own: Holder) => {
         if (own === row.lock) row.lock = undefined;
@@ -666,7 +598,7 @@ export const RULES: readonly Rule[] = [
     off: 'the lease of a handoff is as long as any',
     of: '1',
     shows: 'closedMs',
-    under: under({ dies: 1, instances: 3, longestMs: 60, pauseMs: 6, patient: 1, workMs: 5 }),
+    under: { dies: 1, instances: 3, longestMs: 60, pauseMs: 6, patient: 1, workMs: 5 },
     seeds: 40,
     switchOff: () =>
       change(Link, 'release', (_link, original, request: Parameters<Link['release']>[0], ...rest: unknown[]) =>
@@ -687,9 +619,10 @@ export interface Outcome {
 
 /** Runs seeds until one shows that a rule is off. */
 export async function catchOff(
-  { shows, seeds, under: conditions, switchOff }: Rule,
+  { shows = 'problem', seeds = 10, under = {}, switchOff }: Rule,
   run: (seed: number, given: Conditions) => Promise<Result>,
 ): Promise<Outcome> {
+  const conditions = { ...CALM, ...under };
   let onValue = 0;
   let offValue = 0;
   for (let seed = 1; seed <= seeds; seed += 1) {

@@ -86,10 +86,11 @@ export class Wire implements LockStore {
     /** The process that reads what arrives. */
     private readonly process: ProcessClock,
     private readonly referee: Referee,
+    private readonly hasQueue: boolean,
   ) {}
 
   get capabilities() {
-    return this.inner.capabilities;
+    return { ...this.inner.capabilities, queue: this.hasQueue };
   }
 
   listen(listener: StoreListener): void {

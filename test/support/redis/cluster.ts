@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import { Command, Redis } from 'ioredis';
 import { withinMs } from '../within-ms.ts';
 import { eventually } from '../async.ts';
+import { adminOf } from './admin.ts';
 import { startRedis } from './resolve.ts';
 import type { RedisServer } from './types.ts';
 
@@ -257,10 +258,7 @@ async function startMember(
     args: [...NODE_ARGUMENTS.split(' '), ...args],
     variables,
   });
-  const retryStrategy = () => 20;
-  const admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 });
-  admin.on('error', () => undefined);
-  return { server, admin };
+  return { server, admin: adminOf(server) };
 }
 
 /** Returns a free port whose bus port, 10,000 above, is free too. Both are below the ephemeral range. */

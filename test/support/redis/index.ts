@@ -1,3 +1,4 @@
+export { adminOf } from './admin.ts';
 export {
   type ClusterMember,
   clusterPort,

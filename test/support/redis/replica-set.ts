@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { withinMs } from '../within-ms.ts';
 import { eventually } from '../async.ts';
+import { adminOf } from './admin.ts';
 import { startRedis } from './resolve.ts';
 import type { RedisServer } from './types.ts';
 
@@ -61,9 +62,7 @@ export class ReplicaSet {
   adminOf(server: RedisServer): Redis {
     let admin = this.admins.get(server);
     if (admin === undefined) {
-      const retryStrategy = (): number => 20;
-      admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 });
-      admin.on('error', () => undefined);
+      admin = adminOf(server);
       this.admins.set(server, admin);
     }
     return admin;

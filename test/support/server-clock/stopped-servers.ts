@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { type RedisServer, startRedis } from '../redis/index.ts';
+import { adminOf, type RedisServer, startRedis } from '../redis/index.ts';
 import { type ClockedServers, ServerManualClock } from './server-manual-clock.ts';
 import { WallClock } from './wall-clock.ts';
 
@@ -94,12 +94,4 @@ export class StoppedServers implements ClockedServers {
       if (Math.abs(seconds * 1_000 - START) > 60_000) throw new Error('the clock of a server is not the test’s');
     }
   }
-}
-
-function adminOf({ url }: RedisServer): Redis {
-  const retryStrategy = () => 20;
-  return new Redis(url, { maxRetriesPerRequest: null, retryStrategy, disconnectTimeout: 50 }).on(
-    'error',
-    () => undefined,
-  );
 }

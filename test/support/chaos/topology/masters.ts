@@ -1,10 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
 import { WallClock } from '../../server-clock/wall-clock.js';
 import { RedisProxy } from '../../proxy.js';
-import { startRedis } from '../../redis/index.js';
+import { adminOf, startRedis } from '../../redis/index.js';
 import { leftoversAt } from './leftovers.js';
 import type { Access, LockServer, Topology, TopologyOptions } from './topology.js';
 
@@ -57,11 +56,5 @@ async function startServer(folder: string, { clocks, durable }: TopologyOptions)
   const clock = clocks ? await WallClock.create() : undefined;
   const args = durable ? ['--dir', folder, '--appendonly', 'yes', '--appendfsync', 'always'] : [];
   const server = await startRedis({ local: true, variables: clock?.variables, args });
-  return { server, admin: adminOf(server.url), clock };
-}
-
-/** Returns a client that reconnects as soon as its server is back. */
-function adminOf(url: string): Redis {
-  const admin = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 10, disconnectTimeout: 50 });
-  return admin.on('error', () => undefined);
+  return { server, admin: adminOf(server), clock };
 }
