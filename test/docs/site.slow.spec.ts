@@ -96,7 +96,7 @@ describe('the site in a browser', () => {
     onBrowser(async () => {
       const viewer = await view('/');
       await viewer.page.setViewport(PHONE);
-      const pages = ['/', '/quick-start', '/configuration', '/performance', '/fencing', '/troubleshooting', '/api/'];
+      const pages = ['/', '/quick-start', '/configuration', '/fencing', '/which-redis', '/troubleshooting', '/api/'];
       const widths: [string, number][] = [];
       for (const path of pages) {
         await viewer.page.goto(`${site?.url}${path.endsWith('/') ? path : `${path}.html`}`);
@@ -107,7 +107,7 @@ describe('the site in a browser', () => {
       expect(widths.filter(([, width]) => width > PHONE.width)).toEqual([]);
       await viewer.page.click('.VPLocalNav .menu');
       await viewer.until(`document.querySelector('.VPSidebar.open')`);
-      expect(await viewer.texts('.VPSidebar .text')).toEqual(expect.arrayContaining(['Keys', 'Troubleshooting']));
+      expect(await viewer.texts('.VPSidebar .text')).toEqual(expect.arrayContaining(['Quick start', 'Errors and troubleshooting']));
       expect(viewer.problems).toEqual([]);
     }),
   );
