@@ -1,5 +1,5 @@
-// Makes the outputs of docs/observability.md, and checks that the page has the same, but for times, tokens and random ids. With
-// WRITE_FIGURES=1 it writes them into the page.
+// Makes the outputs of docs/observability.md, and checks that the page has the same, but for times, tokens and random
+// ids. With WRITE_FIGURES=1 it writes them into the page.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';

@@ -2,13 +2,7 @@
 import { Module, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import {
-  LockLostError,
-  LockReplicationError,
-  LockService,
-  LockTimeoutError,
-  LockUnavailableError,
-} from 'nestjs-redis-lock';
+import { LockLostError, LockReplicationError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { memory, RedisLockModule } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { eventually, outcome } from '../support/async.js';
@@ -55,7 +49,6 @@ describe('the page on outages', () => {
     const inMemory = withLocks(new ReportService(), createTestLocks({ store: memory() }));
     expect(await inMemory.report('friday')).toBe('the report of friday');
   });
-
 });
 
 describe('the page on read/write locks', () => {
@@ -77,7 +70,6 @@ describe('the page on read/write locks', () => {
     await Promise.all([...there, ...back]);
     expect(await accounts.total([2, 3])).toBe(20);
   });
-
 });
 
 describe('the page on jobs', () => {
@@ -102,7 +94,6 @@ describe('the page on jobs', () => {
     expect(await Promise.all(deliveries)).toEqual([true, undefined]);
     expect(mails.outbox).toEqual(['ann@example.com']);
   });
-
 });
 
 describe('the page on leaders', () => {
@@ -116,7 +107,6 @@ describe('the page on leaders', () => {
     await eventually('the outbox is empty', () => outbox.outbox.length === 0);
     expect(outbox.sent).toEqual(['invoice 1', 'invoice 2']);
   });
-
 });
 
 describe('the page on testing', () => {
@@ -173,17 +163,6 @@ describe('the pages on operation', () => {
     expect(await createTestLocks().using('goods:300', () => 'done')).toBe('done');
     lockInstrumentation.disable();
   });
-
-  it('have a controller with metrics', async () => {
-    const { MetricsController } = load('docs/observability.md', 'MetricsController');
-    const controller = new MetricsController();
-    await createTestLocks().using('goods:300', () => undefined);
-    const count = 'redis_lock_hold_duration_seconds_count{name="default",family="goods"';
-    expect(await controller.metrics()).toContain(count);
-    controller.onModuleDestroy();
-    expect(await controller.metrics()).not.toContain('redis_lock');
-  });
-
 });
 
 describe('the limits of a supplier', () => {

@@ -1,11 +1,8 @@
 // Calls the code of the pages that needs a Redis, and nothing else.
-import { once } from 'node:events';
 import type { Server } from 'node:http';
 import {
-  type CanActivate,
   ConsoleLogger,
   Controller,
-  type ExecutionContext,
   Get,
   Inject,
   Injectable,
@@ -13,9 +10,7 @@ import {
   Logger,
   type ModuleMetadata,
 } from '@nestjs/common';
-import { APP_FILTER, APP_GUARD, ContextIdFactory, NestFactory } from '@nestjs/core';
-import { EventEmitter2, EventEmitterModule } from '@nestjs/event-emitter';
-import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
+import { ContextIdFactory, NestFactory } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -27,8 +22,6 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
 import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
-import { Pool } from 'pg';
-import { io } from 'socket.io-client';
 import { deferred, eventually } from '../support/async.js';
 import { ByTenant, PriceList } from '../support/durable-provider.js';
 import { page } from '../support/pages.js';
@@ -336,7 +329,6 @@ describe('the recipes', () => {
     expect(await update('globex')).toEqual([200, 'version 1 of globex']);
     await lock.release();
   });
-
 });
 
 describe('the user of a tenant', () => {

@@ -1,5 +1,5 @@
 // Runs the code of the pages that needs other packages.
-import { Logger, type ModuleMetadata } from '@nestjs/common';
+import type { ModuleMetadata } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { Locked, LockService, LockTimeoutError, RedisLockModule } from 'nestjs-redis-lock';

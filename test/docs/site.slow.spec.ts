@@ -107,7 +107,9 @@ describe('the site in a browser', () => {
       expect(widths.filter(([, width]) => width > PHONE.width)).toEqual([]);
       await viewer.page.click('.VPLocalNav .menu');
       await viewer.until(`document.querySelector('.VPSidebar.open')`);
-      expect(await viewer.texts('.VPSidebar .text')).toEqual(expect.arrayContaining(['Quick start', 'Errors and troubleshooting']));
+      expect(await viewer.texts('.VPSidebar .text')).toEqual(
+        expect.arrayContaining(['Quick start', 'Errors and troubleshooting']),
+      );
       expect(viewer.problems).toEqual([]);
     }),
   );

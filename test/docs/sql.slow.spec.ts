@@ -1,10 +1,10 @@
 // Runs the code of the pages that needs PostgreSQL.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConflictException, type INestApplication, UnprocessableEntityException } from '@nestjs/common';
+import { ConflictException, type INestApplication } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { LockService, RedisLockModule } from 'nestjs-redis-lock';
-import { SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
+import { SqlFence } from 'nestjs-redis-lock/fence';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { Pool } from 'pg';
 import { DataSource } from 'typeorm';
@@ -135,11 +135,7 @@ describe('the page on transactions', () => {
       const orders = module.get(OrderService, { strict: false });
       const stock = module.get(StockService, { strict: false });
       // Fewer than the 10 connections of the pool. Some wait for a lock with a connection, some for a connection.
-      const calls = Array.from({ length: 2 }, () => [
-        orders.order([1, 2]),
-        stock.sell(1),
-        stock.restock(2, 3),
-      ]);
+      const calls = Array.from({ length: 2 }, () => [orders.order([1, 2]), stock.sell(1), stock.restock(2, 3)]);
       await Promise.all(calls.flat());
       expect(await goods.find({ order: { id: 'ASC' } })).toEqual([
         { id: 1, left: 100 - 2 - 2 },
