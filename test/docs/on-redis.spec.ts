@@ -110,10 +110,10 @@ describe('the recipe for edit locks', () => {
     const { status, ticket: first } = await send(one, 'POST', '/edit', {});
     expect(status).toBe(201);
     expect((await send(other, 'POST', '/edit', {})).status).toBe(423);
-    expect((await send(other, 'POST', '/heartbeat', { ticket: first })).status).toBe(201);
-    const { ticket } = await send(other, 'PUT', '', { ticket: first, text: 'hello' });
-    const over = await send(one, 'PUT', '', { ticket: first, text: 'late' });
-    const message = 'The ticket of doc:1 is over.';
+    expect((await send(other, 'POST', '/heartbeat', { ticket: first })).status).toBe(204);
+    const { ticket } = await send(other, 'POST', '/save', { ticket: first, text: 'hello' });
+    const over = await send(one, 'POST', '/save', { ticket: first, text: 'late' });
+    const message = 'The ticket of document:1 is over.';
     expect(JSON.parse(over.text)).toEqual({ statusCode: 409, code: 'LOCK_LOST', message, error: 'Conflict' });
     for (const wrong of [undefined, 7, '', `${ticket}x`, { ticket }]) {
       const refused = await send(one, 'POST', '/heartbeat', { ticket: wrong });
@@ -121,11 +121,10 @@ describe('the recipe for edit locks', () => {
       const { code, message: told } = JSON.parse(refused.text);
       expect([code, told]).toEqual(['LOCK_KEY', 'The ticket is missing or invalid.']);
     }
-    expect((await send(one, 'DELETE', '/edit', { ticket })).status).toBe(200);
+    expect((await send(one, 'POST', '/close', { ticket })).text).toBe('{"wasHeld":true}');
     expect((await send(one, 'POST', '/heartbeat', { ticket })).status).toBe(409);
     const next = await send(other, 'POST', '/edit', {});
-    expect(next.text).toContain('"text":"hello"');
-    expect((await send(one, 'DELETE', '/edit', { ticket: next.ticket })).status).toBe(200);
+    expect((await send(one, 'POST', '/close', { ticket: next.ticket })).text).toBe('{"wasHeld":true}');
     const texts = JSON.stringify(logged);
     for (const secret of [first, ticket, next.ticket]) expect(texts).not.toContain(secret);
   });
