@@ -6,34 +6,24 @@ import { docs } from './repository.mjs';
 
 const { modules } = createRequire(import.meta.url)('../../tools/entry-points.cjs');
 
-/** The pages by group, each by its file, and by a text that is not its first heading. */
+/** The pages by group, each by its file. Its text is its first heading. */
 const GROUPS = [
   [
     'Locks',
     [
       'quick-start',
-      'keys',
-      'modes',
-      'leader-election',
-      'transactions',
-      'errors',
       'configuration',
-      'testing',
-      ['standalone', 'Without Nest'],
-    ],
-  ],
-  [
-    'Promises',
-    [
-      ['guarantees', 'Guarantees, and what a lock cannot promise'],
+      'read-write-semaphores',
+      'cron-once',
+      'transactions',
       'fencing',
-      'topologies',
-      'algorithms',
-      'performance',
+      'testing',
+      'standalone',
     ],
   ],
-  ['Production', ['production', 'observability', 'live-state', 'cli']],
-  ['Help', ['troubleshooting', ['moving', 'Moving from other libraries']]],
+  ['Redis', ['which-redis', 'redis-down', 'guarantees']],
+  ['Production', ['production', 'observability']],
+  ['Help', ['troubleshooting', 'moving']],
 ];
 
 /** Folders of pages, each with the text of its group. Such a group is above the last one. */
@@ -51,7 +41,7 @@ const pagesIn = (folder) =>
     .filter((name) => name.endsWith('.md') && name !== 'index.md')
     .map((name) => name.replace(/\.md$/, ''));
 
-const itemOf = (page, text = headingOf(page)) => ({ text, link: `/${page}` });
+const itemOf = (page) => ({ text: headingOf(page), link: `/${page}` });
 
 /** Returns the group of a folder. Its index is the link of the group. Undefined if the folder does not exist. */
 function folderGroup(text, folder) {
@@ -70,13 +60,9 @@ function groupsOfPages() {
   const rest = new Set(pagesIn('.'));
   rest.delete('index');
   const groups = GROUPS.map(([text, entries]) => {
-    const items = entries
-      .map((entry) => [entry].flat())
-      .filter(([page]) => rest.delete(page))
-      .map(([page, title]) => itemOf(page, title));
-    return { text, items };
+    return { text, items: entries.filter((page) => rest.delete(page)).map(itemOf) };
   });
-  groups.at(-1).items.push(...[...rest].toSorted().map((page) => itemOf(page)));
+  groups.at(-1).items.push(...[...rest].toSorted().map(itemOf));
   return groups;
 }
 

@@ -1,14 +1,13 @@
-// Writes the figures of docs/performance.md and the README from the results: node labs/bench/readme.mjs [--check]
+// Writes the figures of the README from the results: node labs/bench/readme.mjs [--check]
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { replaced } from './marks.mjs';
-import { costs, headline, section } from './page.mjs';
+import { headline } from './page.mjs';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
 const results = readResults();
-await write('docs/performance.md', { costs: costs(results), bench: section(results) });
 await write('README.md', { figures: headline(results) });
 
 async function write(path, parts) {

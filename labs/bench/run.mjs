@@ -23,7 +23,7 @@ const HELP = `node labs/bench/run.mjs [options]
   --out <folder>   where the results go; labs/bench/results for a full run, nowhere for any other
   --profile        prints profiles of every process and the server; slows the run down
 
-A full run also writes the picture and docs/performance.md.`;
+A full run also writes the picture and the figures of the README.`;
 
 const { values: options } = parseArgs({
   options: {
@@ -95,7 +95,7 @@ async function write() {
   for (const written of await writeResults(folder, results)) say(`written: ${written}`);
   if (options.out !== undefined) return;
   execFileSync(process.execPath, [join(import.meta.dirname, 'readme.mjs')], { stdio: 'inherit' });
-  say('written: docs/performance.md');
+  say('written: README.md');
 }
 
 function tell({ id, targets = [], rows = [] }) {

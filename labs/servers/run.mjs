@@ -1,6 +1,6 @@
 // Runs the tests that depend on the server against every version that this machine can get, and prints the results.
 // A version that cannot be downloaded is printed, and is an error if it was named. A run of all versions writes the
-// table of docs/topologies.md if nothing failed. A path names a server that is on this machine already.
+// table of docs/which-redis.md if nothing failed. A path names a server that is on this machine already.
 //   npm run test:servers [-- 'Valkey 8.1' /opt/keydb/bin/keydb-server …]
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ const LIMIT_MS = 600_000;
 
 /** Stands before and after the table. */
 const MARK = '<!-- npm run test:servers -->';
-const PAGE = new URL('../../docs/topologies.md', import.meta.url).pathname;
+const PAGE = new URL('../../docs/which-redis.md', import.meta.url).pathname;
 
 /** The contract, waiting and handoff, shared locks, several locks, faults, refused commands, and replicas. */
 /** @type {[name: string, args: string[]][]} */

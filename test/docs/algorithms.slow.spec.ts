@@ -30,9 +30,9 @@ class AccountService {
   }
 }
 
-describe('the page on algorithms', () => {
+describe('the page on moving', () => {
   it('has a migration in which old and new locks exclude each other', async () => {
-    const { legacyLocks } = load('docs/algorithms.md', 'legacyLocks');
+    const { legacyLocks } = load('docs/moving.md', 'legacyLocks');
     const imports = [legacyLocks, RedisLockModule.forRoot({ redis: testRedisUrl() })];
     const module = await Test.createTestingModule({ imports, providers: [AccountService] }).compile();
     await module.init();

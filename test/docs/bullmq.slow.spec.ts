@@ -9,7 +9,7 @@ beforeAll(() => installPagePackages());
 
 it('the recipe for BullMQ postpones a job whose lock is busy, and other jobs go on', async () => {
   const { BullModule, getQueueToken } = requirePackage('@nestjs/bullmq');
-  const { OrdersProcessor } = load('docs/recipes/messages.md', 'OrdersProcessor');
+  const { OrdersProcessor } = load('docs/recipes/index.md', 'OrdersProcessor');
   const server = await startRedis({ local: true });
   const module = await Test.createTestingModule({
     imports: [

@@ -2,13 +2,7 @@
 import { Module, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import {
-  LockLostError,
-  LockReplicationError,
-  LockService,
-  LockTimeoutError,
-  LockUnavailableError,
-} from 'nestjs-redis-lock';
+import { LockLostError, LockReplicationError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { memory, RedisLockModule } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { eventually, outcome } from '../support/async.js';
@@ -30,51 +24,17 @@ it('the first page of the site locks in both ways', async () => {
   expect(await Promise.all([orders.pay(1), orders.refund(1)])).toEqual(['order 1 is paid', 'order 1 is refunded']);
 });
 
-it('the quick start has a test that needs no Redis', async () => {
-  process.env['REDIS_URL'] = 'redis://127.0.0.1:1';
-  const { sellOneSeatTwice } = load('docs/quick-start.md', 'sellOneSeatTwice');
-  expect(await sellOneSeatTwice()).toEqual([true, false]);
-});
-
-it('the decorator of a team locks the method below it', async () => {
-  const { LockedReport } = load('docs/configuration.md', 'LockedReport');
-  class Reports {
-    @LockedReport(0)
-    async write(): Promise<string | undefined> {
-      return locks.current()?.resource;
-    }
-  }
-  const locks = createTestLocks();
-  expect(await withLocks(new Reports(), locks).write()).toBe('report');
-});
-
 it('the page on configuration sets options in every place', async () => {
   const { PriceService } = load('docs/configuration.md', 'PriceService');
   const locks = createTestLocks({ clock: new ManualClock() });
-  const prices = withLocks(new PriceService(locks), locks);
+  const prices = withLocks(new PriceService(), locks);
   const both = await Promise.all([prices.update(1), prices.update(1)]);
   expect(both).toEqual(['price 1 is updated', 'price 1 is being updated: LOCK_TIMEOUT']);
-  expect(await Promise.all([prices.updateIfFree(2), prices.updateIfFree(2)])).toEqual([true, false]);
 });
 
-it('the page on bundles has parameters whose names no minifier takes away', async () => {
-  const { StockService } = load('docs/production.md', 'StockService');
-  const stock = withLocks(new StockService());
-  expect([await stock.sell(1), await stock.count(1)]).toEqual(['goods 1 are sold', 'goods 1 are counted']);
-});
-
-describe('the page on guarantees', () => {
-  it('passes the signal of its lock on, and sends the invoice', async () => {
-    const { InvoiceService } = load('docs/guarantees.md', 'InvoiceService');
-    const fetched = jest.spyOn(globalThis, 'fetch').mockResolvedValue(new Response('sent'));
-    await withLocks(new InvoiceService()).send({ id: '1' });
-    const sent = ['https://mail.example/send', { method: 'POST', signal: expect.any(AbortSignal) }];
-    expect(fetched.mock.calls).toEqual([sent]);
-    await expect(new InvoiceService().send({ id: '1' })).rejects.toThrow('has no lock service');
-  });
-
+describe('the page on outages', () => {
   it('has a method that goes on without its lock', async () => {
-    const { ReportService } = load('docs/guarantees.md', 'ReportService');
+    const { ReportService } = load('docs/redis-down.md', 'ReportService');
     const store = new FaultyStore(new MemoryStore(new ManualClock()));
     const imports = [RedisLockTestingModule.forRoot({ store: () => store, unavailableAfterMs: 0 })];
     const module = await Test.createTestingModule({ imports, providers: [ReportService] }).compile();
@@ -89,20 +49,11 @@ describe('the page on guarantees', () => {
     const inMemory = withLocks(new ReportService(), createTestLocks({ store: memory() }));
     expect(await inMemory.report('friday')).toBe('the report of friday');
   });
-
-  it('frees the lock that was looked at', async () => {
-    const { freeStuckLock } = load('docs/guarantees.md', 'freeStuckLock');
-    const locks = createTestLocks();
-    expect(await freeStuckLock(locks, 'goods:300')).toBe(false);
-    const lock = await locks.acquire('goods:300');
-    expect(await freeStuckLock(locks, 'goods:300')).toBe(true);
-    expect(() => lock.assertHeld()).toThrow('released by force');
-  });
 });
 
-describe('the page on modes', () => {
+describe('the page on read/write locks', () => {
   it('has shared locks and permits', async () => {
-    const { CatalogueService } = load('docs/modes.md', 'CatalogueService');
+    const { CatalogueService } = load('docs/read-write-semaphores.md', 'CatalogueService');
     const catalogue = withLocks(new CatalogueService());
     expect(await Promise.all([catalogue.read('1'), catalogue.replace('1'), catalogue.order('2')])).toEqual([
       'the goods of 1',
@@ -112,52 +63,18 @@ describe('the page on modes', () => {
   });
 
   it('has several locks', async () => {
-    const { AccountsService } = load('docs/modes.md', 'AccountsService');
-    const accounts = withLocks(new AccountsService(createTestLocks()));
+    const { AccountsService } = load('docs/read-write-semaphores.md', 'AccountsService');
+    const accounts = withLocks(new AccountsService());
     const there = Array.from({ length: 5 }, () => accounts.transfer(1, 2, 10));
     const back = Array.from({ length: 3 }, () => accounts.transfer(2, 1, 10));
     await Promise.all([...there, ...back]);
     expect(await accounts.total([2, 3])).toBe(20);
-    expect(await accounts.closeAll([1, 2])).toEqual([expect.any(Number), expect.any(Number)]);
-    expect(await accounts.total([1, 2])).toBe(0);
-  });
-
-  it('has an assertion in work that needs the lock of its caller', async () => {
-    const { LedgerService } = load('docs/modes.md', 'LedgerService');
-    const locks = createTestLocks();
-    const ledger = withLocks(new LedgerService(locks), locks);
-    expect(await ledger.deposit(1, 50)).toBe('50 cents are booked under a token');
-    await expect(ledger.book(1, 50)).rejects.toThrow('account:1 is not held here');
-  });
-
-  it('has a queue that requests share, whose loop runs outside of the hold that starts it', async () => {
-    const { JournalService } = load('docs/modes.md', 'JournalService');
-    const locks = createTestLocks();
-    const journal = withLocks(new JournalService(locks), locks);
-    await journal.close(async () => {
-      journal.add('of another request');
-      await new Promise(setImmediate);
-      expect(journal.posted).toEqual([]);
-    });
-    await eventually('both are posted', () => journal.posted.length === 2);
-    expect(journal.posted).toEqual(['closing', 'of another request']);
-  });
-
-  it('has a lock scope', async () => {
-    const { OrderService, StockService } = load('docs/modes.md', 'OrderService');
-    const locks = createTestLocks();
-    const orders = new OrderService(withLocks(new StockService(), locks), locks);
-    expect(await orders.order('1', '2')).toEqual([9, 9]);
-    await orders.move('1', async () => {
-      expect(await locks.inspect('goods:1')).not.toBeNull();
-    });
-    expect(await locks.inspect('goods:1')).toBeNull();
   });
 });
 
 describe('the page on jobs', () => {
   it('has a report that runs once at each tick', async () => {
-    const { ReportJobs } = load('docs/recipes/jobs.md', 'ReportJobs');
+    const { ReportJobs } = load('docs/cron-once.md', 'ReportJobs');
     const clock = new ManualClock();
     const locks = createTestLocks({ clock });
     const all = [1, 2, 3].map(() => withLocks(new ReportJobs(), locks));
@@ -169,7 +86,7 @@ describe('the page on jobs', () => {
   });
 
   it('has mails that are sent once, and again after a failure', async () => {
-    const { MailService } = load('docs/recipes/jobs.md', 'MailService');
+    const { MailService } = load('docs/cron-once.md', 'MailService');
     const locks = createTestLocks({ clock: new ManualClock() });
     const mails = withLocks(new MailService(), locks);
     await expect(mails.onPaid({ id: 7, to: '' })).rejects.toThrow('no address');
@@ -177,26 +94,11 @@ describe('the page on jobs', () => {
     expect(await Promise.all(deliveries)).toEqual([true, undefined]);
     expect(mails.outbox).toEqual(['ann@example.com']);
   });
-
-  it('has work that says whether it ran', async () => {
-    const { rebuild } = load('docs/recipes/jobs.md', 'rebuild');
-    const locks = createTestLocks({ clock: new ManualClock() });
-    expect([await rebuild(locks), await rebuild(locks)]).toEqual(['3 pages', 'already done']);
-  });
 });
 
-describe('the page on leader election', () => {
-  it('has a cron job that runs once', async () => {
-    const { ReportService } = load('docs/leader-election.md', 'ReportService');
-    const locks = createTestLocks({ clock: new ManualClock() });
-    const [one, other] = [withLocks(new ReportService(), locks), withLocks(new ReportService(), locks)];
-    await one.hourly();
-    await other.hourly();
-    expect(await locks.using('report', { onceMs: 1 }, () => 'again')).toBeUndefined();
-  });
-
+describe('the page on leaders', () => {
   it('has a method that runs on the leader', async () => {
-    const { OutboxService } = load('docs/leader-election.md', 'OutboxService');
+    const { OutboxService } = load('docs/cron-once.md', 'OutboxService');
     const imports = [RedisLockTestingModule.forRoot({ clock: new ManualClock() })];
     const module = await Test.createTestingModule({ imports, providers: [OutboxService] }).compile();
     open.push(module);
@@ -205,16 +107,6 @@ describe('the page on leader election', () => {
     await eventually('the outbox is empty', () => outbox.outbox.length === 0);
     expect(outbox.sent).toEqual(['invoice 1', 'invoice 2']);
   });
-
-  it('has a candidate that logs its terms', async () => {
-    const { leadQueue } = load('docs/leader-election.md', 'leadQueue');
-    const locks = createTestLocks({ clock: new ManualClock() });
-    const lines: string[] = [];
-    const leadership = leadQueue(locks, (line: string) => lines.push(line));
-    await eventually('it leads', () => leadership.isLeader);
-    await leadership.close();
-    expect(lines).toEqual([expect.stringMatching(/^leads with token \d+$/), 'stepped down']);
-  });
 });
 
 describe('the page on testing', () => {
@@ -222,12 +114,6 @@ describe('the page on testing', () => {
     process.env['REDIS_URL'] = 'redis://127.0.0.1:1';
     const { wholeApplication } = load('docs/testing.md', 'wholeApplication');
     expect(await wholeApplication()).toBe(true);
-  });
-
-  it('has unit tests', async () => {
-    const { byHand, inAModule } = load('docs/testing.md', 'inAModule');
-    expect(await inAModule()).toBe(true);
-    expect(await byHand()).toBe(false);
   });
 
   it('has a manual clock that ends a lease', async () => {
@@ -246,24 +132,15 @@ describe('the page on testing', () => {
   });
 
   it('has a bench for locks that are busy, lost and unavailable', async () => {
-    const { isBusy, isLost, isWithoutRedis } = load('docs/testing.md', 'isBusy');
+    const { isBusy, isLost } = load('docs/testing.md', 'isBusy');
     await expect(isBusy()).rejects.toThrow(LockTimeoutError);
     await expect(isLost()).rejects.toThrow(LockLostError);
-    expect(await isWithoutRedis()).toEqual([undefined, ['unavailable', 'requested', 'unavailable']]);
     const { Checkout, Orders } = load('docs/testing.md', 'Checkout');
     expect(await withLocks(new Checkout(new Orders())).pay(7)).toBe('paid');
   });
 });
 
-describe('the pages on production', () => {
-  it('list locks', async () => {
-    const { printLocks } = load('docs/live-state.md', 'printLocks');
-    const lines: string[] = [];
-    const locks = createTestLocks({ identity: 'api-7f9c-31' });
-    await locks.using('goods:300', () => printLocks(locks, (line: string) => lines.push(line)));
-    expect(lines).toEqual(['goods:300: held by api-7f9c-31, 0 waiting']);
-  });
-
+describe('the pages on operation', () => {
   async function start(controllers: Type[], imports: Type[] = []) {
     @Module({ imports: [RedisLockModule.forRoot({ store: memory() }), ...imports], controllers })
     class AppModule {}
@@ -276,21 +153,9 @@ describe('the pages on production', () => {
   }
 
   it('have a health check', async () => {
-    const { ReadinessModule } = load('docs/live-state.md', 'ReadinessModule');
+    const { ReadinessModule } = load('docs/observability.md', 'ReadinessModule');
     const { get } = await start([], [ReadinessModule]);
     expect(await (await get('ready')).json()).toMatchObject({ status: 'ok', details: { locks: { status: 'up' } } });
-  });
-
-  it('have a readiness check that is down in a shutdown while requests are served', async () => {
-    const { ReadyController } = load('docs/production.md', 'ReadyController');
-    const { app, get } = await start([ReadyController]);
-    expect((await get('ready')).status).toBe(200);
-    const closing = app.close();
-    const locks = app.get(LockService);
-    await eventually('the shutdown begins', () => locks.isShuttingDown);
-    expect((await get('ready')).status).toBe(503);
-    expect(await locks.using('goods:300', () => 'served')).toBe('served');
-    await closing;
   });
 
   it('have an instrumentation', async () => {
@@ -298,36 +163,14 @@ describe('the pages on production', () => {
     expect(await createTestLocks().using('goods:300', () => 'done')).toBe('done');
     lockInstrumentation.disable();
   });
-
-  it('have a controller with metrics', async () => {
-    const { MetricsController } = load('docs/observability.md', 'MetricsController');
-    const controller = new MetricsController();
-    await createTestLocks().using('goods:300', () => undefined);
-    const count = 'redis_lock_hold_duration_seconds_count{name="default",family="goods"';
-    expect(await controller.metrics()).toContain(count);
-    controller.onModuleDestroy();
-    expect(await controller.metrics()).not.toContain('redis_lock');
-  });
-
-  it('have a subscriber that reports slow locks', async () => {
-    const { logSlowLocks } = load('docs/observability.md', 'logSlowLocks');
-    const clock = new ManualClock();
-    const locks = createTestLocks({ clock });
-    const lines: string[] = [];
-    const stop = logSlowLocks(1_000, (line: string) => lines.push(line));
-    for (const ms of [500, 2_000]) await locks.using(`goods:${ms}`, () => clock.advance(ms));
-    stop();
-    await locks.using('goods:3000', () => clock.advance(3_000));
-    expect(lines).toEqual([expect.stringMatching(/^\S+-\d+ goods:2000: waited 0 ms, held 2000 ms, released$/)]);
-  });
 });
 
-describe('the recipe for suppliers', () => {
+describe('the limits of a supplier', () => {
   const times = <T>(count: number, call: () => Promise<T>): Promise<T[]> =>
     Promise.all(Array.from({ length: count }, call));
 
   it('sends five requests a second', async () => {
-    const { SupplierClient } = load('docs/recipes/requests.md', 'SupplierClient');
+    const { SupplierClient } = load('docs/read-write-semaphores.md', 'SupplierClient');
     const clock = new ManualClock();
     const sentAt: number[] = [];
     const supplier = withLocks(new SupplierClient(), createTestLocks({ clock }));
@@ -344,7 +187,7 @@ describe('the recipe for suppliers', () => {
   });
 
   it('lets five requests run at a time', async () => {
-    const { SupplierClient } = load('docs/recipes/requests.md', 'SupplierClient');
+    const { SupplierClient } = load('docs/read-write-semaphores.md', 'SupplierClient');
     let [inside, most] = [0, 0];
     const supplier = withLocks(new SupplierClient(), createTestLocks({ clock: new ManualClock() }));
     supplier.send = async () => {

@@ -42,6 +42,11 @@ function isBroken(from: string, link: string): boolean {
   return path.endsWith('.spec.ts') ? !hasTest(path, anchor) : !anchorsOf(path).includes(anchor);
 }
 
+/** Returns the number of words, as `wc -w` counts them. */
+function wordsOf(text: string): number {
+  return text.split(/\s+/).filter((word) => word !== '').length;
+}
+
 /** Returns the lines that the formatter can wrap: no code, no tables, no link definitions. */
 function proseOf(text: string): readonly string[] {
   const lines = text.replaceAll(/^```[\s\S]*?^```/gm, '').split('\n');
@@ -85,8 +90,17 @@ describe('the pages', () => {
     expect(proseOf(text).filter((line) => line.length > 120)).toEqual([]);
   });
 
-  it('keeps the README at 150 lines', () => {
-    expect(page('README.md').text.trimEnd().split('\n').length).toBeLessThanOrEqual(150);
+  it('keeps the README at 120 lines and 800 words', () => {
+    const { text } = page('README.md');
+    expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(120);
+    expect(wordsOf(text)).toBeLessThanOrEqual(800);
+  });
+
+  // Twice as many words are read half as often. What a page gains, another loses.
+  it('keeps docs/ at 18 pages and 18,000 words, code included', () => {
+    const inDocs = pages.filter(({ path }) => path.startsWith('docs/'));
+    expect(inDocs.length).toBeLessThanOrEqual(18);
+    expect(inDocs.reduce((words, { text }) => words + wordsOf(text), 0)).toBeLessThanOrEqual(18_000);
   });
 
   it('have the same section in the README and in the guarantees on what a lock cannot promise', () => {

@@ -1,11 +1,8 @@
 // Calls the code of the pages that needs a Redis, and nothing else.
-import { once } from 'node:events';
 import type { Server } from 'node:http';
 import {
-  type CanActivate,
   ConsoleLogger,
   Controller,
-  type ExecutionContext,
   Get,
   Inject,
   Injectable,
@@ -13,9 +10,7 @@ import {
   Logger,
   type ModuleMetadata,
 } from '@nestjs/common';
-import { APP_FILTER, APP_GUARD, ContextIdFactory, NestFactory } from '@nestjs/core';
-import { EventEmitter2, EventEmitterModule } from '@nestjs/event-emitter';
-import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
+import { ContextIdFactory, NestFactory } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -27,8 +22,6 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
 import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
-import { Pool } from 'pg';
-import { io } from 'socket.io-client';
 import { deferred, eventually } from '../support/async.js';
 import { ByTenant, PriceList } from '../support/durable-provider.js';
 import { page } from '../support/pages.js';
@@ -98,9 +91,9 @@ describe('the README', () => {
   });
 });
 
-describe('the page on modes', () => {
+describe('the recipe for edit locks', () => {
   it('has a document with one editor at a time, on any instance', async () => {
-    const { DocumentsController } = load('docs/modes.md', 'DocumentsController');
+    const { DocumentsController } = load('docs/recipes/edit-lock.md', 'DocumentsController');
     const prefix = uniquePrefix();
     const controllers = [DocumentsController];
     const [one, other] = [await start({ controllers }, { prefix }), await start({ controllers }, { prefix })];
@@ -117,10 +110,10 @@ describe('the page on modes', () => {
     const { status, ticket: first } = await send(one, 'POST', '/edit', {});
     expect(status).toBe(201);
     expect((await send(other, 'POST', '/edit', {})).status).toBe(423);
-    expect((await send(other, 'POST', '/heartbeat', { ticket: first })).status).toBe(201);
-    const { ticket } = await send(other, 'PUT', '', { ticket: first, text: 'hello' });
-    const over = await send(one, 'PUT', '', { ticket: first, text: 'late' });
-    const message = 'The ticket of doc:1 is over.';
+    expect((await send(other, 'POST', '/heartbeat', { ticket: first })).status).toBe(204);
+    const { ticket } = await send(other, 'POST', '/save', { ticket: first, text: 'hello' });
+    const over = await send(one, 'POST', '/save', { ticket: first, text: 'late' });
+    const message = 'The ticket of document:1 is over.';
     expect(JSON.parse(over.text)).toEqual({ statusCode: 409, code: 'LOCK_LOST', message, error: 'Conflict' });
     for (const wrong of [undefined, 7, '', `${ticket}x`, { ticket }]) {
       const refused = await send(one, 'POST', '/heartbeat', { ticket: wrong });
@@ -128,11 +121,10 @@ describe('the page on modes', () => {
       const { code, message: told } = JSON.parse(refused.text);
       expect([code, told]).toEqual(['LOCK_KEY', 'The ticket is missing or invalid.']);
     }
-    expect((await send(one, 'DELETE', '/edit', { ticket })).status).toBe(200);
+    expect((await send(one, 'POST', '/close', { ticket })).text).toBe('{"wasHeld":true}');
     expect((await send(one, 'POST', '/heartbeat', { ticket })).status).toBe(409);
     const next = await send(other, 'POST', '/edit', {});
-    expect(next.text).toContain('"text":"hello"');
-    expect((await send(one, 'DELETE', '/edit', { ticket: next.ticket })).status).toBe(200);
+    expect((await send(one, 'POST', '/close', { ticket: next.ticket })).text).toBe('{"wasHeld":true}');
     const texts = JSON.stringify(logged);
     for (const secret of [first, ticket, next.ticket]) expect(texts).not.toContain(secret);
   });
@@ -214,9 +206,9 @@ describe('the page on locks without Nest', () => {
   });
 });
 
-describe('the page on topologies', () => {
+describe('the page on servers', () => {
   it('has an application that locks by node-redis', async () => {
-    const { AppModule, redis } = load('docs/topologies.md', 'AppModule');
+    const { AppModule, redis } = load('docs/which-redis.md', 'AppModule');
     const app = await startPage([AppModule]);
     await app.init();
     expect(await app.get(LockService).using('goods:300', ({ signal }) => signal.aborted)).toBe(false);
@@ -226,9 +218,10 @@ describe('the page on topologies', () => {
   });
 
   it.each([
-    ['docs/topologies.md', 'behindSentinels'],
-    ['docs/topologies.md', 'inACluster'],
-    ['docs/algorithms.md', 'onThreeMasters'],
+    ['docs/which-redis.md', 'behindSentinels'],
+    ['docs/which-redis.md', 'inACluster'],
+    ['docs/which-redis.md', 'onThreeMasters'],
+    ['docs/configuration.md', 'lockModule'],
   ])('has a module that starts without its servers: %s, %s', async (path, name) => {
     const app = await startPage([load(path, name)[name]]);
     expect(app.get(LockService)).toBeInstanceOf(LockService);
@@ -237,7 +230,7 @@ describe('the page on topologies', () => {
 
 describe('the pages on other libraries', () => {
   it("have locks in Redisson's format under the name itself", async () => {
-    const app = await startPage([load('docs/algorithms.md', 'sharedWithJava')['sharedWithJava']]);
+    const app = await startPage([load('docs/moving.md', 'sharedWithJava')['sharedWithJava']]);
     await app.init();
     const redis = new Redis(testRedisUrl());
     open.push({ close: () => redis.disconnect() });
@@ -283,7 +276,7 @@ it('the page on fencing refuses a late holder', async () => {
 });
 
 it('the page on the board has a guard', async () => {
-  const { AppModule } = load('docs/live-state.md', 'AppModule');
+  const { AppModule } = load('docs/observability.md', 'AppModule');
   const app = await startPage([AppModule]);
   let isAdmin = false;
   app.use((request: { user?: object }, _: unknown, next: () => void) => {
@@ -297,107 +290,6 @@ it('the page on the board has a guard', async () => {
 });
 
 describe('the recipes', () => {
-  it('provide a connection to Redis and a pool, and close both', async () => {
-    const { DataModule } = load('docs/recipes/data.md', 'DataModule');
-    const module = await Test.createTestingModule({ imports: [DataModule] }).compile();
-    const [redis, pool] = [module.get(Redis), module.get(Pool)];
-    expect(await redis.ping()).toBe('PONG');
-    await module.close();
-    await eventually('the connection has ended', () => redis.status === 'end');
-    expect(pool.ended).toBe(true);
-  });
-
-  it('answer 429 to a third concurrent request of an address', async () => {
-    const { ReportsController } = load('docs/recipes/requests.md', 'ReportsController');
-    const app = await start({ controllers: [ReportsController] });
-    const locks = app.get(LockService);
-    expect(await call(app, '/reports')).toEqual([200, 'a long report for 127.0.0.1']);
-    const two = await Promise.all([1, 2].map(() => locks.acquire('address:127.0.0.1', { permits: 2 })));
-    expect((await call(app, '/reports'))[0]).toBe(429);
-    for (const lock of two) await lock.release();
-    expect((await call(app, '/reports'))[0]).toBe(200);
-  });
-
-  it('run a cron job once a day in two instances', async () => {
-    const { NightlyReport } = load('docs/leader-election.md', 'NightlyReport');
-    const prefix = uniquePrefix();
-    const providers = [NightlyReport, { provide: Redis, useValue: ownRedis() }];
-    const apps = [1, 2].map(() => start({ imports: [ScheduleModule.forRoot()], providers }, { prefix }));
-    const jobs = (await Promise.all(apps)).map((app) => app.get(NightlyReport));
-    await Promise.all(jobs.map((job) => job.run()));
-    for (const job of jobs) await job.run();
-    expect(jobs.flatMap(({ sent }) => sent)).toHaveLength(2);
-    const registry = (await apps[0]).get(SchedulerRegistry);
-    expect(registry.getCronJob('nightly').cronTime.source).toBe('0 0,30 3-5 * * *');
-  });
-
-  it('postpone an event whose lock is busy', async () => {
-    const { ShippingListener } = load('docs/recipes/messages.md', 'ShippingListener');
-    const app = await start({ imports: [EventEmitterModule.forRoot()], providers: [ShippingListener] });
-    const [emitter, listener] = [app.get(EventEmitter2), app.get(ShippingListener)];
-    await emitter.emitAsync('order.paid', { id: 1 });
-    expect([...listener.shipped]).toEqual([1]);
-    const lock = await app.get(LockService).acquire('order:2');
-    await emitter.emitAsync('order.paid', { id: 2 });
-    await lock.release();
-    expect([[...listener.shipped], listener.postponed]).toEqual([[1], [2]]);
-  });
-
-  it('let one editor save a document, until it leaves or its lock is lost', async () => {
-    const { DocumentGateway } = load('docs/recipes/data.md', 'DocumentGateway');
-    const app = await start({ providers: [DocumentGateway] });
-    const connect = async () => {
-      const socket = io(await app.getUrl(), { transports: ['websocket'], reconnection: false });
-      open.push({ close: () => socket.disconnect() });
-      const events: string[] = [];
-      socket.onAny((event: string) => events.push(event));
-      await once(socket as never, 'connect');
-      return { socket, events };
-    };
-    const [ada, bob] = [await connect(), await connect()];
-    const got = ({ events }: { events: string[] }, event: string, count = 1) =>
-      eventually(event, () => events.filter((one) => one === event).length === count);
-    ada.socket.emit('edit', 1);
-    await got(ada, 'yours');
-    bob.socket.emit('edit', 1);
-    await got(bob, 'taken');
-    bob.socket.emit('save', [1, 'by Bob']);
-    await got(bob, 'exception');
-    ada.socket.emit('save', [1, 'by Ada']);
-    await got(ada, 'saved');
-    expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
-    ada.socket.disconnect();
-    const locks = app.get(LockService);
-    await eventually('the document is free', async () => (await locks.inspect('document:1')) === null);
-    bob.socket.emit('edit', 1);
-    await got(bob, 'yours');
-    await locks.forceRelease('document:1');
-    await got(bob, 'lost');
-    bob.socket.emit('save', [1, 'late']);
-    await got(bob, 'exception', 2);
-    expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
-  });
-
-  it('give out each number once, none for a failed invoice, and none to a late holder', async () => {
-    const { InvoiceNumbers } = load('docs/recipes/data.md', 'InvoiceNumbers');
-    const redis = ownRedis();
-    const app = await start({}, { waitMs: 60_000 });
-    const numbers = new InvoiceNumbers(app.get(LockService), redis);
-    const print = async (number: number) => `invoice ${number}`;
-    const five = await Promise.all(Array.from({ length: 5 }, () => numbers.next(2026, print)));
-    expect(five.toSorted((a: number, b: number) => a - b)).toEqual([1, 2, 3, 4, 5]);
-    await expect(numbers.next(2026, () => Promise.reject(new Error('no paper')))).rejects.toThrow('no paper');
-    expect(await numbers.next(2026, print)).toBe(6);
-    const later = new RedisFence(redis, 'invoices:2026');
-    const overtaken = async () => {
-      await later.open(Number.MAX_SAFE_INTEGER);
-      return 'late';
-    };
-    await expect(numbers.next(2026, overtaken)).rejects.toThrow(StaleFenceError);
-    expect(await redis.llen('invoices:2026')).toBe(6);
-    await redis.del('invoices:2026', '{invoices:2026}|opened');
-  });
-
   it('lock in request-scoped providers', async () => {
     @Controller('carts')
     class CartsController {
@@ -436,43 +328,6 @@ describe('the recipes', () => {
     expect(await update('globex')).toEqual([200, 'version 1 of globex']);
     await lock.release();
   });
-
-  it('keep the tenants of one application apart', async () => {
-    const { InvoicesController } = load('docs/recipes/requests.md', 'InvoicesController');
-    @Injectable()
-    class TenantGuard implements CanActivate {
-      canActivate(context: ExecutionContext): boolean {
-        const request = context.switchToHttp().getRequest<{ headers: Record<string, string>; user?: object }>();
-        request.user = { tenant: request.headers['x-tenant'] };
-        return true;
-      }
-    }
-    const providers = [{ provide: APP_GUARD, useClass: TenantGuard }];
-    const app = await start({ controllers: [InvoicesController], providers }, { waitMs: 0 });
-    const send = (tenant: string, id: string) =>
-      call(app, `/invoices/${id}/send`, { method: 'POST', headers: { 'x-tenant': tenant } });
-    expect(await send('acme:1', '2')).toEqual([201, 'sent 2 of acme:1']);
-    const lock = await app.get(LockService).acquire('invoice:acme%3A1:2', { waitMs: 20_000 });
-    expect((await send('acme:1', '2'))[0]).toBe(423);
-    expect(await send('acme', '1:2')).toEqual([201, 'sent 1:2 of acme']);
-    await lock.release();
-  });
-
-  it('reply to a busy lock as to an exception of Nest', async () => {
-    const { EveryExceptionFilter } = load('docs/errors.md', 'EveryExceptionFilter');
-    @Controller()
-    class GoodsController {
-      @Get('goods')
-      @Locked('goods:1', { waitMs: 0 })
-      async goods(): Promise<string> {
-        return 'free';
-      }
-    }
-    const providers = [{ provide: APP_FILTER, useClass: EveryExceptionFilter }];
-    const app = await start({ controllers: [GoodsController], providers });
-    const [status, body] = await app.get(LockService).using('goods:1', () => call(app, '/goods'));
-    expect([status, JSON.parse(body)]).toEqual([423, { statusCode: 423, code: 'LOCK_TIMEOUT' }]);
-  });
 });
 
 describe('the user of a tenant', () => {
@@ -483,7 +338,7 @@ describe('the user of a tenant', () => {
     server = await startRedis({ local: true });
     admin = new Redis(server.url);
     const [, commands = ''] =
-      /```sh\nredis-cli (ACL SETUSER shop [^`]+)```/.exec(page('docs/topologies.md').text) ?? [];
+      /```sh\nredis-cli (ACL SETUSER shop [^`]+)```/.exec(page('docs/which-redis.md').text) ?? [];
     const plain = commands.replaceAll(/['\\]/g, '').trim();
     const [, ...words] = plain.replace('shop', 'acme').replaceAll('lock_', 'acme:lock_').split(/\s+/);
     await admin.call('ACL', words);

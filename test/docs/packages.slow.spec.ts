@@ -1,5 +1,5 @@
 // Runs the code of the pages that needs other packages.
-import { Logger, type ModuleMetadata } from '@nestjs/common';
+import type { ModuleMetadata } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
 import { Locked, LockService, LockTimeoutError, RedisLockModule } from 'nestjs-redis-lock';
@@ -26,7 +26,7 @@ async function start(metadata: ModuleMetadata): Promise<TestingModule> {
 const ownLocks = () => RedisLockModule.forRoot({ redis: testRedisUrl(), prefix: uniquePrefix() });
 
 it('the recipe for a cache computes a value once in two instances, and again after a failure', async () => {
-  const { ReportModule, ReportService } = load('docs/recipes/data.md', 'ReportModule');
+  const { ReportModule, ReportService } = load('docs/recipes/index.md', 'ReportModule');
   const day = uniquePrefix();
   let [computed, failures] = [0, 1];
   const compute = async (): Promise<string> => {
@@ -90,23 +90,4 @@ it('the page on configuration reads the options from the environment', async () 
       LockTimeoutError,
     );
   });
-});
-
-it('the page on observability logs the events of locks with their fields', async () => {
-  const { LoggerModule } = requirePackage('nestjs-pino');
-  const { LockLog } = load('docs/observability.md', 'LockLog');
-  const lines: Record<string, unknown>[] = [];
-  const stream = { write: (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>) };
-  const logging = LoggerModule.forRoot({ pinoHttp: [{ level: 'debug' }, stream] });
-  const module = await start({ imports: [logging, ownLocks()], providers: [LockLog] });
-  Logger.overrideLogger(false);
-  const locks = module.get(LockService);
-  await locks.using('goods:302', () => undefined);
-  const lock = await locks.acquire('goods:303');
-  await locks.forceRelease('goods:303');
-  await eventually('the lock is lost', () => lock.signal.aborted);
-  expect(lines).toEqual([
-    expect.objectContaining({ msg: 'lock released', context: 'LockLog', resource: 'goods:302', level: 20 }),
-    expect.objectContaining({ msg: 'lock lost', context: 'LockLog', resource: 'goods:303', level: 50 }),
-  ]);
 });

@@ -20,7 +20,7 @@ afterAll(async () => {
 });
 
 it('the commands listed for quorum() suffice to lock, wait, renew, inspect and ping', async () => {
-  const may = commandsIn(sectionOf('docs/topologies.md', '`quorum()`')).map((command) => `+${command}`);
+  const may = commandsIn(sectionOf('SECURITY.md', '`quorum()`')).map((command) => `+${command}`);
   for (const admin of admins) await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...may);
   const guests = nodes.map(({ url }) => url.replace('redis://', 'redis://guest:any@'));
   const [one, other] = [1, 2].map(() =>

@@ -91,12 +91,33 @@ describe('the site in a browser', () => {
     }),
   );
 
+  // What people type when they have a problem, and the page that answers them.
+  it.each([
+    ['retry', 'Errors and troubleshooting'],
+    ['timeout', 'Configuration'],
+    ['deadlock', 'Read/write locks'],
+    ['semaphore', 'Read/write locks'],
+    ['redis down', 'If Redis is down'],
+    ['cron once', 'Cron jobs that run once'],
+  ])('finds the right page first: %s', (words, title) =>
+    onBrowser(async () => {
+      const viewer = await view('/');
+      await viewer.page.click('.VPNavBarSearch button');
+      await viewer.until(`document.querySelector('.VPLocalSearchBox input')`);
+      await viewer.page.type('.VPLocalSearchBox input', words);
+      await viewer.until(`document.querySelectorAll('.VPLocalSearchBox .result').length > 0`);
+      // The list changes with each letter.
+      await viewer.until(`document.querySelector('.VPLocalSearchBox .result')?.innerText.includes('${title}')`);
+      expect(viewer.problems).toEqual([]);
+    })(),
+  );
+
   it(
     'fits a phone: no page scrolls sideways, and the menu has all pages',
     onBrowser(async () => {
       const viewer = await view('/');
       await viewer.page.setViewport(PHONE);
-      const pages = ['/', '/quick-start', '/configuration', '/performance', '/fencing', '/troubleshooting', '/api/'];
+      const pages = ['/', '/quick-start', '/configuration', '/fencing', '/which-redis', '/troubleshooting', '/api/'];
       const widths: [string, number][] = [];
       for (const path of pages) {
         await viewer.page.goto(`${site?.url}${path.endsWith('/') ? path : `${path}.html`}`);
@@ -107,7 +128,9 @@ describe('the site in a browser', () => {
       expect(widths.filter(([, width]) => width > PHONE.width)).toEqual([]);
       await viewer.page.click('.VPLocalNav .menu');
       await viewer.until(`document.querySelector('.VPSidebar.open')`);
-      expect(await viewer.texts('.VPSidebar .text')).toEqual(expect.arrayContaining(['Keys', 'Troubleshooting']));
+      expect(await viewer.texts('.VPSidebar .text')).toEqual(
+        expect.arrayContaining(['Quick start', 'Errors and troubleshooting']),
+      );
       expect(viewer.problems).toEqual([]);
     }),
   );

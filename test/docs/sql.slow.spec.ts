@@ -1,10 +1,10 @@
 // Runs the code of the pages that needs PostgreSQL.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConflictException, type INestApplication, UnprocessableEntityException } from '@nestjs/common';
+import { ConflictException, type INestApplication } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { LockService, RedisLockModule } from 'nestjs-redis-lock';
-import { SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
+import { SqlFence } from 'nestjs-redis-lock/fence';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { Pool } from 'pg';
 import { DataSource } from 'typeorm';
@@ -80,57 +80,6 @@ describe('the page on fencing', () => {
   );
 });
 
-describe('the recipe for payments', () => {
-  /** Makes one charge for each key. */
-  class Provider {
-    readonly charges = new Map<string, string>();
-    requests = 0;
-    meanwhile: () => Promise<unknown> = () => Promise.resolve();
-
-    async charge(cents: number, idempotencyKey: string): Promise<string> {
-      this.requests += 1;
-      const charge = this.charges.get(idempotencyKey) ?? `charge ${this.charges.size + 1} of ${cents}`;
-      this.charges.set(idempotencyKey, charge);
-      await this.meanwhile();
-      return charge;
-    }
-  }
-
-  const payments = async () => (await pool.query<{ charge: string }>('SELECT charge FROM payments')).rows;
-  let provider: Provider;
-  let service: { pay(key: string, cents: number): Promise<string> };
-
-  beforeEach(async () => {
-    const { PaymentService } = load('docs/recipes/data.md', 'PaymentService');
-    provider = new Provider();
-    service = new PaymentService(patientLocks(), pool, provider);
-    await pool?.query('TRUNCATE payments, fences');
-  });
-
-  it(
-    'charges once however often the client repeats its request',
-    onServer(postgres, async () => {
-      const charges = await Promise.all(Array.from({ length: 5 }, () => service.pay('order-1', 999)));
-      expect(new Set(charges)).toEqual(new Set(['charge 1 of 999']));
-      expect([provider.requests, await payments()]).toEqual([1, [{ charge: 'charge 1 of 999' }]]);
-      await expect(service.pay('order-1', 1)).rejects.toThrow(UnprocessableEntityException);
-    }),
-  );
-
-  it(
-    'lets no late holder write, and its repetition is the same charge',
-    onServer(postgres, async () => {
-      provider.meanwhile = () => pool.query('UPDATE fences SET token = token + 1000000');
-      await expect(service.pay('order-2', 500)).rejects.toThrow(StaleFenceError);
-      expect(await payments()).toEqual([]);
-      provider.meanwhile = () => Promise.resolve();
-      await pool.query('TRUNCATE fences');
-      expect(await service.pay('order-2', 500)).toBe('charge 1 of 500');
-      expect([provider.charges.size, await payments()]).toEqual([1, [{ charge: 'charge 1 of 500' }]]);
-    }),
-  );
-});
-
 describe('the recipe for versions', () => {
   const price = async () => (await pool.query('SELECT cents, version FROM prices WHERE id = 1')).rows[0] as object;
   let prices: PriceService;
@@ -172,12 +121,7 @@ describe('the page on transactions', () => {
     onServer(postgres, async () => {
       process.env['DATABASE_URL'] = database.url;
       process.env['REDIS_URL'] = testRedisUrl();
-      const { Goods, OrderService, ShopModule, StockService, TransferService } = load(
-        'docs/transactions.md',
-        'ShopModule',
-        'Goods',
-        'TransferService',
-      );
+      const { Goods, OrderService, ShopModule, StockService } = load('docs/transactions.md', 'ShopModule', 'Goods');
       module = await Test.createTestingModule({ imports: [ShopModule] }).compile();
       await module.init();
       const dataSource = module.get(DataSource, { strict: false });
@@ -190,18 +134,12 @@ describe('the page on transactions', () => {
       const locks = module.get(LockService, { strict: false });
       const orders = module.get(OrderService, { strict: false });
       const stock = module.get(StockService, { strict: false });
-      const transfers = new TransferService(dataSource, locks);
       // Fewer than the 10 connections of the pool. Some wait for a lock with a connection, some for a connection.
-      const calls = Array.from({ length: 2 }, () => [
-        orders.order([1, 2]),
-        stock.sell(1),
-        stock.restock(2, 3),
-        transfers.move(1, 2),
-      ]);
+      const calls = Array.from({ length: 2 }, () => [orders.order([1, 2]), stock.sell(1), stock.restock(2, 3)]);
       await Promise.all(calls.flat());
       expect(await goods.find({ order: { id: 'ASC' } })).toEqual([
-        { id: 1, left: 100 - 2 - 2 - 2 },
-        { id: 2, left: 100 - 2 + 6 + 2 },
+        { id: 1, left: 100 - 2 - 2 },
+        { id: 2, left: 100 - 2 + 6 },
       ]);
       expect(await locks.inspect('goods:1')).toBeNull();
     }),

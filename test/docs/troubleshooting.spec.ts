@@ -12,7 +12,7 @@ import { deferred } from '../support/async.js';
 import { page, root, sectionOf } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
-const { text } = page('docs/troubleshooting.md');
+const text = ['docs/troubleshooting.md', 'docs/redis-down.md'].map((path) => page(path).text).join('\n');
 
 /** The texts in code of the bold parts, which stand for what users see. `…` stands for any text. */
 const shown = [...text.matchAll(/^- \*\*([^*]+)\*\*/gm)].flatMap(([, bold = '']) =>
@@ -259,7 +259,7 @@ describe('errors', () => {
   });
 
   it('of Redis have a • if they are permanent', () => {
-    const lines = sectionOf('docs/troubleshooting.md', 'Redis error codes').match(/^- .*/gm) ?? [];
+    const lines = sectionOf('docs/redis-down.md', 'Redis error codes').match(/^- .*/gm) ?? [];
     const marked = lines.flatMap((line) =>
       [...line.matchAll(/`… ([A-Z]+) …`/g)].map(([, code = '']) => [code, line.includes('•')] as const),
     );

@@ -132,8 +132,8 @@ it.each([
   await proxy.close();
 });
 
-describe('the commands that the page on topologies lists', () => {
-  const section = sectionOf('docs/topologies.md', '`timestamp()`');
+describe('the commands that SECURITY.md lists', () => {
+  const section = sectionOf('SECURITY.md', '`timestamp()`');
   const [forScripts, forPlain] = section.split('`scripts: false`').map(commandsIn);
 
   it.each([

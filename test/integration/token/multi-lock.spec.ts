@@ -88,7 +88,7 @@ describe('a multi-lock with one lock that is held', () => {
 
 describe('faults during a request for several locks', () => {
   it('an ACL with the documented commands is enough for waiting and sharing', async () => {
-    const commands = commandsIn(sectionOf('docs/topologies.md', '`token()`')).map((command) => `+${command}`);
+    const commands = commandsIn(sectionOf('SECURITY.md', '`token()`')).map((command) => `+${command}`);
     await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', ...commands);
     const locks = here.instance({ redis: here.server.url.replace('redis://', 'redis://guest:any@') });
     for (const options of [{}, { mode: 'shared' }, { permits: 2 }] as const) {

@@ -30,8 +30,8 @@ async function guest(...rules: string[]): Promise<string> {
 
 const withoutCommand = (name: string): Promise<string> => guest('allchannels', '+@all', `-${name}`);
 
-describe('the commands that the page on topologies lists', () => {
-  const section = sectionOf('docs/topologies.md', '`token()`');
+describe('the commands that SECURITY.md lists', () => {
+  const section = sectionOf('SECURITY.md', '`token()`');
   const listed = commandsIn(section);
   const channels = /`(&[^`]+)`/.exec(section)?.[1] ?? '';
 
@@ -128,7 +128,7 @@ describe('a user that may not receive messages', () => {
         await strangers.release();
         await (await here.clock.until(granted)).release();
       }
-      const reason = { subscribe: 'docs/topologies.md#permissions lists what', pubsub: 'may not run PUBSUB' }[command];
+      const reason = { subscribe: 'docs/which-redis.md#permissions lists what', pubsub: 'may not run PUBSUB' }[command];
       expect(warnings).toEqual([expect.stringMatching(`messages cannot be received: .*${reason}`)]);
       expect(said).toEqual([undefined]);
       expect(await here.leftovers()).toEqual([]);
@@ -186,7 +186,7 @@ describe('a user without a command of the queue', () => {
     let outcome = await refusal();
     // It polls until its subscription is counted.
     while (outcome instanceof LockTimeoutError) outcome = await refusal();
-    const why = expect.stringContaining('docs/topologies.md#permissions');
+    const why = expect.stringContaining('docs/which-redis.md#permissions');
     expect(outcome).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true, message: why });
     expect(await here.queueLength()).toBe(0);
     expect(await stranger.release()).toBe(true);
