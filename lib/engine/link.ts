@@ -94,8 +94,10 @@ export class Link {
     const send = (): Promise<TransferReply> =>
       this.store.transfer?.(delayed) ?? Promise.reject(new Error('the store cannot transfer locks'));
     const onReply = (reply: TransferReply): void => {
-      const isLimited = reply.status === 'transferred' && reply.restMs !== undefined;
-      listener.onReply(isLimited ? { ...reply, restMs: Math.max(0, reply.restMs - this.lockDelayMs) } : reply);
+      if (reply.status !== 'transferred' || reply.restMs === undefined) return listener.onReply(reply);
+      const holdMs = reply.restMs - this.lockDelayMs;
+      // Only the delay is left, in which nobody holds the lock.
+      listener.onReply(holdMs > 0 ? { ...reply, restMs: holdMs } : { status: 'free' });
     };
     this.expect('transfer', request.key, send, { onReply, onFailed: (error) => listener.onFailed(error) });
   }
