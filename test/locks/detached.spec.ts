@@ -542,7 +542,7 @@ describe('without a reply,', () => {
     (await other.resume(DOC, ticket)).assertHeld();
   });
 
-  it('a second resume() of the instance hears that others have the lock, once they do', async () => {
+  it('a second resume() of the instance fails if others have the lock meanwhile', async () => {
     const { clock, locks, other, otherStore, ticket } = await unanswered();
     otherStore.fail('transfer');
     await clock.advance(1_000);
