@@ -63,6 +63,28 @@ it('the page on bundles has parameters whose names no minifier takes away', asyn
   expect([await stock.sell(1), await stock.count(1)]).toEqual(['goods 1 are sold', 'goods 1 are counted']);
 });
 
+it('the page on edit locks hands a document to the next person after silence', async () => {
+  const { DocumentsController } = load('docs/recipes/edit-lock.md', 'DocumentsController');
+  const clock = new ManualClock();
+  const documents = new DocumentsController(createTestLocks({ clock }));
+  const first = await documents.edit('7');
+  await expect(documents.edit('7')).rejects.toThrow(LockTimeoutError);
+  await clock.advance(50_000);
+  await documents.heartbeat('7', first.ticket);
+  const saved = await documents.save('7', first.ticket, 'by Ann');
+  await expect(documents.heartbeat('7', first.ticket)).rejects.toThrow(LockLostError);
+  await clock.advance(61_000);
+  const next = await documents.edit('7');
+  await expect(documents.save('7', saved.ticket, 'late')).rejects.toThrow(LockLostError);
+  const last = await documents.save('7', next.ticket, 'by Bob');
+  expect([await documents.close('7', last.ticket), await documents.close('7', last.ticket)]).toEqual([
+    { wasHeld: true },
+    { wasHeld: false },
+  ]);
+  // A late writer that Redis does not know of.
+  expect(() => documents.write('7', 'late', 1)).toThrow('There is a newer edit.');
+});
+
 describe('the page on guarantees', () => {
   it('passes the signal of its lock on, and sends the invoice', async () => {
     const { InvoiceService } = load('docs/guarantees.md', 'InvoiceService');
