@@ -8,7 +8,8 @@ const PAGE = `<!doctype html>
 <link rel="icon" href="data:,">
 <title>One document, one editor</title>
 <style>
-  body { font: 16px/1.5 system-ui, sans-serif; max-width: 40em; margin: 2em auto; padding: 0 1em; color-scheme: light dark; }
+  :root { color-scheme: light dark; }
+  body { font: 16px/1.5 system-ui, sans-serif; max-width: 40em; margin: 2em auto; padding: 0 1em; }
   textarea { width: 100%; box-sizing: border-box; font: inherit; }
 </style>
 <h1>One document, one editor</h1>
