@@ -13,6 +13,8 @@ import {
   type ReleaseRequest,
   type StoreListener,
   type StorePing,
+  type TransferReply,
+  type TransferRequest,
   UnansweredError,
 } from '../../../lib/contract/store.js';
 import { NO_FAULTS, type Faults } from './conditions.js';
@@ -122,6 +124,11 @@ export class Wire implements LockStore {
       this.onForce(request.key);
       return this.inner.forceRelease(request);
     });
+  }
+
+  transfer(request: TransferRequest): Promise<TransferReply> {
+    this.referee.onTransfer(request);
+    return this.send('transfer', [], () => this.inner.transfer(request));
   }
 
   inspect(key: string): Promise<LockState | null> {
