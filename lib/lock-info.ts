@@ -14,7 +14,7 @@ export interface LockHolder {
   /**
    * The id of the module instance, random at each start. `detached` for a lock that `Lock.detach()` keeps for a ticket.
    * For a key that another system wrote, the value of the key. For a lock that stays closed after its release
-   * (`minHoldMs`): the former holder, or empty with `memory()`.
+   * (`minHoldMs`, `onceMs`): the former holder, or empty with `memory()`.
    */
   readonly holder: string;
   /** The `identity` of the module instance, such as `api-7f9c-31`. Undefined if it has none or the store keeps none. */
@@ -99,6 +99,11 @@ interface DescribedLock {
  */
 export interface HeldLockInfo extends DescribedLock, LockHolder, LockSharing {
   readonly isHeld: true;
+  /**
+   * True if nobody holds the lock, and its key stays closed for `expiresInMs` because its work is done (`onceMs`). The
+   * other fields are those of the run that did the work. Undefined otherwise.
+   */
+  readonly isDone?: true | undefined;
 }
 
 /**
@@ -109,6 +114,7 @@ export interface HeldLockInfo extends DescribedLock, LockHolder, LockSharing {
  */
 export interface AwaitedLockInfo extends DescribedLock {
   readonly isHeld: false;
+  readonly isDone?: undefined;
   readonly holder: undefined;
   readonly identity: undefined;
   readonly isOwn: false;
@@ -185,6 +191,7 @@ export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn,
     isHeld: true,
     ...toHolder(state),
     ...toSharing(mode),
+    ...(state.isDone === true && { isDone: true }),
     others: others.map(toHolder),
     waiting,
   };

@@ -231,8 +231,10 @@ export class LockService {
    * @throws {LockLostError} if the ticket no longer has the lock: the lock has expired, was released or resumed, or the
    * ticket is that of another resource. HTTP responds with 409.
    * @throws {LockKeyError} if this is not a ticket. HTTP responds with 400.
-   * @throws {LockUnavailableError} if Redis did not reply or refused the request. In the background, this instance then
-   * gives the lock back to the ticket.
+   * @throws {LockUnavailableError} if Redis did not reply or refused the request, again and again for
+   * `unavailableAfterMs`. In the background, this instance then gives the lock back to the ticket. So the caller may
+   * repeat the call. In another instance, it may get a `LockLostError` until the lock was given back.
+   * @throws {LockClosedError} if the application is shutting down. The lock is then given back to the ticket.
    * @throws {LockConfigError} if an option is not allowed, or the store cannot keep locks for tickets.
    */
   async resume(resource: string, ticket: string, options: ResumeOptions = {}): Promise<Lock> {
@@ -252,7 +254,8 @@ export class LockService {
     const target = this.targetOf(resource);
     const read = readTicket(ticket, resource);
     const { ttlMs = read.ttlMs } = checkAt('extend()', options);
-    await this.engine.extendDetached(target, read, ttlMs);
+    const { unavailableAfterMs } = this.defaults;
+    await this.engine.extendDetached(target, read, { ttlMs, unavailableAfterMs });
   }
 
   /**

@@ -31,6 +31,8 @@ interface Row {
   readonly resource: string;
   readonly mode: LockInfo['mode'];
   readonly permits: number | undefined;
+  /** Whether nobody holds the lock, because its work is done until the lease ends. */
+  readonly isDone: boolean;
   /** The id of the first holder. Undefined if nobody holds the lock. */
   readonly holder: string | undefined;
   /** What the page calls the first holders. */
@@ -80,7 +82,7 @@ export class LockBoard {
     return {
       problem,
       isTruncated,
-      held: rows.filter(({ holder }) => holder !== undefined).length,
+      held: rows.filter(({ holder, isDone }) => holder !== undefined && !isDone).length,
       waiting: rows.reduce((sum, { waiterCount }) => sum + waiterCount, 0),
       found: found.length,
       locks: found.slice(0, MOST_SHOWN).map((row) => toReply(row, now)),
@@ -137,6 +139,7 @@ function toRow(lock: LockInfo, now: number): Row {
     resource,
     mode,
     permits,
+    isDone: lock.isDone === true,
     holder: first && idOf(first),
     holders: holders.slice(0, MOST_NAMED).map(nameOf),
     holderCount: holders.length,

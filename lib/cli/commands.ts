@@ -83,9 +83,13 @@ async function releaseFound(context: CommandContext, lock: LockInfo | null): Pro
 async function isConfirmed({ terminal }: CommandContext, lock: LockInfo): Promise<boolean> {
   const { resource, heldForMs, waiting } = lock;
   const held = heldForMs === undefined ? '' : ` for ${formatDuration(heldForMs)}`;
+  const isDone = lock.isDone === true;
+  const state = isDone
+    ? `done by ${holdersOf(lock)} for another ${formatDuration(lock.expiresInMs)}`
+    : `held by ${holdersOf(lock)}${held} (${modeOf(lock)})`;
+  const risk = isDone ? 'The next call does the work again.' : 'The work of the holder may still be running.';
   const reply = await terminal.ask(
-    `${printable(resource)} is held by ${holdersOf(lock)}${held} (${modeOf(lock)}). Waiting: ${waiting.length}.\n` +
-      'The work of the holder may still be running. Release it by force? [y/N] ',
+    `${printable(resource)} is ${state}. Waiting: ${waiting.length}.\n${risk} Release it by force? [y/N] `,
   );
   return /^\s*y(?:es)?\s*$/i.test(reply);
 }

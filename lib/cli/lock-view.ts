@@ -5,6 +5,7 @@ import { printable } from './printable.js';
 type Column = readonly [title: string, text: (lock: LockInfo) => string];
 
 const NONE = '-';
+const DONE = 'done: nobody holds it, and its work is not due yet';
 
 /** The columns of `list`. */
 export const LOCK_COLUMNS: readonly Column[] = [
@@ -56,9 +57,10 @@ export function holdersOf(lock: LockInfo): string {
   return `${first} and ${length} ${length === 1 ? 'other' : 'others'}`;
 }
 
-/** Returns how a lock is held: `exclusive`, `shared`, `2 of 5 permits`. */
+/** Returns how a lock is held: `exclusive`, `shared`, `2 of 5 permits`, or `done`. */
 export function modeOf(lock: LockInfo): string {
   if (!lock.isHeld) return NONE;
+  if (lock.isDone === true) return 'done';
   return lock.permits === undefined ? lock.mode : `${lock.others.length + 1} of ${lock.permits} permits`;
 }
 
@@ -67,9 +69,10 @@ export function describeLock(lock: LockInfo): string {
   const { resource, key, waiting, heldForMs, fencingToken } = lock;
   const lines = [printable(resource), field('key', printable(key))];
   if (lock.isHeld) {
-    lines.push(field('state', `held, ${modeOf(lock)}`));
-    for (const holder of [lock, ...lock.others]) lines.push(...describeHolder(holder));
-    if (heldForMs !== undefined) lines.push(field('held for', formatDuration(heldForMs)));
+    const { isDone = false } = lock;
+    lines.push(field('state', isDone ? DONE : `held, ${modeOf(lock)}`));
+    for (const holder of [lock, ...lock.others]) lines.push(...describeHolder(holder, isDone));
+    if (heldForMs !== undefined) lines.push(field(isDone ? 'since' : 'held for', formatDuration(heldForMs)));
     if (fencingToken !== undefined) lines.push(field('token', String(fencingToken)));
   } else lines.push(field('state', 'nobody holds it, and others wait'));
   lines.push(field('waiting', waiting.length === 0 ? 'nobody' : String(waiting.length)));
@@ -80,11 +83,15 @@ export function describeLock(lock: LockInfo): string {
   return `${lines.join('\n')}\n`;
 }
 
-function describeHolder({ holder, identity, expiresInMs, wireVersion, method, label }: LockHolder): string[] {
+function describeHolder(
+  { holder, identity, expiresInMs, wireVersion, method, label }: LockHolder,
+  isDone: boolean,
+): string[] {
   const lease = expiresInMs === Infinity ? 'without end: another system wrote the key' : formatDuration(expiresInMs);
   const id = identity === undefined ? [] : [field('', printable(holder))];
   const work = printable(nameOfWork({ method, label }));
-  return [field('holder', nameOf(identity, holder, wireVersion) + work), ...id, field('lease', lease)];
+  const name = nameOf(identity, holder, wireVersion) + work;
+  return [field(isDone ? 'done by' : 'holder', name), ...id, field(isDone ? 'done for' : 'lease', lease)];
 }
 
 function field(label: string, text: string): string {

@@ -36,6 +36,8 @@ export interface WaiterInfo {
 export interface HeldState extends HolderInfo {
   /** The mode that it is held in. Default: `exclusive`. */
   readonly mode?: LockMode;
+  /** Whether nobody holds it: its last holder has closed it, because its work is done. Default: false. */
+  readonly isDone?: boolean;
   /** The other holders. Default: none. */
   readonly others?: readonly HolderInfo[];
   /** The queue, first entry first. Default: empty. */
@@ -51,6 +53,7 @@ export interface AwaitedState {
   readonly method?: undefined;
   readonly label?: undefined;
   readonly mode?: undefined;
+  readonly isDone?: undefined;
   readonly others?: undefined;
   /** The queue, first entry first. At least one. */
   readonly waiting: readonly WaiterInfo[];

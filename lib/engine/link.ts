@@ -86,8 +86,10 @@ export class Link {
     const { leaseMs, restMs } = request;
     const delayed = { ...request, leaseMs: this.delayed(leaseMs), restMs: restMs && this.delayed(restMs) };
     const onReply = (reply: TransferReply): void => {
-      const isLimited = reply.status === 'transferred' && reply.restMs !== undefined;
-      listener.onReply(isLimited ? { ...reply, restMs: Math.max(0, reply.restMs - this.lockDelayMs) } : reply);
+      if (reply.status !== 'transferred' || reply.restMs === undefined) return listener.onReply(reply);
+      const holdMs = reply.restMs - this.lockDelayMs;
+      // Only the delay is left, in which nobody holds the lock.
+      listener.onReply(holdMs > 0 ? { ...reply, restMs: holdMs } : { status: 'free' });
     };
     const undelayed = { onReply, onFailed: (error: unknown) => listener.onFailed(error) };
     this.store.transfer?.(delayed, new Sent('transfer', request.key, this.health, undelayed));

@@ -1,6 +1,7 @@
 import { throwIfAborted } from '../common/abort-signals.js';
 import { keepOutside, runOutside } from '../common/async-context.js';
 import {
+  LockClosedError,
   LockConfigError,
   LockLostError,
   LockReentryError,
@@ -50,7 +51,7 @@ import {
   unsupportedOnce,
   withPlace,
 } from './error-texts.js';
-import { Releaser } from './releaser.js';
+import { FIRST_REPEAT_MS, LONGEST_REPEAT_MS, Releaser } from './releaser.js';
 import { Renewer } from './renewer.js';
 import { StoreHealth } from './store-health.js';
 import type { Ticket } from './ticket.js';
@@ -90,6 +91,9 @@ export interface EngineOptions {
   onCallbackError?(message: string, error: unknown): void;
 }
 
+/** How the lock of a ticket is requested. */
+type TransferOptions = Pick<AcquireOptions, 'ttlMs' | 'unavailableAfterMs'>;
+
 /** A candidate to start. */
 export interface Candidacy extends LeaderCallbacks {
   /** Names the work of the leader in the log and in events. Default: "The leader of" the resource. */
@@ -106,8 +110,8 @@ export class LockEngine {
   private readonly leaderships = new Set<Leadership>();
   private readonly info: (this: void, message: string) => void;
   private attempts = 0;
-  /** The owners to which a ticket's lock is being given. */
-  private readonly resuming = new Set<string>();
+  /** The calls to which a ticket's lock is being given, by their owners. */
+  private readonly resuming = new Map<string, Target>();
   private isRefusing = false;
   private refusalsInTurn = 0;
   /** Called when no key is in use. */
@@ -151,7 +155,7 @@ export class LockEngine {
       forget: (queue) => {
         // A caller may have come again since the queue ended.
         if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
-        if (this.queues.size === 0) this.onIdle?.();
+        this.callIfIdle();
       },
       onEnded: () => this.lifecycle.onEnded(),
       onReleasing: (lock, released) => this.onReleasing(lock, released),
@@ -301,8 +305,8 @@ export class LockEngine {
   }
 
   /**
-   * Makes a detached lock a hold of this instance. Without a usable reply, gives it back to the ticket in the
-   * background.
+   * Makes a detached lock a hold of this instance. Without a usable reply for `unavailableAfterMs`, gives the lock back
+   * to the ticket in the background.
    *
    * @throws LockLostError if the ticket no longer has the lock.
    * @throws LockUnavailableError if the store sent no usable reply in time.
@@ -312,23 +316,25 @@ export class LockEngine {
     const { events } = parts;
     this.checkTransfer('resume()', target);
     this.checkOpen(target);
-    const sentAt = this.now();
+    const startedAt = this.now();
     const owner = parts.nextOwner();
     events.requested(target, given);
-    this.resuming.add(owner);
+    this.resuming.set(owner, target);
     try {
-      const { token, restMs = Infinity } = await this.transfer(target, ticket, { owner, leaseMs: given.ttlMs, sentAt });
+      const { token, restMs = Infinity, sentAt } = await this.transfer(target, ticket, { owner, ...given });
       const now = this.now();
       const options = { ...given, maxHoldMs: Math.max(0, restMs - (now - sentAt)) };
       const lock = this.queueOf(target.key).adopt(target, options, { owner, token, sentAt }, now);
       scopeAround()?.keep(lock, options.onLost);
-      events.granted(lock, target, now - sentAt);
+      events.granted(lock, target, now - startedAt);
       return lock;
     } catch (reason) {
-      events.refused(target, given, this.now() - sentAt, reason);
+      events.refused(target, given, this.now() - startedAt, reason);
       throw reason;
     } finally {
       this.resuming.delete(owner);
+      this.lifecycle.onEnded();
+      this.callIfIdle();
     }
   }
 
@@ -337,10 +343,9 @@ export class LockEngine {
    *
    * @throws what {@link resume} throws.
    */
-  async extendDetached(target: Target, ticket: Ticket, leaseMs: number): Promise<void> {
+  async extendDetached(target: Target, ticket: Ticket, options: TransferOptions): Promise<void> {
     this.checkTransfer('extend()', target);
-    const { owner } = ticket;
-    await this.transfer(target, ticket, { owner, leaseMs, sentAt: this.now() });
+    await this.transfer(target, ticket, { owner: ticket.owner, ...options });
   }
 
   /**
@@ -354,31 +359,70 @@ export class LockEngine {
     return this.parts.releaser.release(release, this.now());
   }
 
-  /** Gives the lock of a ticket to an owner, or renews it. */
+  /**
+   * Gives the lock of a ticket to an owner, or renews it. Repeats the request for `unavailableAfterMs`, so that the
+   * owner gets the lock if an earlier request has run. After that, gives the lock back to the ticket in the background.
+   *
+   * @returns what the store replied, and when that request was sent.
+   * @throws LockUnavailableError if the store sent no usable reply in time. A request may still run.
+   */
   private async transfer(
     target: Target,
-    { owner: from, ttlMs }: Ticket,
-    { owner: to, leaseMs, sentAt }: { readonly owner: string; readonly leaseMs: number; readonly sentAt: number },
-  ): Promise<Transferred> {
-    const { link, releaser } = this.parts;
-    const { resource, key } = target;
-    const sent = replyTo<TransferReply>((listener) => link.transfer({ key, from, to, leaseMs }, listener));
-    try {
-      const reply = await this.inTime(sent, target, `The request for the detached lock on ${resource}`);
-      if (reply.status !== 'transferred') throw ticketIsOver(resource, reply.status);
-      if (from !== to) this.checkOpen(target);
-      if (this.now() < deadlineOf(sentAt, leaseMs)) return reply;
-      throw new LockUnavailableError(`The reply about the detached lock on ${resource} came too late.`, { resource });
-    } catch (error) {
-      const isAnswered = error instanceof LockLostError;
-      if (!isAnswered && from !== to) {
-        // The request may have run, or may still run. The ticket has to work again.
-        const heir = { owner: from, leaseMs: ttlMs };
-        const back = { resource, key, owner: to, mode: 'exclusive', leaseMs, closedUntil: 0, heir } as const;
-        releaser.release(back, this.now(), true).catch(() => undefined);
+    ticket: Ticket,
+    { owner, ttlMs, unavailableAfterMs = 0 }: TransferOptions & { readonly owner: string },
+  ): Promise<Transferred & { readonly sentAt: number }> {
+    const { clock, link, releaser } = this.parts;
+    const repeatUntil = this.now() + Math.min(unavailableAfterMs, link.delayed(ticket.ttlMs));
+    let hasFailed = false;
+    for (let pauseMs = FIRST_REPEAT_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS)) {
+      try {
+        for (;;) {
+          const { reply, sentAt } = await this.transferOnce(target, ticket, owner, ttlMs);
+          if (reply.status === 'transferred') return { ...reply, sentAt };
+          // An earlier call of this instance may have got the lock, and not have returned it yet.
+          const isBack = reply.status === 'others' && (await this.isGivenBack(target, ticket));
+          if (!isBack) throw ticketIsOver(target.resource, reply.status);
+        }
+      } catch (error) {
+        const isLost = error instanceof LockLostError;
+        if (
+          isLost ||
+          error instanceof LockClosedError ||
+          !releaser.mayRepeat(error, this.now() + pauseMs, repeatUntil)
+        ) {
+          if (owner !== ticket.owner && (hasFailed || !isLost)) this.giveBack(owner, target, ticket, ttlMs);
+          throw error;
+        }
+        hasFailed = true;
+        await new Promise<void>((resolve) => void clock.schedule(pauseMs, resolve));
       }
-      throw error;
     }
+  }
+
+  private async transferOnce(target: Target, { owner: from }: Ticket, to: string, leaseMs: number) {
+    const { link } = this.parts;
+    const { resource, key } = target;
+    const sentAt = this.now();
+    if (from !== to) this.checkOpen(target);
+    const sent = replyTo<TransferReply>((listener) => link.transfer({ key, from, to, leaseMs }, listener));
+    const reply = await this.inTime(sent, target, `The request for the detached lock on ${resource}`);
+    if (reply.status !== 'transferred') return { reply, sentAt };
+    if (from !== to) this.checkOpen(target);
+    if (this.now() < deadlineOf(sentAt, leaseMs)) return { reply, sentAt };
+    throw new LockUnavailableError(`The reply about the detached lock on ${resource} came too late.`, { resource });
+  }
+
+  /** Makes a ticket work again. The request for its lock may have run, or may still run. */
+  private giveBack(owner: string, { resource, key }: Target, ticket: Ticket, leaseMs: number): void {
+    const heir = { owner: ticket.owner, leaseMs: ticket.ttlMs };
+    const back = { resource, key, owner, mode: 'exclusive', leaseMs, closedUntil: 0, heir } as const;
+    this.parts.releaser.release(back, this.now(), true).catch((error: unknown) => {
+      this.warnAtShutdown(resource, leaseMs, 'it was not given back to its ticket', error);
+    });
+  }
+
+  private isGivenBack(target: Target, { owner }: Ticket): Promise<boolean> {
+    return this.inTime(this.parts.releaser.giveAgain(owner), target, `The return of ${target.resource} to its ticket`);
   }
 
   /** @throws LockConfigError if the store cannot keep locks for tickets. */
@@ -524,21 +568,33 @@ export class LockEngine {
 
   /** Waits until no request is on its way, at most for the time limit of a request. */
   private async requestsEnded(): Promise<void> {
-    if (this.queues.size === 0) return;
+    if (this.isIdle) return;
     const ended = new Promise<void>((resolve) => (this.onIdle = resolve));
     await withTimeout(this.parts.clock, this.options.requestTimeoutMs, ended, () => undefined);
     this.forEachQueue((queue) => queue.abandon());
   }
 
+  /** Whether no key is in use. */
+  private get isIdle(): boolean {
+    return this.queues.size === 0 && this.resuming.size === 0;
+  }
+
+  private callIfIdle(): void {
+    if (this.isIdle) this.onIdle?.();
+  }
+
   /** Warns if the lock of a hold stays behind, because the application has closed the connection before its end. */
   private onReleasing({ resource, deadline, ttlMs }: Lock, released: Promise<boolean>): void {
     if (!this.isShuttingDown || this.now() >= deadline) return;
+    released.catch((error: unknown) => this.warnAtShutdown(resource, ttlMs, 'its release failed', error));
+  }
+
+  private warnAtShutdown(resource: string, leaseMs: number, what: string, error: unknown): void {
+    if (!this.isShuttingDown) return;
     const { link, warn } = this.parts;
-    released.catch((error: unknown) => {
-      const stays = secondsOf(link.delayed(ttlMs));
-      const why = messageOf(error).replace(/\.$/, '');
-      warn(`${resource} may stay locked for ${stays}, because its release failed during the shutdown: ${why}.`);
-    });
+    const stays = secondsOf(link.delayed(leaseMs));
+    const why = messageOf(error).replace(/\.$/, '');
+    warn(`${resource} may stay locked for ${stays}, because ${what} during the shutdown: ${why}.`);
   }
 
   private loseAtShutdown(lock: Lock): void {
@@ -636,9 +692,9 @@ export class LockEngine {
   }
 
   private hasCalls(last: number): boolean {
-    return (
-      this.holds().some(({ call }) => call <= last) || this.waiting().some(({ target: { call = 0 } }) => call <= last)
-    );
+    const isOne = ({ call = 0 }: { readonly call?: number }): boolean => call <= last;
+    if (this.holds().some(isOne) || this.waiting().some(({ target }) => isOne(target))) return true;
+    return [...this.resuming.values()].some(isOne);
   }
 
   /** Refuses the callers for whom an outage has lasted too long, after the code that noticed the outage. */

@@ -30,8 +30,9 @@ export interface Heir extends Pick<TransferRequest, 'token' | 'restMs'> {
   readonly leaseMs: number;
 }
 
-const FIRST_REPEAT_MS = 100;
-const LONGEST_REPEAT_MS = 1_000;
+/** The first and the longest pause before a request is repeated, in milliseconds. */
+export const FIRST_REPEAT_MS = 100;
+export const LONGEST_REPEAT_MS = 1_000;
 
 /**
  * When the release of an owner whose request has failed is sent again, in milliseconds after the first reply. The bytes
@@ -45,8 +46,8 @@ const AGAIN_AFTER_MS = [1_000, 3_000, 9_000];
  */
 export class Releaser {
   private readonly unanswered = new Set<PendingRelease>();
-  /** The timers of the releases that are sent again after their reply. */
-  private readonly again = new Set<Timer>();
+  /** The releases that are sent again after their reply, by their timers. */
+  private readonly again = new Map<Timer, Release>();
   private onDrained: (() => void) | undefined = undefined;
   private isClosed = false;
 
@@ -81,6 +82,24 @@ export class Releaser {
     this.release(release, this.clock.now()).catch(() => undefined);
   }
 
+  /**
+   * Sends the transfers to an owner again that have no reply, or had failed before their reply.
+   *
+   * @returns whether one of them has given a lock to that owner.
+   * @throws LockUnavailableError if {@link release} does.
+   */
+  async giveAgain(heir: string): Promise<boolean> {
+    const pending = Array.from(this.unanswered).filter(({ release }) => release.heir?.owner === heir);
+    const others = new Set([...this.again.values()].filter((release) => release.heir?.owner === heir));
+    for (const each of pending) {
+      others.delete(each.release);
+      each.repeatNow();
+    }
+    const now = this.clock.now();
+    const replies = [...pending.map(({ released }) => released), ...[...others].map((each) => this.release(each, now))];
+    return (await Promise.all(replies)).includes(true);
+  }
+
   /** Whether a release of the key has no reply yet. Until it arrives, the store may name this instance as holder. */
   isReleasing(key: string): boolean {
     for (const { release } of this.unanswered) if (release.key === key) return true;
@@ -103,7 +122,7 @@ export class Releaser {
   close(): void {
     this.isClosed = true;
     for (const pending of Array.from(this.unanswered)) pending.stop();
-    for (const timer of this.again) timer.cancel();
+    for (const timer of this.again.keys()) timer.cancel();
   }
 
   /** @internal */
@@ -118,7 +137,7 @@ export class Releaser {
     this.link.release({ key, owner, mode, closedForMs, isDone, handoffMs: handoffLease(leaseMs) }, pending);
   }
 
-  /** Returns whether a release that fails may be repeated at `at`. @internal */
+  /** Returns whether a request that failed may be repeated at `at`. @internal */
   mayRepeat(error: unknown, at: number, leaseOverAt: number): boolean {
     const isPermanent = error instanceof LockUnavailableError && error.permanent;
     return !this.isClosed && !isPermanent && at < leaseOverAt;
@@ -136,7 +155,7 @@ export class Releaser {
         if (now < pending.leaseOverAt) this.release(pending.release, now).catch(() => undefined);
       };
       const timer = runOutside(() => this.clock.schedule(afterMs, send, true));
-      this.again.add(timer);
+      this.again.set(timer, pending.release);
     }
   }
 }

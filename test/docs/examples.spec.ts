@@ -32,6 +32,28 @@ it('the page on configuration sets options in every place', async () => {
   expect(both).toEqual(['price 1 is updated', 'price 1 is being updated: LOCK_TIMEOUT']);
 });
 
+it('the page on edit locks hands a document to the next person after silence', async () => {
+  const { DocumentsController } = load('docs/recipes/edit-lock.md', 'DocumentsController');
+  const clock = new ManualClock();
+  const documents = new DocumentsController(createTestLocks({ clock }));
+  const first = await documents.edit('7');
+  await expect(documents.edit('7')).rejects.toThrow(LockTimeoutError);
+  await clock.advance(50_000);
+  await documents.heartbeat('7', first.ticket);
+  const saved = await documents.save('7', first.ticket, 'by Ann');
+  await expect(documents.heartbeat('7', first.ticket)).rejects.toThrow(LockLostError);
+  await clock.advance(61_000);
+  const next = await documents.edit('7');
+  await expect(documents.save('7', saved.ticket, 'late')).rejects.toThrow(LockLostError);
+  const last = await documents.save('7', next.ticket, 'by Bob');
+  expect([await documents.close('7', last.ticket), await documents.close('7', last.ticket)]).toEqual([
+    { wasHeld: true },
+    { wasHeld: false },
+  ]);
+  // A late writer that Redis does not know of.
+  expect(() => documents.write('7', 'late', 1)).toThrow('There is a newer edit.');
+});
+
 describe('the page on outages', () => {
   it('has a method that goes on without its lock', async () => {
     const { ReportService } = load('docs/redis-down.md', 'ReportService');

@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { CALM } from '../support/explorer/conditions.js';
 import { explore } from '../support/explorer/explore.js';
+import { TICKETS } from '../support/explorer/rules.js';
 
 const SEEDS = Number(process.env['EXPLORER_SEEDS'] ?? 200);
 const FIRST = Number(process.env['EXPLORER_FIRST'] ?? 1);
@@ -19,5 +21,17 @@ describe('the engine behind faulty connections', () => {
     }
     expect(problems).toEqual([]);
     expect(grants).toBeGreaterThan(seeds);
+  });
+
+  it('keeps them for locks with tickets, whatever reply is lost', async () => {
+    const problems: string[] = [];
+    for (let seed = 1; seed <= 60; seed += 1) {
+      const refused = 0.05 * (seed % 3);
+      const disconnect = 0.12 * (seed % 4);
+      const given = { ...CALM, ...TICKETS, arrivesLate: 0, refused, disconnect, shutsDown: seed % 2 };
+      const result = await explore(seed, given);
+      for (const problem of result.problems) problems.push(`seed ${seed}: ${problem}`);
+    }
+    expect(problems).toEqual([]);
   });
 });

@@ -1,6 +1,7 @@
 import { asked } from '../support/asked.js';
 import { inspect } from 'node:util';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import {
   type Lock,
   LockClosedError,
@@ -10,10 +11,12 @@ import {
   type LockService,
   LockTimeoutError,
   LockUnavailableError,
+  type RedisLockModuleOptions,
   runInLockScope,
 } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
+import { UnansweredError } from '../../lib/contract/store.js';
 import { outcome } from '../support/async.js';
 import { ownerOf } from '../support/inside.js';
 import { faultyLocks } from '../support/locks.js';
@@ -21,13 +24,24 @@ import { faultyLocks } from '../support/locks.js';
 const DOC = 'goods:300';
 
 /** Two module instances. The first one has detached the lock. */
-async function detached(options = {}, ttlMs?: number) {
+async function detached(options = {}, ttlMs?: number, others: RedisLockModuleOptions = {}) {
   const all = faultyLocks();
-  const other = all.neighbour();
+  const other = all.neighbour(others);
   const lock = await all.locks.acquire(DOC, options);
   const { fencingToken } = lock;
   const ticket = await lock.detach({ ttlMs });
   return { ...all, other: other.locks, otherStore: other.store, lock, fencingToken, ticket };
+}
+
+/** The second instance has tried to resume the lock. Its requests run, or are delayed, and get no reply. */
+async function unanswered(fault: 'fail' | 'delay' = 'fail') {
+  const all = await detached({}, 60_000, { unavailableAfterMs: 500 });
+  const { clock, other, otherStore, ticket } = all;
+  if (fault === 'delay') otherStore.delay('transfer');
+  else otherStore.fail('transfer', new UnansweredError('no reply, because the connection ended'));
+  const resumed = outcome(other.resume(DOC, ticket));
+  await clock.advance(500);
+  return { ...all, resumed };
 }
 
 const isFree = async (locks: LockService): Promise<boolean> => (await locks.inspect(DOC)) === null;
@@ -185,6 +199,50 @@ describe('a detached lock', () => {
       ['released', isDetached],
     ];
     expect(events).toEqual([...hold(true), ...hold(false), ['requested', undefined], ['refused', 'lost']]);
+  });
+});
+
+describe('with lockDelayMs, a detached lock', () => {
+  const delayed = { lockDelayMs: 60_000 };
+
+  /** Like {@link detached}, in instances with a lock delay. */
+  async function detachedWithDelay(options = {}, ttlMs?: number) {
+    const { clock, locks, neighbour } = faultyLocks(delayed);
+    const other = neighbour(delayed).locks;
+    return { clock, locks, other, ticket: await (await locks.acquire(DOC, options)).detach({ ttlMs }) };
+  }
+
+  it('stays closed after its lease, in which the ticket still works', async () => {
+    const { clock, other, ticket } = await detachedWithDelay({}, 5_000);
+    await clock.advance(64_000);
+    expect(await other.tryAcquire(DOC)).toBeNull();
+    await other.extend(DOC, ticket);
+    await clock.advance(64_000);
+    expect(await other.tryAcquire(DOC)).toBeNull();
+    await clock.advance(1_100);
+    await expect(other.extend(DOC, ticket)).rejects.toThrow(LockLostError);
+    expect(await isFree(other)).toBe(true);
+  });
+
+  it('is resumed without the delay in its lease, and released at once', async () => {
+    const { locks, other, ticket } = await detachedWithDelay();
+    const lock = await other.resume(DOC, ticket);
+    expect(lock.expiresInMs).toBeLessThanOrEqual(30_000);
+    const again = await lock.detach();
+    expect(await locks.release(DOC, again)).toBe(true);
+    expect(await isFree(other)).toBe(true);
+  });
+
+  it('is over at the end of maxHoldMs, and then stays closed', async () => {
+    const { clock, locks, other, ticket } = await detachedWithDelay({ maxHoldMs: 40_000 });
+    await clock.advance(39_000);
+    await other.extend(DOC, ticket);
+    await clock.advance(1_100);
+    await expect(other.extend(DOC, ticket)).rejects.toThrow(LockLostError);
+    await expect(other.resume(DOC, ticket)).rejects.toThrow(LockLostError);
+    expect(await locks.tryAcquire(DOC)).toBeNull();
+    await clock.advance(60_000);
+    expect(await isFree(locks)).toBe(true);
   });
 });
 
@@ -415,22 +473,88 @@ describe('without a reply,', () => {
     expect(await isFree(locks)).toBe(false);
   });
 
-  it('resume() fails, and the ticket works again', async () => {
-    const { clock, locks, other, otherStore, ticket } = await detached({}, 60_000);
-    otherStore.fail('transfer', new LockUnavailableError('cut'));
+  it('resume() is repeated, and gets the lock that an earlier request has got', async () => {
+    const { clock, other, otherStore, ticket, fencingToken } = await detached({}, 60_000);
+    otherStore.fail('transfer', new UnansweredError('no reply, because the connection ended'));
     const resumed = outcome(other.resume(DOC, ticket));
-    await clock.advance(1_100);
-    expect(resumed.error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
+    await clock.advance(50);
+    expect([resumed.value, resumed.error]).toEqual([undefined, undefined]);
+    otherStore.fail('transfer');
+    await clock.advance(100);
+    const lock = resumed.value as Lock;
+    expect(lock.fencingToken).toBe(fencingToken);
+    await clock.advance(120_000);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+    expect(await isFree(other)).toBe(true);
+  });
+
+  it('resume() fails after unavailableAfterMs, and the ticket works again', async () => {
+    const { clock, locks, otherStore, resumed, ticket } = await unanswered();
     otherStore.fail('transfer');
     await clock.advance(2_000);
+    expect(resumed.error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
     await clock.advance(40_000);
     (await locks.resume(DOC, ticket)).assertHeld();
   });
 
+  it('extend() is repeated, and fails after unavailableAfterMs', async () => {
+    const { clock, other, otherStore, ticket } = await detached({}, 60_000, { unavailableAfterMs: 500 });
+    otherStore.lose('transfer', new Error('there is no connection'));
+    const renewed = outcome(other.extend(DOC, ticket).then(() => true));
+    await clock.advance(50);
+    otherStore.lose('transfer');
+    await clock.advance(100);
+    expect(renewed.value).toBe(true);
+    otherStore.lose('transfer', new LockUnavailableError('cut'));
+    const failed = outcome(other.extend(DOC, ticket));
+    await clock.advance(500);
+    expect(failed.error).toBeInstanceOf(LockUnavailableError);
+    // The ticket keeps the lock, so there is nothing to give back.
+    expect(otherStore.transfers.every(({ from, to }) => from === to)).toBe(true);
+  });
+
+  it('a second resume() of the instance gets the lock before it was given back', async () => {
+    const { clock, other, otherStore, ticket } = await detached({}, 60_000, { unavailableAfterMs: 500 });
+    const noReply = new UnansweredError('no reply, because the connection ended');
+    otherStore.fail('transfer', noReply);
+    const first = outcome(other.resume(DOC, ticket));
+    await clock.advance(50);
+    otherStore.lose('transfer', noReply);
+    await clock.advance(450);
+    expect(first.error).toBeInstanceOf(LockUnavailableError);
+    otherStore.fail('transfer');
+    otherStore.lose('transfer');
+    const lock = await other.resume(DOC, ticket);
+    lock.assertHeld();
+    await clock.advance(120_000);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('a second resume() of the instance gets the lock that a late request took away', async () => {
+    const { clock, other, otherStore, ticket } = await unanswered('delay');
+    await clock.advance(1_100);
+    otherStore.arrive('transfer');
+    const [late] = otherStore.transfers;
+    await clock.advance(1);
+    // The bytes of a dead connection arrive after the lock was given back.
+    expect(await asked(otherStore).transfer(late)).toMatchObject({ status: 'transferred' });
+    (await other.resume(DOC, ticket)).assertHeld();
+  });
+
+  it('a second resume() of the instance fails if others have the lock meanwhile', async () => {
+    const { clock, locks, other, otherStore, ticket } = await unanswered();
+    otherStore.fail('transfer');
+    await clock.advance(1_000);
+    const lock = await locks.resume(DOC, ticket);
+    await expect(other.resume(DOC, ticket)).rejects.toThrow('Others hold the lock now');
+    await clock.advance(20_000);
+    lock.assertHeld();
+  });
+
   it('a resume() that runs late is given back to the ticket', async () => {
-    const { clock, locks, other, otherStore, ticket } = await detached({}, 60_000);
-    otherStore.delay('transfer');
-    const resumed = outcome(other.resume(DOC, ticket));
+    const { clock, locks, otherStore, resumed, ticket } = await unanswered('delay');
     await clock.advance(1_100);
     expect(resumed.error).toMatchObject({ code: 'LOCK_UNAVAILABLE' });
     const late = otherStore.transfers[0];
@@ -454,6 +578,52 @@ describe('without a reply,', () => {
     const lock = resumed.value as Lock;
     await lock.extend();
     lock.assertHeld();
+  });
+
+  it('a shutdown waits for a resume(), and gives the lock back to the ticket', async () => {
+    const { clock, locks, other, otherStore, ticket } = await detached();
+    otherStore.hold('transfer');
+    const resumed = outcome(other.resume(DOC, ticket));
+    await clock.advance(1);
+    const closed = outcome(other.engine.close(0).then(() => true));
+    await clock.advance(500);
+    expect(closed.value).toBeUndefined();
+    otherStore.deliver('transfer');
+    await clock.advance(1);
+    expect([closed.value, resumed.error]).toEqual([true, expect.any(LockClosedError)]);
+    (await locks.resume(DOC, ticket)).assertHeld();
+  });
+
+  it('settle() lets a resume() and its hold end', async () => {
+    const { clock, other, otherStore, ticket } = await detached();
+    otherStore.hold('transfer');
+    const resumed = outcome(other.resume(DOC, ticket));
+    await clock.advance(1);
+    const settled = outcome(other.engine.settle(10_000).then(() => true));
+    await clock.advance(100);
+    otherStore.deliver('transfer');
+    await clock.advance(1);
+    const lock = resumed.value as Lock;
+    lock.assertHeld();
+    expect(settled.value).toBeUndefined();
+    await lock.release();
+    await clock.advance(1);
+    expect(settled.value).toBe(true);
+  });
+
+  it('a shutdown during a resume() says that the lock may stay', async () => {
+    const warn = jest.spyOn(Logger.prototype, 'warn');
+    const { clock, other, otherStore, ticket } = await detached();
+    otherStore.fail('transfer', new UnansweredError('no reply, because the connection ended'));
+    const resumed = outcome(other.resume(DOC, ticket));
+    await clock.advance(1);
+    const closed = outcome(other.engine.close(0).then(() => true));
+    await clock.advance(3_000);
+    expect([closed.value, resumed.error]).toEqual([true, expect.any(LockClosedError)]);
+    const what =
+      'goods:300 may stay locked for 30.0 s, because it was not given back to its ticket during the shutdown';
+    expect(warn.mock.calls.map(String)).toContainEqual(expect.stringContaining(what));
+    warn.mockRestore();
   });
 
   it('a shutdown ends a detach() with LockClosedError', async () => {

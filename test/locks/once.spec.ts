@@ -156,6 +156,25 @@ describe('work that runs once', () => {
     expect(await other.using('report', ONCE, () => 'next')).toBe('next');
   });
 
+  it('is shown as done until it is due again, and then no longer', async () => {
+    const { clock, one, other } = two();
+    const shown = async () => {
+      const listed = [];
+      for await (const lock of one.list()) listed.push(lock);
+      return [await other.inspect('report'), ...listed];
+    };
+    await one.using('report', { ...ONCE, label: 'invoice 12' }, async () => {
+      for (const lock of await shown()) expect(lock).toEqual(expect.not.objectContaining({ isDone: true }));
+    });
+    await clock.advance(10_000);
+    const done = { isDone: true, expiresInMs: 20_000, label: 'invoice 12' };
+    expect(await shown()).toEqual([expect.objectContaining(done), expect.objectContaining(done)]);
+    await clock.advance(20_001);
+    expect(await shown()).toEqual([null]);
+    await one.using('report', { minHoldMs: 5_000 }, () => undefined);
+    for (const lock of await shown()) expect(lock).toEqual(expect.not.objectContaining({ isDone: true }));
+  });
+
   it('publishes an outcome of its own, and no reason', async () => {
     const { one } = two();
     const events: RefusedEvent[] = [];

@@ -133,7 +133,8 @@ function withRest(names, total) {
   return total > names.length ? [...names, `and ${total - names.length} more`] : names;
 }
 
-function sharingOf({ mode, permits, holderCount }) {
+function sharingOf({ mode, permits, holderCount, isDone }) {
+  if (isDone) return 'done, until the lease ends';
   return permits === undefined ? mode : `${holderCount} of ${count(permits, 'permit')}`;
 }
 
@@ -222,7 +223,8 @@ function askToRelease(lock) {
   const [first] = lock.holders;
   const holder = lock.holderCount === 1 ? first : `${count(lock.holderCount, 'instance')}, which all lose it`;
   const risk = 'Work that does not stop at once continues without the lock, while the next holder works.';
-  setText(byId('confirm-text'), `It is held by ${holder}. ${risk}`);
+  const text = lock.isDone ? `Its work is done, by ${holder}. The next call does it again.` : undefined;
+  setText(byId('confirm-text'), text ?? `It is held by ${holder}. ${risk}`);
   setNotice(byId('confirm-error'), undefined);
   byId('release').disabled = false;
   dialog.showModal();

@@ -139,7 +139,8 @@ export class MemoryStore implements LockStore {
       return { holder: instanceOf(owner), remainingMs: endsAt - this.clock.now(), token, method, label };
     };
     const since = this.holderOf(key)?.since;
-    return { ...infoOf(first), since, mode: first.mode, others: others.map(infoOf), waiting };
+    const { mode, isDone } = first;
+    return { ...infoOf(first), since, mode, isDone, others: others.map(infoOf), waiting };
   }
 
   private holderOf(key: string): HolderHint | undefined {

@@ -165,6 +165,7 @@ export function decodeTransfer(reply: unknown): TransferReply {
 export interface ExclusiveHolder extends HolderInfo {
   /** The SHA-1 of the value, by which a release by force names it. */
   readonly digest: string;
+  readonly isDone: boolean;
 }
 
 /** Decodes a reply of the inspect script. Null if nobody has the lock, or if others share it. */
@@ -172,7 +173,9 @@ export function decodeInspected(reply: unknown): ExclusiveHolder | null {
   if (reply === null || reply === undefined) return null;
   const [value, ttl, digest] = reply as [value: string, ttl: unknown, digest: string];
   const own = decode(value);
-  return { holder: own?.instanceId ?? value, remainingMs: toRemainingMs(ttl), token: own?.token, digest, ...own?.work };
+  const remainingMs = toRemainingMs(ttl);
+  const isDone = own?.isDone === true;
+  return { holder: own?.instanceId ?? value, remainingMs, token: own?.token, digest, isDone, ...own?.work };
 }
 
 /** An owner that shares a lock. Its token is not kept, because tokens do not order concurrent holders. */
@@ -211,10 +214,10 @@ export function stateOf(
   from: ServerClock | undefined,
 ): LockState | null {
   if (exclusive !== null) {
-    const { holder, remainingMs, token, method, label } = exclusive;
+    const { holder, remainingMs, token, isDone, method, label } = exclusive;
     // Tokens are the server's time, unless its clock was set back.
     const since = token === undefined ? undefined : from?.localLowerBound(token);
-    return { holder, remainingMs, token, since, method, label, others: [], waiting };
+    return { holder, remainingMs, token, since, isDone, method, label, others: [], waiting };
   }
   const [first, ...others] = sharers.map(({ entry: _entry, ...sharer }) => sharer);
   if (first !== undefined) return { ...first, others, waiting };

@@ -94,6 +94,23 @@ describe('a hostile label', () => {
     expect(await lock.release()).toBe(true);
   });
 
+  it('is text beside the state of work that is done', async () => {
+    const locks = here.instance({ identity: 'api-1' });
+    await locks.using('goods:300', { onceMs: 600_000, label: HOSTILE }, () => undefined);
+    const info = await inspected();
+    expect(info).toMatchObject({ isDone: true, identity: 'api-1' });
+    expect(info.expiresInMs).toBeGreaterThan(500_000);
+    expect(await listed()).toMatchObject({ isDone: true });
+    const shown = [describeLock(info), lockTable([info]), printableJson(info)];
+    expect(shown[0]).toMatch(
+      /\n {2}state {5}done: .*\n {2}done by {3}api-1 .*\n(.*\n)? {2}done for {2}(9|10)\.\d min\n/,
+    );
+    expect(shown[1]).toMatch(/ done {2,}api-1 /);
+    // oxlint-disable-next-line no-control-regex -- what must not be there
+    for (const text of shown) expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u202e\ud800]|\n\[/);
+    expect(await other.forceRelease('goods:300')).toBe(true);
+  });
+
   it.each([
     ['not percent-encoded', '%zz %'],
     ['control characters', '%1b[2J %0a%0aforged'],

@@ -133,6 +133,7 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
           key: lock.key,
           resource: 'goods:300',
           mode: 'exclusive',
+          isDone: false,
           holder: expect.stringMatching(/^api-1/),
           holders: ['api-1'],
           holderCount: 1,
@@ -150,6 +151,14 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     await lock.release();
     await Promise.all([behind, waiting].map(async (next) => (await next).release()));
     await eventually('the board shows it', async () => (await stateOf(app)).held === 0);
+  });
+
+  it('shows work that is done, which does not count as held', async () => {
+    const app = await startBoard({}, { platform });
+    await app.locks.using('goods:1', { onceMs: 600_000, label: '<b>done</b>\n' }, () => undefined);
+    const { held, locks } = await stateOf(app);
+    const done = { isDone: true, label: '<b>done</b>?', expiresInMs: expect.any(Number) };
+    expect([held, locks]).toEqual([0, [expect.objectContaining(done)]]);
   });
 
   it('releases a lock by force, and logs who wanted it', async () => {

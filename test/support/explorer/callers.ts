@@ -47,13 +47,14 @@ export class Callers {
   }
 
   private anyCall(from: Instance): Promise<unknown> {
-    const { force, several, scope, tries } = this.conditions;
+    const { force, several, scope, tries, tickets } = this.conditions;
     const options = this.options();
     let roll = this.random();
     if ((roll -= force) < 0) return this.force(from);
     if ((roll -= several) < 0) return this.several(from, options);
     if ((roll -= scope) < 0) return this.inScope(from, options);
     if ((roll -= tries) < 0) return this.tryOnce(from, options);
+    if ((roll -= tickets) < 0) return this.withTicket(from, options);
     const calledAt = this.clock.now();
     let isGranted = false;
     const call = from.service.using(this.pick(this.keys), options, (lock) => {
@@ -104,6 +105,36 @@ export class Callers {
     await this.pause(clock, 20);
     this.referee.leave(lock);
     await lock.release().catch(() => undefined);
+  }
+
+  /** Detaches a lock, lets two instances resume it, renews it by the next ticket, and releases it. */
+  private async withTicket({ service, clock }: Instance, options: LockOptions): Promise<void> {
+    const resource = this.pick(this.keys);
+    const first = await service.acquire(resource, { ...exclusive(options), minHoldMs: 0 });
+    this.referee.enter(first);
+    await this.pause(clock, 20);
+    this.referee.leave(first);
+    const ticket = await first.detach();
+    const both = [this.pick(this.instances), this.pick(this.instances)];
+    const resumed = await Promise.allSettled(both.map((each) => this.resume(each, first, ticket)));
+    const next = resumed.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    if (next.length > 1) this.referee.report(`${resource}: two have resumed one ticket`);
+    for (const { reason } of resumed.filter((each) => each.status === 'rejected'))
+      if (!(reason instanceof LockError)) throw reason;
+    for (const each of next) {
+      await service.extend(resource, each);
+      await service.release(resource, each);
+    }
+  }
+
+  /** Resumes a lock, and detaches it again. */
+  private async resume({ service, clock }: Instance, { resource, token, ttlMs }: Lock, ticket: string) {
+    const lock = await service.resume(resource, ticket, { ttlMs });
+    if (lock.fencingToken !== token) this.referee.report(`${resource}: a ticket has not kept its token`);
+    this.referee.enter(lock, true);
+    await this.pause(clock, this.conditions.workMs);
+    this.referee.leave(lock);
+    return lock.detach();
   }
 
   /** Two branches of a scope, some of them in a scope of their own, use some locks beside each other and keep them. */

@@ -59,6 +59,8 @@ export interface Habits {
   readonly scope: number;
   /** A caller that does not wait. */
   readonly tries: number;
+  /** A lock that is detached, and resumed by one of two instances. Only where no instance dies. */
+  readonly tickets: number;
   /** Work that takes up to 600 ms. */
   readonly slow: number;
   /** The other work takes up to this long. */
@@ -96,6 +98,7 @@ export const CALM: Conditions = {
   several: 0,
   scope: 0,
   tries: 0,
+  tickets: 0,
   slow: 0,
   workMs: 20,
   shortestTtlMs: 100,
@@ -138,6 +141,7 @@ export function conditionsOf(random: () => number): Conditions {
     several: 0.1,
     scope: 0.08,
     tries: 0.08,
+    tickets: 0,
     slow: 0.05,
     workMs: 20,
     shortestTtlMs: 100,

@@ -2,7 +2,7 @@ import type { Lock } from '../../../lib/engine/lock.js';
 import type { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { driftOf } from '../../../lib/clock/clock.js';
 import { leaseOf } from '../../../lib/engine/options.js';
-import type { AcquireRequest, ReleaseRequest } from '../../../lib/contract/store.js';
+import type { AcquireRequest, ReleaseRequest, TransferRequest } from '../../../lib/contract/store.js';
 import type { LockTable } from '../../../lib/stores/memory/lock-table.js';
 
 /** The label of calls for several locks: such a call keeps its number, although it joins later queues later. */
@@ -45,8 +45,8 @@ export class Referee {
 
   // What the callers do.
 
-  /** Called when work begins under a lock. */
-  enter(lock: Lock): void {
+  /** Called when work begins under a lock. @param isResumed whether a ticket has kept its token. */
+  enter(lock: Lock, isResumed = false): void {
     const { key, root, mode } = lock;
     const others = this.holders.get(key) ?? new Set();
     this.holders.set(key, others);
@@ -58,7 +58,8 @@ export class Referee {
     if (!isExcused) this.compare(lock, valid);
     if (mode === 'exclusive' && !isExcused && !others.has(root)) {
       const last = this.lastTokens.get(key) ?? 0;
-      if (lock.fencingToken <= last) this.report(`${key}: token ${lock.fencingToken} after ${last}`);
+      if (lock.fencingToken < last + (isResumed ? 0 : 1))
+        this.report(`${key}: token ${lock.fencingToken} after ${last}`);
       this.lastTokens.set(key, lock.fencingToken);
       const closedUntil = this.closedUntil.get(key) ?? 0;
       if (this.now() < closedUntil) this.report(`${key}: granted before the end of minHoldMs`);
@@ -152,6 +153,12 @@ export class Referee {
     if (record?.isAsking === true && !isGivenUp)
       this.report(`${key}: a release leaves beside the request of its owner`);
     if (record !== undefined) record.isReleased = true;
+  }
+
+  /** An owner that gives its lock away is over. */
+  onTransfer({ from, to }: TransferRequest): void {
+    const record = this.owners.get(from);
+    if (record !== undefined && from !== to) record.isReleased = true;
   }
 
   onForce(key: string): void {

@@ -2,6 +2,7 @@ import { Attempt } from '../../../lib/engine/attempt.js';
 import { KeyQueue } from '../../../lib/engine/key-queue.js';
 import { WaitReview } from '../../../lib/engine/wait-review.js';
 import { Lease, type Renewal } from '../../../lib/engine/lease.js';
+import { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { Link } from '../../../lib/engine/link.js';
 import { Lock } from '../../../lib/engine/lock.js';
 import { MultiAcquire } from '../../../lib/engine/multi-acquire.js';
@@ -82,6 +83,17 @@ const BROKEN = { disconnect: 0.08, longestMs: 40, deafMs: 200 };
 const LONG = { shortestTtlMs: 30_000, longestTtlMs: 40_000 };
 /** All tasks come at once, and are short. */
 const BURST = { pauseMs: 0, workMs: 2, calls: 120 };
+
+/** Tickets, and connections so bad that a resume fails at last. */
+export const TICKETS = {
+  tickets: 0.5,
+  disconnect: 0.4,
+  deafMs: 50,
+  arrivesLate: 0.5,
+  longestMs: 40,
+  patient: 0,
+  keys: 3,
+};
 
 type Passing = [options: HoldOptions, now: number, limits: PassingLimits];
 
@@ -488,6 +500,13 @@ export const RULES: readonly Rule[] = [
       change(Releaser, 'release', (_releaser, original, release: Release, now: number) =>
         original(release, now, false),
       ),
+  },
+  {
+    off: 'a ticket does not get its lock back after a resume without a reply',
+    of: '10',
+    under: { ...LONG, ...TICKETS },
+    seeds: 10,
+    switchOff: () => change(LockEngine, 'giveBack', () => undefined),
   },
   {
     off: 'the store renews for a wrong owner',

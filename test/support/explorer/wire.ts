@@ -15,6 +15,8 @@ import {
   type ReleaseRequest,
   type StoreListener,
   type StorePing,
+  type TransferReply,
+  type TransferRequest,
   UnansweredError,
 } from '../../../lib/contract/store.js';
 import { NO_FAULTS, type Faults } from './conditions.js';
@@ -129,6 +131,14 @@ export class Wire implements LockStore {
       this.onForce(request.key);
       return this.inner.forceRelease(request);
     });
+  }
+
+  transfer(request: TransferRequest, listener: ReplyListener<TransferReply>): void {
+    this.referee.onTransfer(request);
+    answer(
+      listener,
+      this.send('transfer', [], () => asked(this.inner).transfer(request)),
+    );
   }
 
   inspect(key: string): Promise<LockState | null> {

@@ -342,6 +342,15 @@ describe('release', () => {
     expect(refused).toMatchObject({ code: 4, released: [], err: 'goods:300 was not released: not confirmed.\n' });
   });
 
+  it('says of a lock whose work is done that the work may run again', async () => {
+    const locks = [[held('goods:300', { isDone: true, expiresInMs: 42_000 })]];
+    const { questions } = await cli('release goods:300', { terminal: new FakeTerminal('n'), locks });
+    expect(questions).toEqual([
+      'goods:300 is done by api-1 for another 42.0 s. Waiting: 0.\n' +
+        'The next call does the work again. Release it by force? [y/N] ',
+    ]);
+  });
+
   it('refuses to ask without a terminal', async () => {
     const { code, err, released } = await cli('release goods:300', { locks: [[goods]] });
     expect({ code, released }).toEqual({ code: 2, released: [] });
