@@ -49,6 +49,13 @@ async function runNode(args, env = process.env) {
   return { stdout, stderr };
 }
 
+/** Returns the first line of why a test did not pass. Without colours. */
+function reasonOf({ status, failureMessages }) {
+  const [line = status] = (failureMessages[0] ?? status).split('\n');
+  // oxlint-disable-next-line no-control-regex
+  return line.replace(/\u001b\[\d+m/g, '').slice(0, 300);
+}
+
 async function runSpecs(binary, files) {
   const missing = files.filter((file) => !existsSync(join(ROOT, file)));
   if (missing.length > 0) throw new Error(`there is no ${missing.join(', ')}`);
@@ -64,13 +71,14 @@ async function runSpecs(binary, files) {
     if (!existsSync(output)) throw new Error(stderr.trim().slice(-300));
     const { testResults } = JSON.parse(readFileSync(output, 'utf8'));
     const tests = testResults.flatMap(({ assertionResults }) => assertionResults);
-    const failed = tests.filter(({ status }) => status !== 'passed').map((one) => `${one.fullName}: ${one.status}`);
+    const wrong = tests.filter(({ status }) => status !== 'passed');
+    const failed = wrong.map((one) => ({ name: one.fullName, error: reasonOf(one) }));
     // A file that could not be loaded has no tests.
     for (const { name, message, assertionResults } of testResults) {
       if (assertionResults.length === 0) failed.push(`${basename(name)} has run no test: ${message.slice(0, 300)}`);
     }
     if (testResults.length !== files.length) failed.push(`${testResults.length} of ${files.length} files have run`);
-    return { passed: tests.length - tests.filter(({ status }) => status !== 'passed').length, failed, said: [] };
+    return { passed: tests.length - wrong.length, failed, said: [] };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
