@@ -1,6 +1,6 @@
 // Processes compete for locks of every store on one server, or through a proxy. Prints what passed, what failed, and
 // the lines that the module logged, as one line of JSON.
-//   node --import ./test/support/typescript-hooks.mjs labs/servers/contention.ts URL [URL of the server behind the proxy]
+//   node --import ./test/support/typescript-hooks.mjs labs/servers/contention.ts URL [URL of the server behind it]
 import { fork } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -66,7 +66,7 @@ async function visit(place: Place & { store: string }): Promise<void> {
   };
   const results = await Promise.allSettled(Array.from({ length: CALLERS }, one));
   const failed = results.find((result) => result.status === 'rejected');
-  process.send?.({ error: failed && String((failed.reason as Error).message), said: [...said] });
+  process.send?.({ error: failed && (failed.reason as Error).message, said: [...said] });
   counts.disconnect();
   await locks.close();
   process.disconnect?.();

@@ -13,7 +13,7 @@ import { format, resolveConfig } from 'prettier';
 import { binaryOf, SERVERS, versionOf } from './binaries.mjs';
 import { startProxy, startServer } from './proxies.mjs';
 
-const LIMIT_MS = 600_000;
+const LIMIT_MS = 1_800_000;
 const LINE_EVERY_MS = 30_000;
 const ROOT = new URL('../../', import.meta.url).pathname;
 
@@ -145,7 +145,7 @@ async function rowOf(server) {
   return { ...server, version, results };
 }
 
-const cell = (text) => text.replaceAll('|', '\\|').replace(/\s+/g, ' ');
+const cell = (words) => words.replaceAll('|', '\\|').replace(/\s+/g, ' ');
 
 function lineOf({ id, version, isMissing, results = [] }) {
   if (isMissing) return [id, version, 'not available here', ''];
@@ -198,6 +198,6 @@ async function formatted(markdown) {
 
 async function writeTable(markdown) {
   const parts = readFileSync(PAGE, 'utf8').split(MARK);
-  if (parts.length !== 3) return say(`The table was not written: ${basename(PAGE)} does not have ${MARK} twice.`);
-  writeFileSync(PAGE, await formatted([parts[0], `\n\n${markdown}\n\n`, parts[2]].join(MARK)));
+  if (parts.length !== 3) say(`The table was not written: ${basename(PAGE)} does not have ${MARK} twice.`);
+  else writeFileSync(PAGE, await formatted([parts[0], `\n\n${markdown}\n\n`, parts[2]].join(MARK)));
 }
