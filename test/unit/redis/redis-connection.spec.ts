@@ -102,7 +102,7 @@ describe('a connection that is not ready', () => {
   });
 
   it('is asked about TLS if the server closes it, unless it was ready before', async () => {
-    const question = 'does the server expect TLS (rediss://)?';
+    const question = 'does the server expect TLS (rediss://)? Twemproxy also closes connections, and cannot be used';
     const { clock, client, reports, stop } = watched('connecting');
     client.emit('error', new Error('read ECONNRESET'));
     client.status = 'reconnecting';
@@ -126,6 +126,8 @@ describe('the reason of an error', () => {
     expect(of("READONLY You can't write against a read only replica.")).toContain('connect to the master');
     expect(of('NOPERM no permissions')).toContain('docs/which-redis.md#permissions');
     expect(of("ERR unknown command 'ssubscribe'")).toContain('need Redis 7');
+    expect(of('ERR This instance has Lua scripting support disabled')).toContain('docs/which-redis.md#servers');
+    expect(of('ERR command eval not support for normal user')).toContain('docs/which-redis.md#servers');
   });
 
   it.each([
