@@ -61,7 +61,11 @@ const held = new Map<string, Lock>();
 const lockOf = (resource: string): Lock => held.get(resource) as Lock;
 
 /** A register, its copy, and who is inside. */
-const keysOf = (resource: string) => ({ value: `${resource}.value`, copy: `${resource}.copy`, inside: `${resource}.in` });
+const keysOf = (resource: string) => ({
+  value: `${resource}.value`,
+  copy: `${resource}.copy`,
+  inside: `${resource}.in`,
+});
 
 /** A task under a lock. Pushes what may not happen. */
 type Visit = (resource: string, random: () => number, faults: string[]) => Promise<void>;
