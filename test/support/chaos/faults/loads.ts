@@ -78,8 +78,9 @@ const slotMoved: Fault = {
   what: "the lock's slot moves while it is held and all others wait, and then again while all take turns",
   ablation: 'following slots',
   breaks: 'hold lost',
-  terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 20_000 }),
-  promises: { waitMs: 10_000, refuses: true, keepsUpdates: true },
+  terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 40_000 }),
+  // The hold, and a turn of each of the 24 callers before it and after it.
+  promises: { waitMs: 20_000, refuses: true, keepsUpdates: true },
   stores: { token: {} },
   workload: 'crowd',
   on: 'cluster',
