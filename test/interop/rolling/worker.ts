@@ -49,7 +49,12 @@ const neverFires = ((...args: Parameters<typeof setTimeout>) => {
   return timer;
 }) as typeof setTimeout;
 
-if (!timers) globalThis.setTimeout = neverFires;
+/** From now on, no new timer fires. */
+function stopTimers(): void {
+  globalThis.setTimeout = neverFires;
+}
+
+if (!timers) stopTimers();
 
 const build =
   file === undefined
@@ -103,6 +108,7 @@ const permit: Visit = async (resource, _random, faults) => {
 
 /** What the parent may call. */
 const calls = {
+  stopTimers,
   /** Acquires a lock and keeps it. Returns its token. */
   async acquire(resource: string, given?: LockOptions): Promise<number> {
     const lock = await locks.acquire(resource, given);
