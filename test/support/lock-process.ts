@@ -25,8 +25,10 @@ export function forkSource(name: string, options: object, env: NodeJS.ProcessEnv
   });
 }
 
-/** A module instance in its own process, which can be stopped and killed. */
-export class LockProcess {
+type Calls = Readonly<Record<string, (...args: never[]) => unknown>>;
+
+/** A module instance in its own process, which can be stopped and killed. The type has what its parent may call. */
+export class LockProcess<Known extends Calls = WorkerCalls> {
   private readonly pending = new Map<number, Pending>();
   private readonly exited: Promise<void>;
   private calls = 0;
@@ -41,15 +43,20 @@ export class LockProcess {
     });
   }
 
-  static async start(options: LockProcessOptions): Promise<LockProcess> {
-    const started = new LockProcess(forkSource('lock-worker.ts', options));
+  static start(options: LockProcessOptions): Promise<LockProcess> {
+    return LockProcess.fork<WorkerCalls>('lock-worker.ts', options);
+  }
+
+  /** Starts a process with a source, relative to this folder, that takes calls as `lock-worker.ts` does. */
+  static async fork<Known extends Calls>(source: string, options: object): Promise<LockProcess<Known>> {
+    const started = new LockProcess<Known>(forkSource(source, options));
     await new Promise((resolve, reject) => started.pending.set(0, { resolve, reject }));
     return started;
   }
 
-  call<Name extends keyof WorkerCalls>(name: Name, ...args: Parameters<WorkerCalls[Name]>) {
+  call<Name extends keyof Known & string>(name: Name, ...args: Parameters<Known[Name]>) {
     const id = (this.calls += 1);
-    type Answer = Awaited<ReturnType<WorkerCalls[Name]>>;
+    type Answer = Awaited<ReturnType<Known[Name]>>;
     const answer = new Promise<unknown>((resolve, reject) => {
       this.pending.set(id, { resolve, reject });
     }) as Promise<Answer>;

@@ -173,7 +173,7 @@ class Soak {
   /** Locks every resource once, which removes the keys of killed processes, and then expects none. */
   private async checkLeftovers(): Promise<void> {
     const terms = { ttlMs: 1_000, waitMs: 10_000, requestTimeoutMs: 1_000 };
-    const last = startLocks({ store: 'token', places: [this.server.url], terms });
+    const last = await startLocks({ store: 'token', places: [this.server.url], terms, client: undefined });
     for (const resource of RESOURCES) await last.service.using(resource, () => undefined);
     await last.close();
     const keys = (await this.admin.keys('*')).filter((key) => !key.endsWith('|fence'));

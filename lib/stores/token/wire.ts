@@ -6,8 +6,14 @@ import { isOne, toRemainingMs } from '../../redis/decode.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import type { AcquireReply, ExtendReply, LockMode, TransferReply } from '../../contract/store.js';
 
-/** What every value and every entry of this layout begins with. Those of other versions are foreign values. */
-const VERSION = 'v2-';
+/** The version of what instances of different releases read of each other in Redis. The scripts also contain it. */
+export const WIRE_VERSION = 2;
+
+/** What every value and every entry of this version begins with. Those of other versions are foreign values. */
+const VERSION = `v${WIRE_VERSION}-`;
+
+/** What every version writes: the value of a lock that is shared, or the beginning of a value or an entry. */
+const OF_ANY_VERSION = /^v(\d{1,6})-(?:\*$|[^\w-]*([\w-]+):)/;
 
 /**
  * `v2-<instance>:<attempt>`, behind `!` if its owner has closed the lock, or behind `!!` if its work is done. A mode
@@ -123,6 +129,7 @@ export function decodeAcquire(reply: unknown, from: ServerClock | undefined): Ac
   const [queued, remaining, holder = '', sharers, ahead] = reply as readonly unknown[];
   if (numberIn(queued) === -1) return { status: 'permits-mismatch', permits: numberIn(remaining) };
   const own = decode(String(holder));
+  const other = own === undefined ? otherVersionOf(String(holder)) : undefined;
   const remainingMs = numberIn(remaining);
   const before = numberIn(ahead);
   const since = own?.token === undefined ? undefined : from?.localLowerBound(own.token);
@@ -136,7 +143,9 @@ export function decodeAcquire(reply: unknown, from: ServerClock | undefined): Ac
     isForeign: holder !== '' && own === undefined ? true : undefined,
     isDone: own?.isDone === true ? true : undefined,
     holder:
-      own && (count > 0 ? { instanceId: own.instanceId, count } : { instanceId: own.instanceId, since, ...own.work }),
+      own === undefined
+        ? other && { instanceId: other.instanceId, wireVersions: { holder: other.wireVersion, own: WIRE_VERSION } }
+        : { instanceId: own.instanceId, ...(count > 0 ? { count } : { since, ...own.work }) },
   };
 }
 
@@ -173,9 +182,10 @@ export function decodeInspected(reply: unknown): ExclusiveHolder | null {
   if (reply === null || reply === undefined) return null;
   const [value, ttl, digest] = reply as [value: string, ttl: unknown, digest: string];
   const own = decode(value);
+  const { instanceId: holder = value, wireVersion } = decodeAny(value) ?? {};
   const remainingMs = toRemainingMs(ttl);
   const isDone = own?.isDone === true;
-  return { holder: own?.instanceId ?? value, remainingMs, token: own?.token, digest, isDone, ...own?.work };
+  return { holder, remainingMs, token: own?.token, wireVersion, digest, isDone, ...own?.work };
 }
 
 /** An owner that shares a lock. Its token is not kept, because tokens do not order concurrent holders. */
@@ -189,16 +199,17 @@ export function decodeHolders(reply: unknown): readonly Sharer[] {
   const list = reply as readonly unknown[];
   return Array.from({ length: list.length / 2 }, (_, i): Sharer => {
     const entry = String(list[2 * i]);
-    const { instanceId: holder = instanceOf(entry), mode = 'shared' } = decode(entry) ?? {};
-    return { entry, holder, mode, remainingMs: Number(list[2 * i + 1]), token: undefined };
+    const { instanceId: holder = instanceOf(entry), mode = 'shared', wireVersion } = decodeAny(entry) ?? {};
+    return { entry, holder, mode, remainingMs: Number(list[2 * i + 1]), token: undefined, wireVersion };
   });
 }
 
 /** Decodes a reply of the script that reads the queue. */
 export function decodeQueue(reply: unknown): readonly WaiterInfo[] {
   return (reply as readonly unknown[]).map((each): WaiterInfo => {
-    const { instanceId: waiter = instanceOf(String(each)), mode = 'exclusive' } = decode(String(each)) ?? {};
-    return { waiter, mode };
+    const entry = String(each);
+    const { instanceId: waiter = instanceOf(entry), mode = 'exclusive', wireVersion } = decodeAny(entry) ?? {};
+    return { waiter, mode, wireVersion };
   });
 }
 
@@ -214,10 +225,10 @@ export function stateOf(
   from: ServerClock | undefined,
 ): LockState | null {
   if (exclusive !== null) {
-    const { holder, remainingMs, token, isDone, method, label } = exclusive;
+    const { holder, remainingMs, token, wireVersion, isDone, method, label } = exclusive;
     // Tokens are the server's time, unless its clock was set back.
     const since = token === undefined ? undefined : from?.localLowerBound(token);
-    return { holder, remainingMs, token, since, isDone, method, label, others: [], waiting };
+    return { holder, remainingMs, token, since, wireVersion, isDone, method, label, others: [], waiting };
   }
   const [first, ...others] = sharers.map(({ entry: _entry, ...sharer }) => sharer);
   if (first !== undefined) return { ...first, others, waiting };
@@ -233,6 +244,25 @@ function decode(text: string) {
   const mode = isToken ? 'exclusive' : modeIn(rest);
   const work = { method: decodeText(method), label: decodeText(label) };
   return { instanceId, token, mode, isDone: mark === '!!', work } as const;
+}
+
+/** What an instance wrote. Its mode is not known if its version is another one. */
+interface Written {
+  readonly instanceId: string;
+  readonly mode?: LockMode;
+  readonly wireVersion?: number;
+}
+
+/** Decodes an entry or a value of any version. Undefined for the value of another client. */
+function decodeAny(text: string): Written | undefined {
+  return decode(text) ?? otherVersionOf(text);
+}
+
+/** Returns which version wrote a text. Undefined for that of this version, and for the value of another client. */
+function otherVersionOf(text: string): Required<Omit<Written, 'mode'>> | undefined {
+  const [, version, instanceId = text] = OF_ANY_VERSION.exec(text) ?? [];
+  const wireVersion = Number(version);
+  return version === undefined || wireVersion === WIRE_VERSION ? undefined : { instanceId, wireVersion };
 }
 
 function modeIn(text: string | undefined): LockMode {

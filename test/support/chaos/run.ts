@@ -73,7 +73,7 @@ export async function run(order: RunOrder): Promise<RunResult> {
       folder,
       seed,
       clocks: fault.clocks === 'clients',
-      ioredis: fault.ioredis,
+      client: fault.client,
     });
     try {
       const history = await historyOf(order, fleet, topology, resource.url);

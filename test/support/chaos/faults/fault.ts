@@ -3,7 +3,7 @@ import type { Breach, Promises } from '../history/promises.js';
 import type { Scene } from '../scene.js';
 import type { ReplicatedTopologyName } from '../topology/index.js';
 import { type WorkloadName, WORKLOADS } from '../workload/kinds.js';
-import type { LockTerms, StoreName } from '../workload/orders.js';
+import type { ClientName, LockTerms, StoreName } from '../workload/orders.js';
 
 /** A fault, and the promises that hold under it. */
 export interface Fault {
@@ -29,8 +29,8 @@ export interface Fault {
   readonly mixed?: true;
   /** It is injected once in a run, because it takes long. */
   readonly once?: true;
-  /** The major version of ioredis in the processes. Default: the installed one. */
-  readonly ioredis?: 5;
+  /** The client of the processes. Default: the module makes one, with the installed ioredis. */
+  readonly client?: ClientName;
   /** Injects the fault once, and waits until it is over. */
   inject(scene: Scene): Promise<void>;
 }

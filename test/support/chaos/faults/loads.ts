@@ -1,5 +1,6 @@
 import type { WorkloadName } from '../workload/kinds.js';
-import type { LockTerms } from '../workload/orders.js';
+import { ClusterTopology } from '../topology/index.js';
+import type { ClientName, LockTerms } from '../workload/orders.js';
 import { failoverFaults } from './failovers.js';
 import { ALL_STORES, type Fault, leases } from './fault.js';
 import { mixtures } from './mixed.js';
@@ -8,7 +9,7 @@ import { processFaults } from './processes.js';
 import { named, oneAfterAnother } from './sequence.js';
 import { serverFaults } from './servers.js';
 
-/** The same faults under another load: short leases, many passes in a process, several locks, an older client. */
+/** The same faults under another load: short leases, many passes in a process, several locks, other clients. */
 
 /** How long a visit may wait on top of its `waitMs`: one reply. */
 const REPLY_MS = 4_000;
@@ -61,10 +62,44 @@ function losses(name: string, workload: WorkloadName, terms: LockTerms): Fault {
 /** Harder than what `fairness` allows: one process may keep the lock for a second. */
 const MANY_PASSES = { maxLocalPasses: 256, maxLocalHoldMs: 1_000 };
 
-/** Reconnecting after each kind of failure is the client's part. */
-function withIoredis5(fault: Fault): Fault {
-  return { ...fault, name: `${fault.name}, ioredis 5`, stores: { token: {} }, ioredis: 5, once: true };
+/** Reconnecting after each kind of failure is the client's part, and so is what happens to requests without a reply. */
+const CLIENTS: readonly ClientName[] = ['ioredis 5', 'ioredis, resends', 'node-redis'];
+
+/** Returns the same fault with each client. */
+function withClients(fault: Fault, clients = CLIENTS): readonly Fault[] {
+  return clients.map((client) => {
+    return { ...fault, name: `${fault.name}, ${client}`, stores: { token: {} }, client, once: true };
+  });
 }
+
+/** Redirections come while each process has six requests or holds, and a slot moves while a renewal is needed. */
+const slotMoved: Fault = {
+  name: 'cluster slot moved under load',
+  what: "the lock's slot moves while it is held and all others wait, and then again while all take turns",
+  ablation: 'following slots',
+  breaks: 'hold lost',
+  terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 40_000 }),
+  // The hold, and a turn of each of the 24 callers before it and after it.
+  promises: { waitMs: 20_000, refuses: true, keepsUpdates: true },
+  stores: { token: {} },
+  workload: 'crowd',
+  on: 'cluster',
+  async inject(scene) {
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    const moveSlot = async (): Promise<void> => {
+      scene.injected(this.name);
+      await scene.on(ClusterTopology).moveSlot(() => scene.sleep(1_000));
+      scene.healed(this.name);
+      await scene.settle();
+    };
+    // The lease outlasts the move only by renewals on the next node.
+    await fleet.longHold(holder, 5_000);
+    await fleet.allWait(holder);
+    await moveSlot();
+    await moveSlot();
+  },
+};
 
 const severalKept: Fault = {
   name: 'mixed, several locks at a time',
@@ -98,6 +133,8 @@ export const loadFaults = [
   losses('256 local passes', 'crowd', leases(1_000, { ...TERMS, passing: MANY_PASSES })),
   severalKept,
   batched,
-  ...named(mixtures, 'mixed, data kept').map(withIoredis5),
-  ...named(failoverFaults, 'cluster master killed').map(withIoredis5),
+  ...named(mixtures, 'mixed, data kept').flatMap((fault) => withClients(fault)),
+  ...named(failoverFaults, 'cluster master killed').flatMap((fault) => withClients(fault)),
+  slotMoved,
+  ...withClients(slotMoved, ['ioredis, resends', 'node-redis']),
 ] as const;

@@ -3,7 +3,7 @@ import { eventually } from '../../redis-locks.js';
 import type { AblationName } from '../ablations.js';
 import type { Topology } from '../topology/index.js';
 import type { WorkloadName } from '../workload/kinds.js';
-import type { LockTerms, Order, Report, StoreName } from '../workload/orders.js';
+import type { ClientName, LockTerms, Order, Report, StoreName } from '../workload/orders.js';
 import { Member } from './member.js';
 
 export type HoldDetails = Omit<Extract<Order, { kind: 'hold' }>, 'kind' | 'ms'>;
@@ -20,8 +20,8 @@ export interface FleetOptions {
   readonly seed: number;
   /** Gives each member a wall clock that can be set. */
   readonly clocks: boolean;
-  /** The major version of their ioredis. Undefined: the installed one. */
-  readonly ioredis: 5 | undefined;
+  /** Their client. Undefined: the module makes one. */
+  readonly client: ClientName | undefined;
 }
 
 const MEMBERS = 4;
@@ -65,7 +65,7 @@ export class Fleet {
 
   /** Starts one more member. */
   async join(): Promise<Member> {
-    const { store, workload, resource, terms, off, folder } = this.options;
+    const { store, workload, resource, terms, off, folder, client } = this.options;
     // Drawn before the first await, so that each member has its own.
     const name = `p${(this.joined += 1)}`;
     const seed = Math.floor(this.seeds() * 2 ** 31);
@@ -77,6 +77,7 @@ export class Fleet {
       resource,
       terms,
       workload,
+      client,
       thinkMs: THINK_MS[store],
       seed,
       off,

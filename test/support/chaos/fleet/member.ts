@@ -49,10 +49,10 @@ export class Member {
   static async start(
     task: WorkerTask,
     ways: readonly RedisProxy[],
-    { clocks, ioredis }: Pick<FleetOptions, 'clocks' | 'ioredis'>,
+    { clocks, client }: Pick<FleetOptions, 'clocks' | 'client'>,
     listener: MemberListener,
   ): Promise<Member> {
-    const flags = ioredis === undefined ? [] : await ioredis5Flags();
+    const flags = client === 'ioredis 5' ? await ioredis5Flags() : [];
     return new Member(task, ways, clocks ? await WallClock.create() : undefined, listener, flags);
   }
 

@@ -24,6 +24,12 @@ export interface LockTerms {
 export type LockPlace =
   string | SentinelAddress | { readonly nodes: readonly { readonly host: string; readonly port: number }[] };
 
+/**
+ * The client of the processes. Only `ioredis, resends` sends a request again whose connection has ended: the
+ * application makes it, with the defaults of ioredis. The module makes that of ioredis 5.
+ */
+export type ClientName = 'ioredis 5' | 'ioredis, resends' | 'node-redis';
+
 /** The task of a worker. */
 export interface WorkerTask {
   /** Its name in the history. */
@@ -35,6 +41,8 @@ export interface WorkerTask {
   readonly resource: string;
   readonly terms: LockTerms;
   readonly workload: WorkloadName;
+  /** Default: the module makes one, with the installed ioredis. */
+  readonly client: ClientName | undefined;
   /** The longest pause between two visits of a caller. */
   readonly thinkMs: number;
   readonly seed: number;

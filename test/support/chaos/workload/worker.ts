@@ -29,7 +29,7 @@ const log = (event: OpEvent, ordered = false): void => {
 const random = randomFrom(task.seed);
 const resource = new Resource(task.resource, { fenceOn: task.off !== 'fence', random });
 const looked = (op: string): void => void process.send?.({ kind: 'looked', op } satisfies Report);
-const locks = startLocks(task);
+const locks = await startLocks(task);
 const leaving = new AbortController();
 /** Whether SIGTERM has come: its callers make no further calls, and those that wait continue. */
 let isStopping = false;
