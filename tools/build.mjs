@@ -1,12 +1,12 @@
 // Builds the package: `tsc` compiles lib/ into .cache/build, and rollup bundles that into dist/esm and dist/cjs.
 // Each folder has one file for each entry point, one declaration file for each, and the chunks that they share. The
-// command line has a bundle of its own in dist/cli.
+// declarations of dist/esm re-export those of dist/cjs, so the types of both formats are the same. The command line is
+// an ES module that uses the chunks of dist/esm.
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire, isBuiltin } from 'node:module';
-import { basename, dirname, join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { minifySync } from '@swc/core';
 import * as prettier from 'prettier';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
@@ -58,7 +58,7 @@ const printed = {
   async renderChunk(code, { fileName }) {
     const compilerOptions = { target: 'es2022', module: 'esnext', removeComments: true };
     const { outputText } = ts.transpileModule(code, { fileName, compilerOptions });
-    return { code: await prettier.format(outputText, { ...prettierOptions, parser: 'babel' }), map: null };
+    return { code: await prettier.format(outputText, { ...prettierOptions, useTabs: true, parser: 'babel' }), map: null };
   },
 };
 
@@ -74,9 +74,9 @@ function onwarn(warning) {
 }
 
 /** Bundles the compiled files with this extension. The build fails on an import that is not a dependency. */
-function bundle(extension, plugins) {
+function bundle(entries, extension, plugins) {
   return rollup({
-    input: Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, join(compiled, path + extension)])),
+    input: Object.fromEntries(Object.entries(entries).map(([name, path]) => [name, join(compiled, path + extension)])),
     external: isExternal,
     plugins,
     onwarn,
@@ -84,16 +84,38 @@ function bundle(extension, plugins) {
   });
 }
 
-/** Names a chunk after its last module, as rollup does, except the chunk of the lock service. */
-function chunkName({ moduleIds }) {
-  const modules = moduleIds.map((id) => relative(compiled, id).replace(/(\.d\.ts|\.js)$/, ''));
-  if (modules.includes('lock.service')) return 'library';
-  return basename(modules.at(-1).replace(/\/index$/, ''));
+/** The entry points that load the engine, and the command line. All others load a small part of the library. */
+const WITH_ENGINE = new Set(['index', 'standalone', 'testing', 'board', 'terminus', 'cli']);
+
+/**
+ * Returns the function that assigns a shared module to its chunk: `nest` needs Nest, `base` is all that entry points
+ * without the engine load, and `library` is the rest. The modules of a chunk import only that chunk and those before.
+ */
+function chunkOf(entries) {
+  const nameOf = (id) => relative(compiled, id).replace(/(\.d\.ts|\.js)$/, '');
+  const entryOf = new Map(Object.entries(entries).map(([name, path]) => [path, name]));
+  const reachedBy = (id, getModuleInfo, seen = new Set()) => {
+    if (seen.has(id)) return new Set();
+    seen.add(id);
+    const { importers, dynamicImporters } = getModuleInfo(id);
+    const names = new Set([...importers, ...dynamicImporters].flatMap((one) => [...reachedBy(one, getModuleInfo, seen)]));
+    const own = entryOf.get(nameOf(id));
+    return own === undefined ? names : names.add(own);
+  };
+  return (id, { getModuleInfo }) => {
+    const name = nameOf(id);
+    const entryNames = [...reachedBy(id, getModuleInfo)];
+    if (entryOf.has(name) || entryNames.length < 2) return null;
+    if (name.startsWith('nest/')) return 'nest';
+    return entryNames.every((entry) => WITH_ENGINE.has(entry)) ? 'library' : 'base';
+  };
 }
 
-const outputFor = (extension) => ({
+const outputFor = (entries, extension) => ({
   entryFileNames: `[name]${extension}`,
-  chunkFileNames: (chunk) => `chunks/${chunkName(chunk)}${extension}`,
+  chunkFileNames: `chunks/[name]${extension}`,
+  manualChunks: chunkOf(entries),
+  onlyExplicitManualChunks: true,
   hoistTransitiveImports: false,
   minifyInternalExports: false,
 });
@@ -101,21 +123,19 @@ const outputFor = (extension) => ({
 /** For tools that read the names of a CommonJS module's exports from its text. */
 const READABLE_EXPORTS = { esModule: true, generatedCode: { preset: 'es2015', arrowFunctions: false, symbols: false } };
 
-async function bundleCode() {
-  const code = await bundle('.js', [printed, fileName]);
-  for (const { folder, type, format } of FORMATS) {
-    // Small chunks join others that are loaded with them. Those of declarations would bring imports of other peers.
-    const options = {
-      experimentalMinChunkSize: 15_000,
-      format,
-      interop: 'auto',
-      externalLiveBindings: false,
-      ...READABLE_EXPORTS,
-    };
-    await code.write({ ...outputFor('.js'), ...options, dir: join(dist, folder) });
-    writeFileSync(join(dist, folder, 'package.json'), `${JSON.stringify({ type })}\n`);
-  }
+/** Makes the first file of the command line executable. */
+const executable = {
+  name: 'executable',
+  renderChunk: (code, { name }) => (name === 'cli' ? { code: `#!/usr/bin/env node\n${code}`, map: null } : null),
+};
+
+async function bundleCode({ folder, type, format }) {
+  const entries = format === 'es' ? { ...ENTRIES, cli: 'cli/bin' } : ENTRIES;
+  const code = await bundle(entries, '.js', [printed, fileName, executable]);
+  const options = { format, interop: 'auto', externalLiveBindings: false, ...READABLE_EXPORTS };
+  await code.write({ ...outputFor(entries, '.js'), ...options, dir: join(dist, folder) });
   await code.close();
+  writeFileSync(join(dist, folder, 'package.json'), `${JSON.stringify({ type })}\n`);
 }
 
 /** Lets the declarations compile without ioredis, for applications with a node-redis client. Its types are `any`. */
@@ -127,42 +147,19 @@ const withoutIoredis = {
 async function bundleTypes() {
   // Its last step makes entry points import each other, and so their peers.
   const { generateBundle: _, ...declarations } = dts();
-  const types = await bundle('.d.ts', [declarations, withoutIoredis]);
-  for (const { folder } of FORMATS) {
-    await types.write({ ...outputFor('.d.ts'), format: 'es', dir: join(dist, folder) });
-  }
+  const types = await bundle(ENTRIES, '.d.ts', [declarations, withoutIoredis]);
+  await types.write({ ...outputFor(ENTRIES, '.d.ts'), format: 'es', dir: join(dist, 'cjs') });
   await types.close();
-}
-
-/** Makes the first file of the command line executable. Minified, because its code is a copy of the library's. */
-const executable = {
-  name: 'executable',
-  renderChunk(code, { isEntry }) {
-    const options = { module: true, ecma: 2022, compress: true, mangle: true, format: { comments: false } };
-    return { code: `${isEntry ? '#!/usr/bin/env node\n' : ''}${minifySync(code, options).code}\n`, map: null };
-  },
-};
-
-/** Bundles the command line. Its copy of the code leaves the chunks of the entry points as they are. */
-async function bundleCli() {
-  const input = join(compiled, 'cli/bin.js');
-  const code = await rollup({ input, external: isExternal, plugins: [executable], onwarn });
-  await code.write({
-    dir: join(dist, 'cli'),
-    format: 'es',
-    entryFileNames: '[name].js',
-    chunkFileNames: '[name].js',
-    hoistTransitiveImports: false,
-    externalLiveBindings: false,
-  });
-  await code.close();
+  for (const name of Object.keys(ENTRIES)) {
+    writeFileSync(join(dist, 'esm', `${name}.d.ts`), `export * from '../cjs/${name}.js';\n`);
+  }
 }
 
 try {
   for (const folder of [compiled, dist]) rmSync(folder, { recursive: true, force: true });
   await compile();
-  mkdirSync(dist);
-  await Promise.all([bundleCode(), bundleTypes(), bundleCli()]);
+  mkdirSync(join(dist, 'esm'), { recursive: true });
+  await Promise.all([...FORMATS.map(bundleCode), bundleTypes()]);
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;
