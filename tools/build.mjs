@@ -68,6 +68,9 @@ const fileName = {
   resolveImportMeta: (property, { format }) => (format === 'cjs' && property === 'url' ? '__filename' : null),
 };
 
+/** The name of a compiled module: `engine/lock`. */
+const nameOf = (id) => relative(compiled, id).replace(/(\.d\.ts|\.js)$/, '');
+
 /** Fails the build at a warning that may matter. */
 function onwarn(warning) {
   if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
@@ -84,6 +87,22 @@ function bundle(entries, extension, plugins) {
   });
 }
 
+/** Modules of text only, with the names of their files. dist/esm imports those of dist/cjs. */
+const TEXTS = { 'stores/token/scripts': 'scripts', 'board/assets': 'page' };
+const textPath = (name) => join(dist, 'cjs/chunks', `${name}.js`);
+
+/** Makes the ES modules import the texts of dist/cjs. */
+const sharedTexts = {
+  name: 'shared-texts',
+  async resolveId(source, importer, options) {
+    const resolved = await this.resolve(source, importer, options);
+    const text = resolved && TEXTS[nameOf(resolved.id)];
+    return text ? { id: textPath(text), external: 'relative' } : resolved;
+  },
+  // rollup names the folder that contains the modules of the library, too.
+  renderChunk: (code) => ({ code: code.replaceAll('../dist/cjs/', 'cjs/'), map: null }),
+};
+
 /** The entry points that load the engine, and the command line. All others load a small part of the library. */
 const WITH_ENGINE = new Set(['index', 'standalone', 'testing', 'board', 'terminus', 'cli']);
 
@@ -92,7 +111,6 @@ const WITH_ENGINE = new Set(['index', 'standalone', 'testing', 'board', 'terminu
  * without the engine load, and `library` is the rest. The modules of a chunk import only that chunk and those before.
  */
 function chunkOf(entries) {
-  const nameOf = (id) => relative(compiled, id).replace(/(\.d\.ts|\.js)$/, '');
   const entryOf = new Map(Object.entries(entries).map(([name, path]) => [path, name]));
   const reachedBy = (id, getModuleInfo, seen = new Set()) => {
     if (seen.has(id)) return new Set();
@@ -104,6 +122,7 @@ function chunkOf(entries) {
   };
   return (id, { getModuleInfo }) => {
     const name = nameOf(id);
+    if (name in TEXTS) return TEXTS[name];
     const entryNames = [...reachedBy(id, getModuleInfo)];
     if (entryOf.has(name) || entryNames.length < 2) return null;
     if (name.startsWith('nest/')) return 'nest';
@@ -130,8 +149,9 @@ const executable = {
 };
 
 async function bundleCode({ folder, type, format }) {
-  const entries = format === 'es' ? { ...ENTRIES, cli: 'cli/bin' } : ENTRIES;
-  const code = await bundle(entries, '.js', [printed, fileName, executable]);
+  const isEsm = format === 'es';
+  const entries = isEsm ? { ...ENTRIES, cli: 'cli/bin' } : ENTRIES;
+  const code = await bundle(entries, '.js', [...(isEsm ? [sharedTexts] : []), printed, fileName, executable]);
   const options = { format, interop: 'auto', externalLiveBindings: false, ...READABLE_EXPORTS };
   await code.write({ ...outputFor(entries, '.js'), ...options, dir: join(dist, folder) });
   await code.close();
@@ -144,10 +164,48 @@ const withoutIoredis = {
   renderChunk: (code) => ({ code: code.replace(/^(?=import .* from 'ioredis';$)/m, '// @ts-ignore\n'), map: null }),
 };
 
+/**
+ * Removes the docstrings that no editor shows to a user: those of private members, and of the members of classes and
+ * interfaces that no entry point exports and no other type includes. Indents by tabs, as the code.
+ */
+const printedTypes = {
+  name: 'printed-types',
+  generateBundle(_, chunks) {
+    const all = Object.values(chunks);
+    const sources = all.map(({ fileName: name, code }) => ts.createSourceFile(name, code, ts.ScriptTarget.ES2022, true));
+    const shown = new Set(all.filter(({ isEntry }) => isEntry).flatMap((chunk) => chunk.exports));
+    for (const name of sources.flatMap(includedNames)) shown.add(name);
+    for (const [i, { statements }] of sources.entries()) {
+      const hidden = statements
+        .filter((one) => ts.isClassDeclaration(one) || ts.isInterfaceDeclaration(one))
+        .flatMap(({ name, members }) => members.filter((member) => !shown.has(name.text) || isPrivate(member)));
+      let { code } = all[i];
+      for (const member of hidden.toReversed()) {
+        code = `${code.slice(0, member.getFullStart())}\n    ${code.slice(member.getStart())}`;
+      }
+      all[i].code = code.replaceAll(/^(?: {4})+/gm, (spaces) => '\t'.repeat(spaces.length / 4));
+    }
+  },
+};
+
+/** Returns the names of the types whose members other types get: by `extends`, or as a part of an alias. */
+function includedNames(source) {
+  const names = [];
+  const visit = (node, isIncluded) => {
+    if (isIncluded && ts.isIdentifier(node)) names.push(node.text);
+    const includes = isIncluded || ts.isHeritageClause(node) || ts.isTypeAliasDeclaration(node);
+    ts.forEachChild(node, (child) => visit(child, includes));
+  };
+  visit(source, false);
+  return names;
+}
+
+const isPrivate = (member) => (ts.getCombinedModifierFlags(member) & ts.ModifierFlags.Private) !== 0;
+
 async function bundleTypes() {
   // Its last step makes entry points import each other, and so their peers.
   const { generateBundle: _, ...declarations } = dts();
-  const types = await bundle(ENTRIES, '.d.ts', [declarations, withoutIoredis]);
+  const types = await bundle(ENTRIES, '.d.ts', [declarations, withoutIoredis, printedTypes]);
   await types.write({ ...outputFor(ENTRIES, '.d.ts'), format: 'es', dir: join(dist, 'cjs') });
   await types.close();
   for (const name of Object.keys(ENTRIES)) {
