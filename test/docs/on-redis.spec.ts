@@ -1,5 +1,4 @@
 // Calls the code of the pages that needs a Redis, and nothing else.
-import { once } from 'node:events';
 import type { Server } from 'node:http';
 import {
   type CanActivate,
@@ -27,8 +26,6 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
 import { RedisFence, StaleFenceError } from 'nestjs-redis-lock/fence';
-import { Pool } from 'pg';
-import { io } from 'socket.io-client';
 import { deferred, eventually } from '../support/async.js';
 import { ByTenant, PriceList } from '../support/durable-provider.js';
 import { page } from '../support/pages.js';
@@ -297,16 +294,6 @@ it('the page on the board has a guard', async () => {
 });
 
 describe('the recipes', () => {
-  it('provide a connection to Redis and a pool, and close both', async () => {
-    const { DataModule } = load('docs/recipes/data.md', 'DataModule');
-    const module = await Test.createTestingModule({ imports: [DataModule] }).compile();
-    const [redis, pool] = [module.get(Redis), module.get(Pool)];
-    expect(await redis.ping()).toBe('PONG');
-    await module.close();
-    await eventually('the connection has ended', () => redis.status === 'end');
-    expect(pool.ended).toBe(true);
-  });
-
   it('answer 429 to a third concurrent request of an address', async () => {
     const { ReportsController } = load('docs/recipes/requests.md', 'ReportsController');
     const app = await start({ controllers: [ReportsController] });
@@ -341,41 +328,6 @@ describe('the recipes', () => {
     await emitter.emitAsync('order.paid', { id: 2 });
     await lock.release();
     expect([[...listener.shipped], listener.postponed]).toEqual([[1], [2]]);
-  });
-
-  it('let one editor save a document, until it leaves or its lock is lost', async () => {
-    const { DocumentGateway } = load('docs/recipes/data.md', 'DocumentGateway');
-    const app = await start({ providers: [DocumentGateway] });
-    const connect = async () => {
-      const socket = io(await app.getUrl(), { transports: ['websocket'], reconnection: false });
-      open.push({ close: () => socket.disconnect() });
-      const events: string[] = [];
-      socket.onAny((event: string) => events.push(event));
-      await once(socket as never, 'connect');
-      return { socket, events };
-    };
-    const [ada, bob] = [await connect(), await connect()];
-    const got = ({ events }: { events: string[] }, event: string, count = 1) =>
-      eventually(event, () => events.filter((one) => one === event).length === count);
-    ada.socket.emit('edit', 1);
-    await got(ada, 'yours');
-    bob.socket.emit('edit', 1);
-    await got(bob, 'taken');
-    bob.socket.emit('save', [1, 'by Bob']);
-    await got(bob, 'exception');
-    ada.socket.emit('save', [1, 'by Ada']);
-    await got(ada, 'saved');
-    expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
-    ada.socket.disconnect();
-    const locks = app.get(LockService);
-    await eventually('the document is free', async () => (await locks.inspect('document:1')) === null);
-    bob.socket.emit('edit', 1);
-    await got(bob, 'yours');
-    await locks.forceRelease('document:1');
-    await got(bob, 'lost');
-    bob.socket.emit('save', [1, 'late']);
-    await got(bob, 'exception', 2);
-    expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
   });
 
   it('give out each number once, none for a failed invoice, and none to a late holder', async () => {

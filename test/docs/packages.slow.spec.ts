@@ -1,20 +1,20 @@
 // Runs the code of the pages that needs other packages.
+import { once } from 'node:events';
 import { Logger, type ModuleMetadata } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { Locked, LockService, LockTimeoutError, RedisLockModule } from 'nestjs-redis-lock';
 import { eventually } from '../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
-import { installPagePackages, load, requirePackage } from './blocks.js';
+import { load, requirePackage } from './blocks.js';
 
-const open: TestingModule[] = [];
+const open: { close(): Promise<unknown> }[] = [];
 
-beforeAll(() => installPagePackages());
 beforeEach(() => {
   process.env['REDIS_URL'] = testRedisUrl();
 });
 afterEach(async () => {
-  for (const module of open.splice(0)) await module.close();
+  for (const one of open.splice(0).toReversed()) await one.close();
 });
 
 async function start(metadata: ModuleMetadata): Promise<TestingModule> {
@@ -109,4 +109,54 @@ it('the page on observability logs the events of locks with their fields', async
     expect.objectContaining({ msg: 'lock released', context: 'LockLog', resource: 'goods:302', level: 20 }),
     expect.objectContaining({ msg: 'lock lost', context: 'LockLog', resource: 'goods:303', level: 50 }),
   ]);
+});
+
+it('the recipe for connections provides one to Redis and a pool, and closes both', async () => {
+  const { DataModule } = load('docs/recipes/data.md', 'DataModule');
+  const { Redis, Pool } = { ...requirePackage('ioredis'), ...requirePackage('pg') };
+  const module = await Test.createTestingModule({ imports: [DataModule] }).compile();
+  const [redis, pool] = [module.get(Redis), module.get(Pool)];
+  expect(await redis.ping()).toBe('PONG');
+  await module.close();
+  await eventually('the connection has ended', () => redis.status === 'end');
+  expect(pool.ended).toBe(true);
+});
+
+it('the recipe for documents lets one editor save, until it leaves or its lock is lost', async () => {
+  const { DocumentGateway } = load('docs/recipes/data.md', 'DocumentGateway');
+  const { io } = requirePackage('socket.io-client');
+  const module = await Test.createTestingModule({ imports: [ownLocks()], providers: [DocumentGateway] }).compile();
+  const app = module.createNestApplication();
+  open.push(app);
+  await app.listen(0, '127.0.0.1');
+  const connect = async () => {
+    const socket = io(await app.getUrl(), { transports: ['websocket'], reconnection: false });
+    open.push({ close: async () => socket.disconnect() });
+    const events: string[] = [];
+    socket.onAny((event: string) => events.push(event));
+    await once(socket, 'connect');
+    return { socket, events };
+  };
+  const [ada, bob] = [await connect(), await connect()];
+  const got = ({ events }: { events: string[] }, event: string, count = 1) =>
+    eventually(event, () => events.filter((one) => one === event).length === count);
+  ada.socket.emit('edit', 1);
+  await got(ada, 'yours');
+  bob.socket.emit('edit', 1);
+  await got(bob, 'taken');
+  bob.socket.emit('save', [1, 'by Bob']);
+  await got(bob, 'exception');
+  ada.socket.emit('save', [1, 'by Ada']);
+  await got(ada, 'saved');
+  expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
+  ada.socket.disconnect();
+  const locks = app.get(LockService);
+  await eventually('the document is free', async () => (await locks.inspect('document:1')) === null);
+  bob.socket.emit('edit', 1);
+  await got(bob, 'yours');
+  await locks.forceRelease('document:1');
+  await got(bob, 'lost');
+  bob.socket.emit('save', [1, 'late']);
+  await got(bob, 'exception', 2);
+  expect(app.get(DocumentGateway).saved.get(1)).toBe('by Ada');
 });

@@ -12,11 +12,9 @@ import {
   ParseIntPipe,
   Post,
   Query,
-  SetMetadata,
   UseGuards,
 } from '@nestjs/common';
-import { ModuleRef, Reflector } from '@nestjs/core';
-import { ApiOkResponse, ApiOperation, ApiProperty, ApiTags, DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import { ModuleRef } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   CurrentLock,
@@ -560,63 +558,4 @@ describe('with awaitRelease: false', () => {
       expect(await app.isLocked('goods:1')).toBe(false);
     },
   );
-});
-
-describe('the metadata of a locked route', () => {
-  class OrderDto {
-    @ApiProperty({ minimum: 1 })
-    pieces!: number;
-  }
-
-  @ApiTags('goods')
-  @Controller('plain')
-  class PlainController {
-    @Post(':id')
-    @SetMetadata('roles', ['buyer'])
-    @ApiOperation({ summary: 'Buys goods' })
-    @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): OrderDto {
-      return order;
-    }
-  }
-
-  @ApiTags('goods')
-  @Controller('above')
-  class AboveController {
-    @Locked('goods:<id>')
-    @Post(':id')
-    @SetMetadata('roles', ['buyer'])
-    @ApiOperation({ summary: 'Buys goods' })
-    @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
-      return order;
-    }
-  }
-
-  @ApiTags('goods')
-  @Controller('below')
-  class BelowController {
-    @Post(':id')
-    @SetMetadata('roles', ['buyer'])
-    @ApiOperation({ summary: 'Buys goods' })
-    @ApiOkResponse({ type: OrderDto, description: 'bought' })
-    @Locked('goods:<id>')
-    async buy(@Param('id', ParseIntPipe) _id: number, @Body() order: OrderDto): Promise<OrderDto> {
-      return order;
-    }
-  }
-
-  it.each(PLATFORMS)('is that of an unlocked one, for Swagger and guards (%s)', async (platform) => {
-    const app = await startApp({ platform, controllers: [PlainController, AboveController, BelowController] });
-    const { paths } = SwaggerModule.createDocument(app.nest, new DocumentBuilder().build());
-    const documented = (route: string): unknown =>
-      JSON.parse(JSON.stringify(paths[`/${route}/{id}`]).replaceAll(/Above|Below/g, 'Plain'));
-    expect(documented('plain')).toMatchObject({ post: { summary: 'Buys goods', tags: ['goods'] } });
-    expect(documented('above')).toEqual(documented('plain'));
-    expect(documented('below')).toEqual(documented('plain'));
-    for (const { prototype } of [AboveController, BelowController]) {
-      const buy = Object.getOwnPropertyDescriptor(prototype, 'buy')?.value as () => unknown;
-      expect(app.nest.get(Reflector).get('roles', buy)).toEqual(['buyer']);
-    }
-  });
 });
