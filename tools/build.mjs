@@ -58,7 +58,10 @@ const printed = {
   async renderChunk(code, { fileName }) {
     const compilerOptions = { target: 'es2022', module: 'esnext', removeComments: true };
     const { outputText } = ts.transpileModule(code, { fileName, compilerOptions });
-    return { code: await prettier.format(outputText, { ...prettierOptions, useTabs: true, parser: 'babel' }), map: null };
+    return {
+      code: await prettier.format(outputText, { ...prettierOptions, useTabs: true, parser: 'babel' }),
+      map: null,
+    };
   },
 };
 
@@ -116,7 +119,9 @@ function chunkOf(entries) {
     if (seen.has(id)) return new Set();
     seen.add(id);
     const { importers, dynamicImporters } = getModuleInfo(id);
-    const names = new Set([...importers, ...dynamicImporters].flatMap((one) => [...reachedBy(one, getModuleInfo, seen)]));
+    const names = new Set(
+      [...importers, ...dynamicImporters].flatMap((one) => [...reachedBy(one, getModuleInfo, seen)]),
+    );
     const own = entryOf.get(nameOf(id));
     return own === undefined ? names : names.add(own);
   };
@@ -172,7 +177,9 @@ const printedTypes = {
   name: 'printed-types',
   generateBundle(_, chunks) {
     const all = Object.values(chunks);
-    const sources = all.map(({ fileName: name, code }) => ts.createSourceFile(name, code, ts.ScriptTarget.ES2022, true));
+    const sources = all.map(({ fileName: name, code }) =>
+      ts.createSourceFile(name, code, ts.ScriptTarget.ES2022, true),
+    );
     const shown = new Set(all.filter(({ isEntry }) => isEntry).flatMap((chunk) => chunk.exports));
     for (const name of sources.flatMap(includedNames)) shown.add(name);
     for (const [i, { statements }] of sources.entries()) {

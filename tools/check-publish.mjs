@@ -1,5 +1,5 @@
-// Fails if the package is not ready to be published, and says why. `npm publish` runs it. With `npm publish --dry-run` it
-// only says what is missing, so that everything else can be tried before the address is known.
+// Fails if the package is not ready to be published, and says why. `npm publish` runs it. With
+// `npm publish --dry-run` it only says what is missing, so that the rest can be tried before the address is known.
 import { readFileSync } from 'node:fs';
 
 const read = (file) => readFileSync(file, 'utf8');

@@ -55,19 +55,22 @@ describe('the metadata of a locked route', () => {
     }
   }
 
-  it.each(['express', 'fastify'] as const)('is that of an unlocked one, for Swagger and guards (%s)', async (platform) => {
-    const app = await startApp({ platform, controllers: [PlainController, AboveController, BelowController] });
-    const { paths } = SwaggerModule.createDocument(app.nest, new DocumentBuilder().build());
-    const documented = (route: string): unknown =>
-      JSON.parse(JSON.stringify(paths[`/${route}/{id}`]).replaceAll(/Above|Below/g, 'Plain'));
-    expect(documented('plain')).toMatchObject({ post: { summary: 'Buys goods', tags: ['goods'] } });
-    expect(documented('above')).toEqual(documented('plain'));
-    expect(documented('below')).toEqual(documented('plain'));
-    for (const { prototype } of [AboveController, BelowController]) {
-      const buy = Object.getOwnPropertyDescriptor(prototype, 'buy')?.value as () => unknown;
-      expect(app.nest.get(Reflector).get('roles', buy)).toEqual(['buyer']);
-    }
-  });
+  it.each(['express', 'fastify'] as const)(
+    'is that of an unlocked one, for Swagger and guards (%s)',
+    async (platform) => {
+      const app = await startApp({ platform, controllers: [PlainController, AboveController, BelowController] });
+      const { paths } = SwaggerModule.createDocument(app.nest, new DocumentBuilder().build());
+      const documented = (route: string): unknown =>
+        JSON.parse(JSON.stringify(paths[`/${route}/{id}`]).replaceAll(/Above|Below/g, 'Plain'));
+      expect(documented('plain')).toMatchObject({ post: { summary: 'Buys goods', tags: ['goods'] } });
+      expect(documented('above')).toEqual(documented('plain'));
+      expect(documented('below')).toEqual(documented('plain'));
+      for (const { prototype } of [AboveController, BelowController]) {
+        const buy = Object.getOwnPropertyDescriptor(prototype, 'buy')?.value as () => unknown;
+        expect(app.nest.get(Reflector).get('roles', buy)).toEqual(['buyer']);
+      }
+    },
+  );
 });
 
 it.each(['express', 'fastify'] as const)('the board is not part of the API (%s)', async (platform) => {

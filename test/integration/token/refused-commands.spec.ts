@@ -133,7 +133,9 @@ describe('a user that may not receive messages', () => {
         await strangers.release();
         await (await here.clock.until(granted)).release();
       }
-      const reason = { subscribe: '"Permissions" on the page "Topologies" lists what', pubsub: 'may not run PUBSUB' }[command];
+      const reason = { subscribe: '"Permissions" on the page "Topologies" lists what', pubsub: 'may not run PUBSUB' }[
+        command
+      ];
       expect(warnings).toEqual([expect.stringMatching(`messages cannot be received: .*${reason}`)]);
       expect(said).toEqual([undefined]);
       expect(await here.leftovers()).toEqual([]);
