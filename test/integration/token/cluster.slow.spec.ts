@@ -353,7 +353,7 @@ describe('a subscription in a cluster', () => {
     await lock.release();
     await (await granted).release();
     expect(here.warnings).toEqual([
-      expect.stringMatching(/messages cannot be received: .*docs\/topologies\.md#permissions lists what/),
+      expect.stringMatching(/messages cannot be received: .*"Permissions" on the page .* lists what/),
     ]);
   });
 });

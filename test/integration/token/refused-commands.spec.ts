@@ -133,9 +133,10 @@ describe('a user that may not receive messages', () => {
         await strangers.release();
         await (await here.clock.until(granted)).release();
       }
-      const reason = { subscribe: '"Permissions" on the page "Topologies" lists what', pubsub: 'may not run PUBSUB' }[
-        command
-      ];
+      const reason = {
+        subscribe: '"Permissions" on the page "Redis servers and topologies" lists what',
+        pubsub: 'may not run PUBSUB',
+      }[command];
       expect(warnings).toEqual([expect.stringMatching(`messages cannot be received: .*${reason}`)]);
       expect(said).toEqual([undefined]);
       expect(await here.leftovers()).toEqual([]);
@@ -177,7 +178,7 @@ describe('a user without PUBLISH', () => {
       await lock.release();
       await (await granted).release();
     }
-    const line = /^Waiters learn up to 1 s late .* may not run PUBLISH: docs\/topologies\.md#permissions lists what/;
+    const line = /^Waiters learn up to 1 s late .* may not run PUBLISH: "Permissions" on the page .* lists what/;
     expect(here.warnings).toEqual([expect.stringMatching(line)]);
     expect(await locks.ping()).toMatchObject({ handoff: 'subscription' });
   });
@@ -207,7 +208,7 @@ describe('a user without a command of the queue', () => {
     let outcome = await refusal();
     // It polls until its subscription is counted.
     while (outcome instanceof LockTimeoutError) outcome = await refusal();
-    const why = expect.stringContaining('docs/topologies.md#permissions');
+    const why = expect.stringContaining('"Permissions" on the page');
     expect(outcome).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true, message: why });
     expect(await here.queueLength()).toBe(0);
     expect(await stranger.release()).toBe(true);

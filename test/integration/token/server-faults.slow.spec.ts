@@ -201,7 +201,7 @@ describe('a faulty Redis', () => {
     const locks = start({ redis: server.url.replace('redis://', 'redis://guest:any@') });
     await expect(locks.acquire('goods:300')).rejects.toMatchObject({
       permanent: true,
-      message: expect.stringContaining('docs/topologies.md#permissions'),
+      message: expect.stringContaining('"Permissions" on the page'),
     });
   });
 

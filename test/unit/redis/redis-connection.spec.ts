@@ -124,7 +124,7 @@ describe('the reason of an error', () => {
       "No usable reply for a lock: OOM command not allowed when used memory > 'maxmemory'.",
     );
     expect(of("READONLY You can't write against a read only replica.")).toContain('connect to the master');
-    expect(of('NOPERM no permissions')).toContain('docs/topologies.md#permissions');
+    expect(of('NOPERM no permissions')).toContain('"Permissions" on the page');
     expect(of("ERR unknown command 'ssubscribe'")).toContain('need Redis 7');
   });
 
