@@ -26,7 +26,7 @@ const ADVICE: readonly (readonly [reply: RegExp, advice: string])[] = [
   [/\bREADONLY\b/, 'this server is a read-only replica: connect to the master'],
   [
     new RegExp(`\\bNOPERM\\b|${SCRIPT_PERMISSION.source}`),
-    '"Permissions" on the page "Redis servers and topologies" lists what the Redis user needs (npm docs nestjs-redis-lock)',
+    '"Permissions" on the page "Redis servers and topologies" lists what the user needs (npm docs nestjs-redis-lock)',
   ],
   [/unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i, 'handoffs in a cluster need Redis 7'],
 ];

@@ -60,7 +60,7 @@ const FAULTS: Record<string, Fault> = {
   NOPERM: {
     begin: (admin) => admin.acl('SETUSER', 'default', 'resetkeys', '~other'),
     end: (admin) => admin.acl('SETUSER', 'default', '~*'),
-    reason: /"Permissions" on the page .* lists what the Redis user needs/,
+    reason: /"Permissions" on the page .* lists what the user needs/,
   },
 };
 
