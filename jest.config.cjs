@@ -29,6 +29,8 @@ const config = {
   },
   // `content-disposition`, which mercurius loads, is ESM-only, too.
   transformIgnorePatterns: ['/node_modules/(?!@nestjs/|@fastify/static/node_modules/|content-disposition/)'],
+  // Nest loads the packages of gateways itself, and it is not below test/.
+  modulePaths: ['<rootDir>/test/node_modules'],
   moduleNameMapper: {
     ...Object.fromEntries(Object.entries(modules).map(([name, path]) => [`^${name}$`, `<rootDir>/${path}`])),
     '^(\\.{1,2}/.*)\\.js$': '$1',
