@@ -1,6 +1,6 @@
 // CommonJS through swc, `@nestjs/*` included: Nest 12 is ESM-only, and this is the set-up that needs no Node flags.
 const { createRequire } = require('node:module');
-const { matchesOf } = require('./test/suites/plan.cjs');
+const { isFullRun, matchesOf } = require('./test/suites/plan.cjs');
 const { modules } = require('./tools/entry-points.cjs');
 
 const jsc = { target: 'es2022', keepClassNames: true };
@@ -29,12 +29,13 @@ const config = {
   },
   // `content-disposition`, which mercurius loads, is ESM-only, too.
   transformIgnorePatterns: ['/node_modules/(?!@nestjs/|@fastify/static/node_modules/|content-disposition/)'],
+  // Nest loads the packages of gateways itself, and it is not below test/.
+  modulePaths: ['<rootDir>/test/node_modules'],
   moduleNameMapper: {
     ...Object.fromEntries(Object.entries(modules).map(([name, path]) => [`^${name}$`, `<rootDir>/${path}`])),
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   setupFilesAfterEnv: ['<rootDir>/test/suites/each-file.ts'],
-  globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   reporters: [
     'default',
@@ -54,8 +55,10 @@ const config = {
  * @param {'quick' | 'full'} part
  */
 async function configOf(part) {
-  const { _: paths, testPathPatterns = [] } = await buildArgv(process.argv.slice(2));
-  return { ...config, testMatch: matchesOf(part, [...paths, ...testPathPatterns]) };
+  const { _, testPathPatterns = [] } = await buildArgv(process.argv.slice(2));
+  const paths = [..._, ...testPathPatterns];
+  const globalSetup = `<rootDir>/test/support/global-setup${isFullRun(part, paths) ? '-full' : ''}.ts`;
+  return { ...config, globalSetup, testMatch: matchesOf(part, paths) };
 }
 
 module.exports = () => configOf('quick');

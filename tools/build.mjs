@@ -1,12 +1,12 @@
 // Builds the package: `tsc` compiles lib/ into .cache/build, and rollup bundles that into dist/esm and dist/cjs.
 // Each folder has one file for each entry point, one declaration file for each, and the chunks that they share. The
-// command line has a bundle of its own in dist/cli.
+// declarations of dist/esm re-export those of dist/cjs, so the types of both formats are the same. The command line is
+// an ES module that uses the chunks of dist/esm.
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire, isBuiltin } from 'node:module';
-import { basename, dirname, join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { minifySync } from '@swc/core';
 import * as prettier from 'prettier';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
@@ -58,7 +58,10 @@ const printed = {
   async renderChunk(code, { fileName }) {
     const compilerOptions = { target: 'es2022', module: 'esnext', removeComments: true };
     const { outputText } = ts.transpileModule(code, { fileName, compilerOptions });
-    return { code: await prettier.format(outputText, { ...prettierOptions, parser: 'babel' }), map: null };
+    return {
+      code: await prettier.format(outputText, { ...prettierOptions, useTabs: true, parser: 'babel' }),
+      map: null,
+    };
   },
 };
 
@@ -68,15 +71,18 @@ const fileName = {
   resolveImportMeta: (property, { format }) => (format === 'cjs' && property === 'url' ? '__filename' : null),
 };
 
+/** The name of a compiled module: `engine/lock`. */
+const nameOf = (id) => relative(compiled, id).replace(/(\.d\.ts|\.js)$/, '');
+
 /** Fails the build at a warning that may matter. */
 function onwarn(warning) {
   if (!isHarmless(warning)) throw new Error(`${warning.code}: ${warning.message}`);
 }
 
 /** Bundles the compiled files with this extension. The build fails on an import that is not a dependency. */
-function bundle(extension, plugins) {
+function bundle(entries, extension, plugins) {
   return rollup({
-    input: Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, join(compiled, path + extension)])),
+    input: Object.fromEntries(Object.entries(entries).map(([name, path]) => [name, join(compiled, path + extension)])),
     external: isExternal,
     plugins,
     onwarn,
@@ -84,16 +90,56 @@ function bundle(extension, plugins) {
   });
 }
 
-/** Names a chunk after its last module, as rollup does, except the chunk of the lock service. */
-function chunkName({ moduleIds }) {
-  const modules = moduleIds.map((id) => relative(compiled, id).replace(/(\.d\.ts|\.js)$/, ''));
-  if (modules.includes('lock.service')) return 'library';
-  return basename(modules.at(-1).replace(/\/index$/, ''));
+/** Modules of text only, with the names of their files. dist/esm imports those of dist/cjs. */
+const TEXTS = { 'stores/token/scripts': 'scripts', 'board/assets': 'page' };
+const textPath = (name) => join(dist, 'cjs/chunks', `${name}.js`);
+
+/** Makes the ES modules import the texts of dist/cjs. */
+const sharedTexts = {
+  name: 'shared-texts',
+  async resolveId(source, importer, options) {
+    const resolved = await this.resolve(source, importer, options);
+    const text = resolved && TEXTS[nameOf(resolved.id)];
+    return text ? { id: textPath(text), external: 'relative' } : resolved;
+  },
+  // rollup names the folder that contains the modules of the library, too.
+  renderChunk: (code) => ({ code: code.replaceAll('../dist/cjs/', 'cjs/'), map: null }),
+};
+
+/** The entry points that load the engine, and the command line. All others load a small part of the library. */
+const WITH_ENGINE = new Set(['index', 'standalone', 'testing', 'board', 'terminus', 'cli']);
+
+/**
+ * Returns the function that assigns a shared module to its chunk: `nest` needs Nest, `base` is all that entry points
+ * without the engine load, and `library` is the rest. The modules of a chunk import only that chunk and those before.
+ */
+function chunkOf(entries) {
+  const entryOf = new Map(Object.entries(entries).map(([name, path]) => [path, name]));
+  const reachedBy = (id, getModuleInfo, seen = new Set()) => {
+    if (seen.has(id)) return new Set();
+    seen.add(id);
+    const { importers, dynamicImporters } = getModuleInfo(id);
+    const names = new Set(
+      [...importers, ...dynamicImporters].flatMap((one) => [...reachedBy(one, getModuleInfo, seen)]),
+    );
+    const own = entryOf.get(nameOf(id));
+    return own === undefined ? names : names.add(own);
+  };
+  return (id, { getModuleInfo }) => {
+    const name = nameOf(id);
+    if (name in TEXTS) return TEXTS[name];
+    const entryNames = [...reachedBy(id, getModuleInfo)];
+    if (entryOf.has(name) || entryNames.length < 2) return null;
+    if (name.startsWith('nest/')) return 'nest';
+    return entryNames.every((entry) => WITH_ENGINE.has(entry)) ? 'library' : 'base';
+  };
 }
 
-const outputFor = (extension) => ({
+const outputFor = (entries, extension) => ({
   entryFileNames: `[name]${extension}`,
-  chunkFileNames: (chunk) => `chunks/${chunkName(chunk)}${extension}`,
+  chunkFileNames: `chunks/[name]${extension}`,
+  manualChunks: chunkOf(entries),
+  onlyExplicitManualChunks: true,
   hoistTransitiveImports: false,
   minifyInternalExports: false,
 });
@@ -101,21 +147,20 @@ const outputFor = (extension) => ({
 /** For tools that read the names of a CommonJS module's exports from its text. */
 const READABLE_EXPORTS = { esModule: true, generatedCode: { preset: 'es2015', arrowFunctions: false, symbols: false } };
 
-async function bundleCode() {
-  const code = await bundle('.js', [printed, fileName]);
-  for (const { folder, type, format } of FORMATS) {
-    // Small chunks join others that are loaded with them. Those of declarations would bring imports of other peers.
-    const options = {
-      experimentalMinChunkSize: 15_000,
-      format,
-      interop: 'auto',
-      externalLiveBindings: false,
-      ...READABLE_EXPORTS,
-    };
-    await code.write({ ...outputFor('.js'), ...options, dir: join(dist, folder) });
-    writeFileSync(join(dist, folder, 'package.json'), `${JSON.stringify({ type })}\n`);
-  }
+/** Makes the first file of the command line executable. */
+const executable = {
+  name: 'executable',
+  renderChunk: (code, { name }) => (name === 'cli' ? { code: `#!/usr/bin/env node\n${code}`, map: null } : null),
+};
+
+async function bundleCode({ folder, type, format }) {
+  const isEsm = format === 'es';
+  const entries = isEsm ? { ...ENTRIES, cli: 'cli/bin' } : ENTRIES;
+  const code = await bundle(entries, '.js', [...(isEsm ? [sharedTexts] : []), printed, fileName, executable]);
+  const options = { format, interop: 'auto', externalLiveBindings: false, ...READABLE_EXPORTS };
+  await code.write({ ...outputFor(entries, '.js'), ...options, dir: join(dist, folder) });
   await code.close();
+  writeFileSync(join(dist, folder, 'package.json'), `${JSON.stringify({ type })}\n`);
 }
 
 /** Lets the declarations compile without ioredis, for applications with a node-redis client. Its types are `any`. */
@@ -124,45 +169,62 @@ const withoutIoredis = {
   renderChunk: (code) => ({ code: code.replace(/^(?=import .* from 'ioredis';$)/m, '// @ts-ignore\n'), map: null }),
 };
 
-async function bundleTypes() {
-  // Its last step makes entry points import each other, and so their peers.
-  const { generateBundle: _, ...declarations } = dts();
-  const types = await bundle('.d.ts', [declarations, withoutIoredis]);
-  for (const { folder } of FORMATS) {
-    await types.write({ ...outputFor('.d.ts'), format: 'es', dir: join(dist, folder) });
-  }
-  await types.close();
-}
-
-/** Makes the first file of the command line executable. Minified, because its code is a copy of the library's. */
-const executable = {
-  name: 'executable',
-  renderChunk(code, { isEntry }) {
-    const options = { module: true, ecma: 2022, compress: true, mangle: true, format: { comments: false } };
-    return { code: `${isEntry ? '#!/usr/bin/env node\n' : ''}${minifySync(code, options).code}\n`, map: null };
+/**
+ * Removes the docstrings that no editor shows to a user: those of private members, and of the members of classes and
+ * interfaces that no entry point exports and no other type includes. Indents by tabs, as the code.
+ */
+const printedTypes = {
+  name: 'printed-types',
+  generateBundle(_, chunks) {
+    const all = Object.values(chunks);
+    const sources = all.map(({ fileName: name, code }) =>
+      ts.createSourceFile(name, code, ts.ScriptTarget.ES2022, true),
+    );
+    const shown = new Set(all.filter(({ isEntry }) => isEntry).flatMap((chunk) => chunk.exports));
+    for (const name of sources.flatMap(includedNames)) shown.add(name);
+    for (const [i, { statements }] of sources.entries()) {
+      const hidden = statements
+        .filter((one) => ts.isClassDeclaration(one) || ts.isInterfaceDeclaration(one))
+        .flatMap(({ name, members }) => members.filter((member) => !shown.has(name.text) || isPrivate(member)));
+      let { code } = all[i];
+      for (const member of hidden.toReversed()) {
+        code = `${code.slice(0, member.getFullStart())}\n    ${code.slice(member.getStart())}`;
+      }
+      all[i].code = code.replaceAll(/^(?: {4})+/gm, (spaces) => '\t'.repeat(spaces.length / 4));
+    }
   },
 };
 
-/** Bundles the command line. Its copy of the code leaves the chunks of the entry points as they are. */
-async function bundleCli() {
-  const input = join(compiled, 'cli/bin.js');
-  const code = await rollup({ input, external: isExternal, plugins: [executable], onwarn });
-  await code.write({
-    dir: join(dist, 'cli'),
-    format: 'es',
-    entryFileNames: '[name].js',
-    chunkFileNames: '[name].js',
-    hoistTransitiveImports: false,
-    externalLiveBindings: false,
-  });
-  await code.close();
+/** Returns the names of the types whose members other types get: by `extends`, or as a part of an alias. */
+function includedNames(source) {
+  const names = [];
+  const visit = (node, isIncluded) => {
+    if (isIncluded && ts.isIdentifier(node)) names.push(node.text);
+    const includes = isIncluded || ts.isHeritageClause(node) || ts.isTypeAliasDeclaration(node);
+    ts.forEachChild(node, (child) => visit(child, includes));
+  };
+  visit(source, false);
+  return names;
+}
+
+const isPrivate = (member) => (ts.getCombinedModifierFlags(member) & ts.ModifierFlags.Private) !== 0;
+
+async function bundleTypes() {
+  // Its last step makes entry points import each other, and so their peers.
+  const { generateBundle: _, ...declarations } = dts();
+  const types = await bundle(ENTRIES, '.d.ts', [declarations, withoutIoredis, printedTypes]);
+  await types.write({ ...outputFor(ENTRIES, '.d.ts'), format: 'es', dir: join(dist, 'cjs') });
+  await types.close();
+  for (const name of Object.keys(ENTRIES)) {
+    writeFileSync(join(dist, 'esm', `${name}.d.ts`), `export * from '../cjs/${name}.js';\n`);
+  }
 }
 
 try {
   for (const folder of [compiled, dist]) rmSync(folder, { recursive: true, force: true });
   await compile();
-  mkdirSync(dist);
-  await Promise.all([bundleCode(), bundleTypes(), bundleCli()]);
+  mkdirSync(join(dist, 'esm'), { recursive: true });
+  await Promise.all([...FORMATS.map(bundleCode), bundleTypes()]);
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;

@@ -10,7 +10,7 @@ const HELP = `node labs/bench/load.mjs [options]
   --runs <n>         processes for each variant (21)
   --dist <folder>    the build under measure (dist)
   --beside <folder>  another build, measured in the same run`;
-const TARGET_MS = 30;
+const TARGET_MS = 20;
 const PEERS = ['@nestjs/common', '@nestjs/core', 'ioredis'];
 
 /** Prints the wall time and the processor time of a load. Other processes lengthen only the first. */

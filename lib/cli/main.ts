@@ -1,5 +1,5 @@
-import { createRequire } from 'node:module';
 import { messageOf } from '../common/errors.js';
+import { VERSION } from '../common/version.js';
 import { EXIT } from './cli-error.js';
 import { run } from './run.js';
 import { processTerminal } from './terminal.js';
@@ -8,8 +8,7 @@ import { processTerminal } from './terminal.js';
 export async function main(): Promise<void> {
   const { stdout, stderr, argv, env } = process;
   for (const output of [stdout, stderr]) output.on('error', onOutputError);
-  const { version } = createRequire(import.meta.url)('nestjs-redis-lock/package.json') as { version: string };
-  const code = await run(argv.slice(2), { version, env, terminal: processTerminal });
+  const code = await run(argv.slice(2), { version: VERSION, env, terminal: processTerminal });
   // An error that was written to a pipe may still be on its way.
   await new Promise((resolve) => stderr.write('', resolve));
   // A lookup of a host name would keep the process for longer than the command waits for it.

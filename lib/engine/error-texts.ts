@@ -142,8 +142,9 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   if (wireVersions !== undefined) {
     const { holder: theirs, own } = wireVersions;
     const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${theirs}`;
-    const message = `${used}, and this instance has wire version ${own}: ${waited}. See docs/production.md#versions.`;
-    return new LockTimeoutError(message, { ...details, isOwn, heldBy: identity });
+    const message = `${used}, and this instance has wire version ${own}: ${waited}.`;
+    const advice = 'See "Versions" on the page "In production" (npm docs nestjs-redis-lock).';
+    return new LockTimeoutError(`${message} ${advice}`, { ...details, isOwn, heldBy: identity });
   }
   const message =
     who === undefined

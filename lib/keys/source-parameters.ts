@@ -1,4 +1,5 @@
-import { type Class, type Expression, type MethodDefinition, type Options, parse, type Pattern } from 'acorn';
+import { createRequire } from 'node:module';
+import type { Class, Expression, MethodDefinition, Options, Pattern } from 'acorn';
 
 /** The parameters of a function as written in its source. */
 export interface ParameterList {
@@ -60,7 +61,15 @@ export function hasComputedMethods(parsed: Class): boolean {
   return methodsOf(parsed).some((method) => method.computed && nameOf(method) === undefined);
 }
 
+/** Loads the parser with the first source, because an application may have no template to bind. */
+function loadParser(): typeof import('acorn') {
+  // A bundler finds the package by this call. An ES module has no `require` in Node.
+  if (typeof require === 'function') return require('acorn') as typeof import('acorn');
+  return createRequire(import.meta.url)('acorn') as typeof import('acorn');
+}
+
 function parseExpression(source: string): Expression | undefined {
+  const { parse } = loadParser();
   try {
     const [statement] = parse(`(${source}\n)`, OPTIONS).body;
     return statement?.type === 'ExpressionStatement' ? statement.expression : undefined;

@@ -26,13 +26,13 @@ const ADVICE: readonly (readonly [reply: RegExp, advice: string])[] = [
   [/\bREADONLY\b/, 'this server is a read-only replica: connect to the master'],
   [
     new RegExp(`\\bNOPERM\\b|${SCRIPT_PERMISSION.source}`),
-    'docs/which-redis.md#permissions lists what the Redis user needs',
+    '"Permissions" on the page "Which Redis, how many modules" lists what the user needs (npm docs nestjs-redis-lock)',
   ],
   [/unknown command '?`?ssubscribe|Unknown subcommand.*SHARDNUMSUB/i, 'handoffs in a cluster need Redis 7'],
   // Redis and Valkey, Envoy, Garnet, Tair.
   [
     /\bun(?:known|supported) command\b|scripting support disabled|command \w+ not support/i,
-    'docs/which-redis.md#servers says what works without it',
+    '"Servers" on the page "Which Redis, how many modules" says what works without it (npm docs nestjs-redis-lock)',
   ],
 ];
 

@@ -36,7 +36,7 @@ function fail(message) {
   process.exit(1);
 }
 
-/** Loads a module of the sample. The sources run as they are: `nest build` is slower, because it checks all types. */
+/** Loads a module of the sample. The sources run as they are, because a build checks all types and is slower. */
 async function load(module) {
   try {
     await import('../../test/support/typescript-hooks.mjs');

@@ -2,7 +2,7 @@ import { describe } from '@jest/globals';
 import { token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { NODE_REDIS } from '../support/client-libraries.js';
+import { NODE_REDIS_VERSIONS } from '../support/node-redis-versions.js';
 import { countAssertions } from './no-empty-tests.js';
 import { onMasters, StoppedServersOfBlock } from './on-stopped-servers.js';
 
@@ -15,7 +15,7 @@ const ON_ONE_SERVER = {
   'timestamp store without scripts': () => timestamp({ scripts: false }),
 };
 
-describe.each(NODE_REDIS)('by $name', (library) => {
+describe.each(NODE_REDIS_VERSIONS)('by $name', (library) => {
   const server = new StoppedServersOfBlock(1);
   const masters = new StoppedServersOfBlock(3);
 

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe } from '@jest/globals';
 import { type StoreFactory, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import { type ClientLibrary, ioredis, NODE_REDIS } from '../support/client-libraries.js';
+import { type ClientLibrary, ioredis } from '../support/client-libraries.js';
+import { NODE_REDIS_VERSIONS } from '../support/node-redis-versions.js';
 import { RedisCluster } from '../support/redis/index.js';
 import { ReplicaSet } from '../support/redis/replica-set.js';
 import { declaredBy, declaredOnCluster, onCluster, onRedis, sideBySide } from './under-test.js';
@@ -22,7 +23,7 @@ describe('in real time', () => {
     registerStoreContract({ ...one, createStore: () => onRedis(token()) });
   });
 
-  describe.each([ioredis, ...NODE_REDIS])('token store with replicas, by $name', (library) => {
+  describe.each([ioredis, ...NODE_REDIS_VERSIONS])('token store with replicas, by $name', (library) => {
     const createStore = () => onRedis(token(), { library, url: servers.servers[0].url, min: 1 });
     registerStoreContract({ ...one, createStore });
   });
@@ -31,7 +32,7 @@ describe('in real time', () => {
     ['token store with replicas', token(), ioredis, 1],
     ['redisson store with fencing', redisson({ fencing: true }), ioredis],
     // One server by each client is in node-redis.slow.spec.ts.
-    ...[ioredis, ...NODE_REDIS].flatMap((library) => [
+    ...[ioredis, ...NODE_REDIS_VERSIONS].flatMap((library) => [
       ['token store', token(), library] as const,
       ['redisson store', redisson(), library] as const,
     ]),

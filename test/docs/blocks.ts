@@ -2,7 +2,6 @@
 import { join } from 'node:path';
 import { transformSync } from '@swc/core';
 import { pages, root } from '../support/pages.js';
-import { installPackages } from '../support/install-packages.js';
 
 /** A block of TypeScript on a page. */
 export interface Block {
@@ -17,8 +16,8 @@ export interface Block {
 // oxlint-disable-next-line typescript/no-explicit-any -- the compiler checks the types of a page, not those of its test
 type Exports = Record<string, any>;
 
-/** The packages that only pages use are here after {@link installPagePackages}. */
-export const FOLDER = join(root, '.cache/docs');
+/** Here the compiler finds the packages that only pages use. */
+export const FOLDER = join(root, 'test');
 
 const EXPORTED = /^export (?:async |abstract )*(?:class|function|const|interface|type) (\w+)/gm;
 /** An import of another block, such as `./seat.service.js`, with its last name. */
@@ -37,11 +36,6 @@ export const blocks: readonly Block[] = pages.flatMap(({ path, text }) =>
 /** Returns the languages of all blocks of code, in their order. */
 export function languagesOf(text: string): readonly string[] {
   return [...text.matchAll(/^ *```(.*)\n[^]*?^ *```$/gm)].map(([, language]) => language);
-}
-
-/** Installs the packages that only pages use. It takes seconds the first time. */
-export async function installPagePackages(): Promise<void> {
-  await installPackages(join(__dirname, 'packages'), FOLDER);
 }
 
 /** Returns the block of a page, or of the README, that exports a name. */
@@ -103,12 +97,7 @@ function compiled(code: string): string {
   }).code;
 }
 
-/** Returns the exports of a package, even of one that only pages use. */
+/** Returns the exports of a package that only pages use. Its types are not installed for `npm run typecheck`. */
 export function requirePackage(name: string): Exports {
-  try {
-    return require(name) as Exports;
-  } catch (error) {
-    if ((error as { code?: string }).code !== 'MODULE_NOT_FOUND') throw error;
-    return require(require.resolve(name, { paths: [FOLDER] })) as Exports;
-  }
+  return require(name) as Exports;
 }

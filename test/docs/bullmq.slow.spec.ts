@@ -1,11 +1,9 @@
 import { Test } from '@nestjs/testing';
-import { beforeAll, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { LockService, RedisLockModule } from 'nestjs-redis-lock';
 import { eventually } from '../support/async.js';
 import { startRedis } from '../support/redis/index.js';
-import { installPagePackages, load, requirePackage } from './blocks.js';
-
-beforeAll(() => installPagePackages());
+import { load, requirePackage } from './blocks.js';
 
 it('the recipe for BullMQ postpones a job whose lock is busy, and other jobs go on', async () => {
   const { BullModule, getQueueToken } = requirePackage('@nestjs/bullmq');

@@ -1,10 +1,8 @@
 import { join } from 'node:path';
-import { beforeAll, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import ts from 'typescript';
 import { root } from '../support/pages.js';
-import { blocks, codeOf, FOLDER, installPagePackages } from './blocks.js';
-
-beforeAll(() => installPagePackages());
+import { blocks, codeOf, FOLDER } from './blocks.js';
 
 /** Compiles all blocks of the pages, with the options of this repository, and returns the errors. */
 function errors(): readonly string[] {

@@ -1,20 +1,19 @@
 // Runs the code of the pages that needs other packages.
 import type { ModuleMetadata } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { Locked, LockService, LockTimeoutError, RedisLockModule } from 'nestjs-redis-lock';
 import { eventually } from '../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
-import { installPagePackages, load, requirePackage } from './blocks.js';
+import { load, requirePackage } from './blocks.js';
 
-const open: TestingModule[] = [];
+const open: { close(): Promise<unknown> }[] = [];
 
-beforeAll(() => installPagePackages());
 beforeEach(() => {
   process.env['REDIS_URL'] = testRedisUrl();
 });
 afterEach(async () => {
-  for (const module of open.splice(0)) await module.close();
+  for (const one of open.splice(0).toReversed()) await one.close();
 });
 
 async function start(metadata: ModuleMetadata): Promise<TestingModule> {

@@ -13,9 +13,12 @@ import {
   Resolver,
 } from '@nestjs/graphql';
 import { MercuriusDriver, type MercuriusDriverConfig } from '@nestjs/mercurius';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, type LockError } from 'nestjs-redis-lock';
-import { type AppSetUp, closeApps, type Platform, startApp, type TestApp } from './support/app.js';
+import { addPlatform, type AppSetUp, closeApps, type Platform, startApp, type TestApp } from './support/app.js';
+
+addPlatform('fastify', () => new FastifyAdapter());
 
 /** A decorator that replaces the method without its metadata. */
 const Traced: MethodDecorator = (_target, _key, descriptor) => {

@@ -52,6 +52,11 @@ const suitesOf = {
   full: { groups: {}, alone: files.filter(isFull) },
 };
 
+/** Returns whether a run may have slow files, and so needs the packages of test/package.json. */
+function isFullRun(part, paths) {
+  return part === 'full' || paths.some((given) => given.includes('.slow'));
+}
+
 /**
  * Returns what a run of jest matches. Without a path that is a part: its suites, and the files that run alone. With a
  * path it is each file by itself, even of the other part. Slow files of a folder run with the part `full` only.
@@ -62,8 +67,7 @@ const suitesOf = {
 function matchesOf(part, paths) {
   if (paths.some((given) => /\bsuites?\b/.test(given))) return ['**/*.suite.ts'];
   if (paths.length > 0) {
-    const withSlow = part === 'full' || paths.some((given) => given.includes('.slow'));
-    return [withSlow ? '**/*.spec.ts' : '**/!(*.slow).spec.ts'];
+    return [isFullRun(part, paths) ? '**/*.spec.ts' : '**/!(*.slow).spec.ts'];
   }
   const { groups, alone } = suitesOf[part];
   const suites = Object.keys(groups).filter((name) => groups[name].length > 0);
@@ -82,4 +86,4 @@ function filesOf(name) {
   return suitesOf.quick.groups[name];
 }
 
-module.exports = { files, filesOf, isFull, isQuick, matchesOf, root, suitesOf };
+module.exports = { files, filesOf, isFull, isFullRun, isQuick, matchesOf, root, suitesOf };

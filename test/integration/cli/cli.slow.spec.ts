@@ -143,7 +143,7 @@ describe('a Redis that cannot be used', () => {
     const env = { REDIS_URL: server.url.replace('://', '://guest:s3cret@') };
     const { code, err } = await cli('list', { env });
     expect(code).toBe(3);
-    expect(err).toContain('docs/which-redis.md#permissions');
+    expect(err).toContain('"Permissions" on the page');
     expect(await cli('list --watch', { env })).toMatchObject({ code: 3 });
     expect(await cli('inspect goods:300', { env })).toMatchObject({ code: 4 });
   });

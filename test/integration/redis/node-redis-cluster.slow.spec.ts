@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
+import { type OpenClient } from '../../support/client-libraries.js';
+import { NODE_REDIS_VERSIONS } from '../../support/node-redis-versions.js';
 import { RedisCluster } from '../../support/redis/index.js';
 import { eventually, RedisLocks, renewed } from '../../support/redis-locks.js';
 import type { RedisClient } from '../../../lib/redis/redis-client.js';
 
-describe.each(NODE_REDIS)('locks in a cluster by $name', (library) => {
+describe.each(NODE_REDIS_VERSIONS)('locks in a cluster by $name', (library) => {
   let cluster: RedisCluster;
   let running: RedisLocks;
   let opened: OpenClient[];

@@ -6,7 +6,8 @@ import { fromNodeRedis, type NodeRedisClient } from 'nestjs-redis-lock/node-redi
 import { quorum } from 'nestjs-redis-lock/quorum';
 import type { ServerClient } from '../../../lib/redis/client-port.js';
 import { createClient, createCluster } from 'redis';
-import { ioredis, NODE_REDIS, type OpenClient } from '../../support/client-libraries.js';
+import { ioredis, type OpenClient } from '../../support/client-libraries.js';
+import { NODE_REDIS_VERSIONS } from '../../support/node-redis-versions.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
@@ -45,7 +46,7 @@ async function names(): Promise<readonly string[]> {
   return [...clients.matchAll(/ name=(nestjs-redis-lock\S*)/g)].map(([, name]) => name).toSorted();
 }
 
-describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
+describe.each([ioredis, ...NODE_REDIS_VERSIONS])('locks by $name', (library) => {
   const connect = async () => {
     const client = await library.connect(server.url);
     opened.push(client);
@@ -106,7 +107,7 @@ describe.each([ioredis, ...NODE_REDIS])('locks by $name', (library) => {
   });
 });
 
-describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
+describe.each(NODE_REDIS_VERSIONS)('fromNodeRedis() of $name', ({ redis }) => {
   /** Makes a client that the test ends. */
   const clientOf = (options: object = { url: server.url }) => {
     const client = redis.createClient(options);
@@ -212,7 +213,7 @@ describe.each(NODE_REDIS)('fromNodeRedis() of $name', ({ redis }) => {
   });
 });
 
-describe.each(NODE_REDIS)('a quorum by $name', (library) => {
+describe.each(NODE_REDIS_VERSIONS)('a quorum by $name', (library) => {
   it('locks on a majority, even after a node has died', async () => {
     const others = await Promise.all([startRedis({ local: true }), startRedis({ local: true })]);
     try {

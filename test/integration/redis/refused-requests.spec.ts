@@ -60,7 +60,7 @@ const FAULTS: Record<string, Fault> = {
   NOPERM: {
     begin: (admin) => admin.acl('SETUSER', 'default', 'resetkeys', '~other'),
     end: (admin) => admin.acl('SETUSER', 'default', '~*'),
-    reason: /docs\/which-redis\.md#permissions lists what the Redis user needs/,
+    reason: /"Permissions" on the page .* lists what the user needs/,
   },
 };
 
@@ -103,7 +103,7 @@ describe('a command that is refused', () => {
     await without('del');
     for (let i = 0; i < 3; i++) await clock.until(locks.using('goods:300', () => undefined));
     const line =
-      /^Redis refuses requests to release locks, first for \S+:300: .*docs\/which-redis\.md#permissions lists what/;
+      /^Redis refuses requests to release locks, first for \S+:300: .*"Permissions" on the page .* lists what/;
     expect(running.warnings).toEqual([expect.stringMatching(line)]);
     await withAll();
     // A refusal stays if the request is repeated, so nothing is sent: the lock ends with its lease.
@@ -133,7 +133,7 @@ describe('a command that is refused', () => {
     await clock.advanceUntil('it is lost', () => lock.signal.aborted, 1_000);
     expect(running.warnings).toEqual([
       expect.stringMatching(
-        /^Redis refuses requests to extend locks, first for \S+:300: .*docs\/which-redis\.md#permissions lists what/,
+        /^Redis refuses requests to extend locks, first for \S+:300: .*"Permissions" on the page .* lists what/,
       ),
       expect.stringContaining('was lost'),
     ]);

@@ -129,7 +129,10 @@ describe('a user that may not receive messages', () => {
         await strangers.release();
         await (await here.clock.until(granted)).release();
       }
-      const reason = { subscribe: 'docs/which-redis.md#permissions lists what', pubsub: 'may not run PUBSUB' }[command];
+      const reason = {
+        subscribe: '"Permissions" on the page "Which Redis, how many modules" lists what',
+        pubsub: 'may not run PUBSUB',
+      }[command];
       expect(warnings).toEqual([expect.stringMatching(`messages cannot be received: .*${reason}`)]);
       expect(said).toEqual([undefined]);
       expect(await here.leftovers()).toEqual([]);
@@ -187,7 +190,7 @@ describe('a user without a command of the queue', () => {
     let outcome = await refusal();
     // It polls until its subscription is counted.
     while (outcome instanceof LockTimeoutError) outcome = await refusal();
-    const why = expect.stringContaining('docs/which-redis.md#permissions');
+    const why = expect.stringContaining('"Permissions" on the page');
     expect(outcome).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true, message: why });
     expect(await here.queueLength()).toBe(0);
     expect(await stranger.release()).toBe(true);
@@ -222,7 +225,8 @@ describe('a server that does not know a command', () => {
     await startWithout('EVAL');
     const locks = running.start({ redis: server.url });
     const error = await locks.acquire('goods:300').catch((reason: unknown) => reason);
-    const why = "docs/which-redis.md#servers says what works without it (ERR unknown command 'eval')";
+    const page = '"Servers" on the page "Which Redis, how many modules" says what works without it';
+    const why = `${page} (npm docs nestjs-redis-lock) (ERR unknown command 'eval')`;
     expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
     const place = `Redis is at ${server.url}`;
     expect((error as Error).message).toBe(`No usable reply for a lock: ${why}. ${place}.`);
@@ -236,7 +240,7 @@ describe('a server that does not know a command', () => {
     await eventually('it is warned', () => running.warnings.length > 0);
     await lock.release();
     await (await granted).release();
-    const why = "docs/which-redis.md#servers says what works without it (ERR unknown command 'subscribe')";
+    const why = "says what works without it (npm docs nestjs-redis-lock) (ERR unknown command 'subscribe')";
     expect(running.warnings).toEqual([expect.stringContaining(`messages cannot be received: `)]);
     expect(running.warnings[0]).toContain(why);
     expect(running.warnings[0]).not.toContain(other.engine.instanceId);

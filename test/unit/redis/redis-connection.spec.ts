@@ -124,10 +124,10 @@ describe('the reason of an error', () => {
       "No usable reply for a lock: OOM command not allowed when used memory > 'maxmemory'.",
     );
     expect(of("READONLY You can't write against a read only replica.")).toContain('connect to the master');
-    expect(of('NOPERM no permissions')).toContain('docs/which-redis.md#permissions');
+    expect(of('NOPERM no permissions')).toContain('"Permissions" on the page');
     expect(of("ERR unknown command 'ssubscribe'")).toContain('need Redis 7');
-    expect(of('ERR This instance has Lua scripting support disabled')).toContain('docs/which-redis.md#servers');
-    expect(of('ERR command eval not support for normal user')).toContain('docs/which-redis.md#servers');
+    expect(of('ERR This instance has Lua scripting support disabled')).toContain('"Servers" on the page');
+    expect(of('ERR command eval not support for normal user')).toContain('"Servers" on the page');
   });
 
   it.each([

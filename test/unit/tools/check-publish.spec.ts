@@ -12,11 +12,12 @@ let folder: string;
 const put = (file: string, text: string): void => writeFileSync(join(folder, file), text);
 
 /** Returns what is missing, from a folder or from this repository. */
-function missing(cwd = folder, tag?: string): string {
-  const env = { ...process.env, GITHUB_REF_TYPE: tag && 'tag', GITHUB_REF_NAME: tag };
+function missing(cwd = folder, tag?: string, isDryRun = false): string {
+  const github = { GITHUB_REF_TYPE: tag && 'tag', GITHUB_REF_NAME: tag };
+  const env = { ...process.env, ...github, npm_config_dry_run: isDryRun ? 'true' : undefined };
   const tool = join(ROOT, 'tools/check-publish.mjs');
   const { status, stderr } = spawnSync(process.execPath, [tool], { cwd, env, encoding: 'utf8' });
-  expect(status).toBe(stderr === '' ? 0 : 1);
+  expect(status).toBe(stderr === '' || isDryRun ? 0 : 1);
   return stderr;
 }
 
@@ -36,16 +37,23 @@ describe('the check before publishing', () => {
     expect(missing(folder, 'v1.2.3')).toBe('');
   });
 
-  it('refuses a package whose name or address is not decided', () => {
-    put('package.json', JSON.stringify({ version: '1.2.3', private: true }));
-    expect(missing()).toMatch(/^package\.json is "private".*\npackage\.json has no "repository".*\n$/);
+  it('refuses a package without an address, and counts the links that need it', () => {
+    put('package.json', JSON.stringify({ version: '1.2.3' }));
+    put('README.md', '[Keys](docs/keys.md), [Nest](https://nestjs.com), [below](#below), [MIT](LICENSE)');
+    expect(missing()).toMatch(/^package\.json has no "repository".* Without it, 2 links of README\.md .*\n$/);
     put('package.json', JSON.stringify({ ...MANIFEST, repository: { url: 'https://github.com/acme/locks' } }));
     expect(missing()).toMatch(/^package\.json has no "repository".*\n$/);
   });
 
+  it('says in a dry run what is missing, and goes on', () => {
+    put('package.json', JSON.stringify({ version: '1.2.3' }));
+    const isDryRun = true;
+    expect(missing(folder, undefined, isDryRun)).toMatch(/^package\.json has no .*\nThis is a dry run\..*\n$/);
+  });
+
   it('refuses a README that installs the package from a clone', () => {
     put('README.md', '# Locks\n\nnpm ci && npm pack\n');
-    expect(missing()).toBe('README.md says how to install from a clone.\n');
+    expect(missing()).toBe('README.md says how to install from a clone. Remove these lines.\n');
   });
 
   it('refuses a version that the code, the changelog or the tag does not have', () => {

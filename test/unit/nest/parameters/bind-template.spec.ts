@@ -1,5 +1,4 @@
 import { Body, createParamDecorator, Param, ParseIntPipe, Query, Req } from '@nestjs/common';
-import { MessageBody } from '@nestjs/websockets';
 import { Payload } from '@nestjs/microservices';
 import { describe, expect, it, jest } from '@jest/globals';
 import { LockConfigError, LockKeyError } from '../../../../lib/common/errors.js';
@@ -172,13 +171,9 @@ describe('bindTemplate', () => {
       rpc(a: string, @Payload('id') b: string) {
         return [a, b];
       }
-      @Bound('<id>', calls, 'x', 'ws')
-      ws(a: string, @MessageBody('id') b: string) {
-        return [a, b];
-      }
     }
     expect(Goods).toBeDefined();
-    expect(calls).toEqual(['1:2:3', 'rpc', 'ws']);
+    expect(calls).toEqual(['1:2:3', 'rpc']);
   });
 
   it('does not bind custom decorators, nor a parameter with @CurrentLock', () => {
