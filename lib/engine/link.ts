@@ -137,7 +137,7 @@ export class Link {
   }
 }
 
-/** A request on its way. Tells the health of its server about the outcome. */
+/** A request on its way. Reports its outcome to the health of its server, too. */
 class Sent<Reply> implements ReplyListener<Reply> {
   constructor(
     private readonly operation: StoreOperation,

@@ -78,7 +78,7 @@ export class WaitReview {
     return state === 'asking' || (undecidedSince !== undefined && now - undecidedSince < parts.link.limitMs);
   }
 
-  // Who has waited long enough.
+  // The callers that have waited long enough.
 
   /** Refuses the callers that a reply has decided about, if it may have changed when they stop waiting. */
   all(now: number): void {

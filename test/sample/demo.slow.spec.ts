@@ -1,4 +1,4 @@
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
@@ -138,10 +138,9 @@ describe('the flash sale', () => {
     expect(start.output).toMatch(/No instance is left\./);
   });
 
-  it('the compiler makes an application that runs by itself, beside its page', async () => {
-    const build = Script.run(process.execPath, [require.resolve('typescript/bin/tsc'), '-p', 'tsconfig.sample.json']);
+  it('nest build makes an application that runs by itself, with its page', async () => {
+    const build = Script.run(process.execPath, [join(root, 'test/node_modules/@nestjs/cli/bin/nest.js'), 'build']);
     expect({ exit: await build.ended, output: build.output }).toMatchObject({ exit: 0 });
-    cpSync(join(root, 'sample/flash-sale/src/live/page'), join(dirname(compiled), 'live/page'), { recursive: true });
     const port = await freePort();
     Script.run(process.execPath, [compiled], { STORE: 'memory', PORT: String(port), INSTANCES: '' });
     const url = `http://127.0.0.1:${port}`;

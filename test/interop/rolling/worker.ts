@@ -194,7 +194,8 @@ const calls = {
 export type WorkerCalls = typeof calls;
 
 process.on('message', ({ id, name, args }: { id: number; name: keyof WorkerCalls; args: never[] }) => {
-  const answer = async (): Promise<unknown> => (calls[name] as (...given: never[]) => unknown)(...args);
+  const call: (...given: never[]) => unknown = calls[name];
+  const answer = async (): Promise<unknown> => call(...args);
   answer().then(
     (value) => process.send?.({ id, value }),
     (error: unknown) => process.send?.({ id, error: String(error) }),
