@@ -10,6 +10,7 @@ import {
   type TransferRequest,
   UnansweredError,
 } from '../contract/store.js';
+import { afterPromiseJobs } from '../clock/clock.js';
 import { type Linked, LinkedList } from '../common/linked-list.js';
 import type { ReplyListener } from '../contract/reply-listener.js';
 import type { StoreHealth } from './store-health.js';
@@ -73,12 +74,14 @@ export class Link {
     lane.onTheirWay += 1;
     if (this.health.isAnySilent) this.health.onRetry(key);
     const delayed = { ...request, leaseMs: this.delayed(leaseMs), handoffMs: this.delayed(handoffMs) };
-    this.store.acquire(delayed, new Sent('acquire', key, this.health, listener, () => this.leave(lane)));
+    const sent = new Sent('acquire', key, this.health, listener, () => this.leave(lane));
+    sent.sendBy(() => this.store.acquire(delayed, sent));
   }
 
   release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
     const delayed = { ...request, handoffMs: this.delayed(request.handoffMs) };
-    this.store.release(delayed, new Sent('release', request.key, this.health, listener));
+    const sent = new Sent('release', request.key, this.health, listener);
+    sent.sendBy(() => this.store.release(delayed, sent));
   }
 
   /** Sends a transfer. Only for a store that can transfer locks. */
@@ -92,7 +95,8 @@ export class Link {
       listener.onReply(holdMs > 0 ? { ...reply, restMs: holdMs } : { status: 'free' });
     };
     const undelayed = { onReply, onFailed: (error: unknown) => listener.onFailed(error) };
-    this.store.transfer?.(delayed, new Sent('transfer', request.key, this.health, undelayed));
+    const sent = new Sent('transfer', request.key, this.health, undelayed);
+    sent.sendBy(() => this.store.transfer?.(delayed, sent));
   }
 
   /** Extends leases of one server. Returns a reply for each, in the same order. Does not reject. */
@@ -146,6 +150,15 @@ class Sent<Reply> implements ReplyListener<Reply> {
     private readonly listener: ReplyListener<Reply>,
     private readonly onEnded?: () => void,
   ) {}
+
+  /** A store must not throw. If one does, the request has failed, and keeps no place. */
+  sendBy(send: () => void): void {
+    try {
+      send();
+    } catch (error) {
+      afterPromiseJobs(() => this.onFailed(error));
+    }
+  }
 
   onReply(reply: Reply): void {
     this.onEnded?.();

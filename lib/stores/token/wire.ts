@@ -209,7 +209,7 @@ export function decodeQueue(reply: unknown): readonly WaiterInfo[] {
   return (reply as readonly unknown[]).map((each): WaiterInfo => {
     const entry = String(each);
     const { instanceId: waiter = instanceOf(entry), mode = 'exclusive', wireVersion } = decodeAny(entry) ?? {};
-    return { waiter, mode, wireVersion };
+    return wireVersion === undefined ? { waiter, mode } : { waiter, mode, wireVersion };
   });
 }
 
