@@ -241,7 +241,7 @@ export class LockService {
     const target = this.targetOf(resource);
     const given = checkAt('resume()', options);
     const lock = { ...this.defaults, ...given, mode: 'exclusive', maxHoldMs: Infinity, minHoldMs: 0 } as const;
-    return this.engine.resume(target, readTicket(ticket, resource), lock);
+    return this.engine.tickets.resume(target, readTicket(ticket, resource), lock);
   }
 
   /**
@@ -255,7 +255,7 @@ export class LockService {
     const read = readTicket(ticket, resource);
     const { ttlMs = read.ttlMs } = checkAt('extend()', options);
     const { unavailableAfterMs } = this.defaults;
-    await this.engine.extendDetached(target, read, { ttlMs, unavailableAfterMs });
+    await this.engine.tickets.extend(target, read, { ttlMs, unavailableAfterMs });
   }
 
   /**
@@ -268,7 +268,7 @@ export class LockService {
    * @throws {LockConfigError} if the store cannot keep locks for tickets.
    */
   async release(resource: string, ticket: string): Promise<boolean> {
-    return this.engine.releaseDetached(this.targetOf(resource), readTicket(ticket, resource));
+    return this.engine.tickets.release(this.targetOf(resource), readTicket(ticket, resource));
   }
 
   /**

@@ -1,9 +1,7 @@
 import { throwIfAborted } from '../common/abort-signals.js';
 import { keepOutside, runOutside } from '../common/async-context.js';
 import {
-  LockClosedError,
   LockConfigError,
-  LockLostError,
   LockReentryError,
   LockUnavailableError,
   messageOf,
@@ -17,7 +15,6 @@ import { secondsOf } from '../common/format-value.js';
 import type { LocalCalls, ServerState } from '../events/instance-states.js';
 import { newInstanceId } from '../contract/instance-id.js';
 import { kindOf } from '../contract/lock-mode.js';
-import { replyTo } from '../contract/reply-listener.js';
 import { atEndOfTick, type Clock, withTimeout } from '../clock/clock.js';
 import {
   type ListedLock,
@@ -25,14 +22,12 @@ import {
   type LockState,
   type LockStore,
   type StorePing,
-  type Transferred,
-  type TransferReply,
   UnansweredError,
 } from '../contract/store.js';
 import { assertHeldAround, heldAround } from './call-context.js';
 import { KeyQueue, nestIn } from './key-queue.js';
 import { type LeaderCallbacks, Leadership } from './leadership.js';
-import { deadlineOf, handoffLease } from './lease.js';
+import { handoffLease } from './lease.js';
 import { closedError, Lifecycle } from './lifecycle.js';
 import { Link } from './link.js';
 import type { DetachOptions, Lock } from './lock.js';
@@ -42,19 +37,11 @@ import { MultiLock } from './multi-lock.js';
 import { type AcquireOptions, leaseOf, type PassingLimits } from './options.js';
 import { callsByKey, type KeyCalls } from './own-calls.js';
 import type { Parts } from './parts.js';
-import {
-  describeUnsupportedForce,
-  describeUnsupportedTransfer,
-  ticketIsOver,
-  tooShortLease,
-  unsupportedMode,
-  unsupportedOnce,
-  withPlace,
-} from './error-texts.js';
-import { FIRST_REPEAT_MS, LONGEST_REPEAT_MS, Releaser } from './releaser.js';
+import { describeUnsupportedForce, tooShortLease, unsupportedMode, unsupportedOnce, withPlace } from './error-texts.js';
+import { Releaser } from './releaser.js';
 import { Renewer } from './renewer.js';
 import { StoreHealth } from './store-health.js';
-import type { Ticket } from './ticket.js';
+import { Tickets } from './tickets.js';
 import { Turns } from './turns.js';
 import { Waiter } from './waiter.js';
 import { WorkDone } from './work-done.js';
@@ -91,9 +78,6 @@ export interface EngineOptions {
   onCallbackError?(message: string, error: unknown): void;
 }
 
-/** How the lock of a ticket is requested. */
-type TransferOptions = Pick<AcquireOptions, 'ttlMs' | 'unavailableAfterMs'>;
-
 /** A candidate to start. */
 export interface Candidacy extends LeaderCallbacks {
   /** Names the work of the leader in the log and in events. Default: "The leader of" the resource. */
@@ -106,12 +90,12 @@ export class LockEngine {
   private readonly queues = new Map<string, KeyQueue>();
   private readonly lifecycle: Lifecycle;
   private readonly health: StoreHealth;
+  /** Detached locks. */
+  readonly tickets: Tickets;
   private readonly parts: Parts;
   private readonly leaderships = new Set<Leadership>();
   private readonly info: (this: void, message: string) => void;
   private attempts = 0;
-  /** The calls to which a ticket's lock is being given, by their owners. */
-  private readonly resuming = new Map<string, Target>();
   private isRefusing = false;
   private refusalsInTurn = 0;
   /** Called when no key is in use. */
@@ -164,6 +148,16 @@ export class LockEngine {
       hasCalls: (last) => this.hasCalls(last),
       hasHolds: () => this.holds().length > 0,
       refuse: () => this.forEachQueue((queue) => queue.refuseOutsiders()),
+    });
+    this.tickets = new Tickets(this.parts, {
+      checkOpen: (target) => this.checkOpen(target),
+      queueOf: (key) => this.queueOf(key),
+      inTime: (...request) => this.inTime(...request),
+      onEnded: () => {
+        this.lifecycle.onEnded();
+        this.callIfIdle();
+      },
+      warnAtShutdown: (...what) => this.warnAtShutdown(...what),
     });
     this.listen();
   }
@@ -302,133 +296,6 @@ export class LockEngine {
       // A request without a reply may have run.
       if (mayBeReleased) runOutside(() => this.queues.get(key)?.onForced());
     }
-  }
-
-  /**
-   * Makes a detached lock a hold of this instance. Without a usable reply for `unavailableAfterMs`, gives the lock back
-   * to the ticket in the background.
-   *
-   * @throws LockLostError if the ticket no longer has the lock.
-   * @throws LockUnavailableError if the store sent no usable reply in time.
-   */
-  async resume(target: Target, ticket: Ticket, given: AcquireOptions): Promise<Lock> {
-    const { parts } = this;
-    const { events } = parts;
-    this.checkTransfer('resume()', target);
-    this.checkOpen(target);
-    const startedAt = this.now();
-    const owner = parts.nextOwner();
-    events.requested(target, given);
-    this.resuming.set(owner, target);
-    try {
-      const { token, restMs = Infinity, sentAt } = await this.transfer(target, ticket, { owner, ...given });
-      const now = this.now();
-      const options = { ...given, maxHoldMs: Math.max(0, restMs - (now - sentAt)) };
-      const lock = this.queueOf(target.key).adopt(target, options, { owner, token, sentAt }, now);
-      scopeAround()?.keep(lock, options.onLost);
-      events.granted(lock, target, now - startedAt);
-      return lock;
-    } catch (reason) {
-      events.refused(target, given, this.now() - startedAt, reason);
-      throw reason;
-    } finally {
-      this.resuming.delete(owner);
-      this.lifecycle.onEnded();
-      this.callIfIdle();
-    }
-  }
-
-  /**
-   * Renews the lease of a detached lock. Never shortens it.
-   *
-   * @throws what {@link resume} throws.
-   */
-  async extendDetached(target: Target, ticket: Ticket, options: TransferOptions): Promise<void> {
-    this.checkTransfer('extend()', target);
-    await this.transfer(target, ticket, { owner: ticket.owner, ...options });
-  }
-
-  /**
-   * Releases a detached lock. Returns false if the ticket no longer has it.
-   *
-   * @throws LockUnavailableError if the store sent no reply. The release is repeated in the background.
-   */
-  releaseDetached({ resource, key }: Target, { owner, ttlMs: leaseMs }: Ticket): Promise<boolean> {
-    this.checkTransfer('release()', { resource, key });
-    const release = { resource, key, owner, mode: 'exclusive', leaseMs, closedUntil: 0 } as const;
-    return this.parts.releaser.release(release, this.now());
-  }
-
-  /**
-   * Gives the lock of a ticket to an owner, or renews it. Repeats the request for `unavailableAfterMs`, so that the
-   * owner gets the lock if an earlier request has run. After that, gives the lock back to the ticket in the background.
-   *
-   * @returns what the store replied, and when that request was sent.
-   * @throws LockUnavailableError if the store sent no usable reply in time. A request may still run.
-   */
-  private async transfer(
-    target: Target,
-    ticket: Ticket,
-    { owner, ttlMs, unavailableAfterMs = 0 }: TransferOptions & { readonly owner: string },
-  ): Promise<Transferred & { readonly sentAt: number }> {
-    const { clock, link, releaser } = this.parts;
-    const repeatUntil = this.now() + Math.min(unavailableAfterMs, link.delayed(ticket.ttlMs));
-    let hasFailed = false;
-    for (let pauseMs = FIRST_REPEAT_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS)) {
-      try {
-        for (;;) {
-          const { reply, sentAt } = await this.transferOnce(target, ticket, owner, ttlMs);
-          if (reply.status === 'transferred') return { ...reply, sentAt };
-          // An earlier call of this instance may have got the lock, and not have returned it yet.
-          const isBack = reply.status === 'others' && (await this.isGivenBack(target, ticket));
-          if (!isBack) throw ticketIsOver(target.resource, reply.status);
-        }
-      } catch (error) {
-        const isLost = error instanceof LockLostError;
-        if (
-          isLost ||
-          error instanceof LockClosedError ||
-          !releaser.mayRepeat(error, this.now() + pauseMs, repeatUntil)
-        ) {
-          if (owner !== ticket.owner && (hasFailed || !isLost)) this.giveBack(owner, target, ticket, ttlMs);
-          throw error;
-        }
-        hasFailed = true;
-        await new Promise<void>((resolve) => void clock.schedule(pauseMs, resolve));
-      }
-    }
-  }
-
-  private async transferOnce(target: Target, { owner: from }: Ticket, to: string, leaseMs: number) {
-    const { link } = this.parts;
-    const { resource, key } = target;
-    const sentAt = this.now();
-    if (from !== to) this.checkOpen(target);
-    const sent = replyTo<TransferReply>((listener) => link.transfer({ key, from, to, leaseMs }, listener));
-    const reply = await this.inTime(sent, target, `The request for the detached lock on ${resource}`);
-    if (reply.status !== 'transferred') return { reply, sentAt };
-    if (from !== to) this.checkOpen(target);
-    if (this.now() < deadlineOf(sentAt, leaseMs)) return { reply, sentAt };
-    throw new LockUnavailableError(`The reply about the detached lock on ${resource} came too late.`, { resource });
-  }
-
-  /** Makes a ticket work again. The request for its lock may have run, or may still run. */
-  private giveBack(owner: string, { resource, key }: Target, ticket: Ticket, leaseMs: number): void {
-    const heir = { owner: ticket.owner, leaseMs: ticket.ttlMs };
-    const back = { resource, key, owner, mode: 'exclusive', leaseMs, closedUntil: 0, heir } as const;
-    this.parts.releaser.release(back, this.now(), true).catch((error: unknown) => {
-      this.warnAtShutdown(resource, leaseMs, 'it was not given back to its ticket', error);
-    });
-  }
-
-  private isGivenBack(target: Target, { owner }: Ticket): Promise<boolean> {
-    return this.inTime(this.parts.releaser.giveAgain(owner), target, `The return of ${target.resource} to its ticket`);
-  }
-
-  /** @throws LockConfigError if the store cannot keep locks for tickets. */
-  private checkTransfer(call: string, { resource }: Target): void {
-    const refusal = describeUnsupportedTransfer(this.store);
-    if (refusal !== undefined) throw new LockConfigError(`${call}: ${refusal}.`, { resource });
   }
 
   /** Declares a lock lost, as if its lease had expired. For tests. */
@@ -576,7 +443,7 @@ export class LockEngine {
 
   /** Whether no key is in use. */
   private get isIdle(): boolean {
-    return this.queues.size === 0 && this.resuming.size === 0;
+    return this.queues.size === 0 && this.tickets.resuming.size === 0;
   }
 
   private callIfIdle(): void {
@@ -694,7 +561,7 @@ export class LockEngine {
   private hasCalls(last: number): boolean {
     const isOne = ({ call = 0 }: { readonly call?: number }): boolean => call <= last;
     if (this.holds().some(isOne) || this.waiting().some(({ target }) => isOne(target))) return true;
-    return [...this.resuming.values()].some(isOne);
+    return [...this.tickets.resuming.values()].some(isOne);
   }
 
   /** Refuses the callers for whom an outage has lasted too long, after the code that noticed the outage. */
@@ -735,7 +602,9 @@ export class LockEngine {
   private isOver(owner: string): boolean {
     const { instanceId } = this;
     const wasIssued = owner.startsWith(`${instanceId}:`) && Number(owner.slice(instanceId.length + 1)) <= this.attempts;
-    return wasIssued && !this.resuming.has(owner) && ![...this.queues.values()].some((queue) => queue.isOf(owner));
+    return (
+      wasIssued && !this.tickets.resuming.has(owner) && ![...this.queues.values()].some((queue) => queue.isOf(owner))
+    );
   }
 
   /** No message grants anything: it only makes an owner ask, renew or release again. */

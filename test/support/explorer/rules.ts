@@ -1,8 +1,8 @@
 import { Attempt } from '../../../lib/engine/attempt.js';
+import { Tickets } from '../../../lib/engine/tickets.js';
 import { KeyQueue } from '../../../lib/engine/key-queue.js';
 import { WaitReview } from '../../../lib/engine/wait-review.js';
 import { Lease, type Renewal } from '../../../lib/engine/lease.js';
-import { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { Link } from '../../../lib/engine/link.js';
 import { Lock } from '../../../lib/engine/lock.js';
 import { MultiAcquire } from '../../../lib/engine/multi-acquire.js';
@@ -506,7 +506,7 @@ export const RULES: readonly Rule[] = [
     of: '10',
     under: { ...LONG, ...TICKETS },
     seeds: 10,
-    switchOff: () => change(LockEngine, 'giveBack', () => undefined),
+    switchOff: () => change(Tickets, 'giveBack', () => undefined),
   },
   {
     off: 'the store renews for a wrong owner',
