@@ -93,7 +93,13 @@ export class LockTable {
       if (!row.queue.some((each) => each.owner === owner)) row.queue.push({ owner, mode });
       row.queueEndsAt = this.deps.now() + QUEUE_MS;
     }
-    if (this.handOff(key, row, handoffMs, owner) && fits(row, mode)) {
+    const isFirst = this.handOff(key, row, handoffMs, owner);
+    const others = otherPermits(row, mode);
+    if (others !== undefined) {
+      leave(row, owner);
+      return { status: 'permits-mismatch', permits: others };
+    }
+    if (isFirst && fits(row, mode)) {
       leave(row, owner);
       const reply = this.grant(row, entry, leaseMs);
       this.handOff(key, row, handoffMs);
