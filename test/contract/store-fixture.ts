@@ -283,7 +283,13 @@ export class StoreFixture {
 
   /** Sends an acquire request that must join the queue. Returns how many owners wait before it, if that is known. */
   async queue(name: string): Promise<number | undefined> {
-    const reply = await this.acquire(name);
+    const acknowledged = new Promise<void>((resolve) => this.onSubscribed.add(resolve));
+    let reply = await this.acquire(name);
+    // In real time, a connection may end at any moment. The store subscribes again, and says so.
+    if (reply.status === 'held' && !reply.queued) {
+      await acknowledged;
+      reply = await this.acquire(name);
+    }
     ok(reply.status === 'held' && reply.queued, `${name}: ${JSON.stringify(reply)}`);
     return reply.ahead;
   }
