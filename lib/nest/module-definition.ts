@@ -118,7 +118,9 @@ export const MODULE_EXTRAS = Symbol.for('nestjs-redis-lock:extras');
 /** The token of the lock service that the module instance provides. A test may have replaced it. */
 export const PROVIDED_SERVICE = Symbol.for('nestjs-redis-lock:provided-service');
 /** The token of the {@link LockRuntime}. */
-export const LOCK_RUNTIME = Symbol.for('nestjs-redis-lock:runtime, import RedisLockModule.forRoot() in AppModule');
+export const LOCK_RUNTIME = Symbol.for(
+  'nestjs-redis-lock:runtime, import RedisLockModule.forRoot() in AppModule, and RedisLockModule alone nowhere',
+);
 
 /** The extras of a module instance, with their defaults. */
 export type ModuleExtras = { readonly [K in keyof RedisLockModuleExtras]-?: NonNullable<RedisLockModuleExtras[K]> };

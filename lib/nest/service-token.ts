@@ -7,7 +7,9 @@ import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 /** Returns what Nest prints in its own error if no module provides the lock service of this name. */
 export function describeService(name: string): string {
   const [suffix, options] = name === DEFAULT_INSTANCE ? ['', ''] : [`:${name}`, `{ name: '${name}' }`];
-  return `nestjs-redis-lock:LockService${suffix}, import RedisLockModule.forRoot(${options}) in AppModule`;
+  const inApplication = `import RedisLockModule.forRoot(${options}) in AppModule`;
+  const inTest = `RedisLockTestingModule.forRoot(${options}) in a unit test`;
+  return `nestjs-redis-lock:LockService${suffix}, ${inApplication}, or ${inTest}`;
 }
 
 /**

@@ -232,9 +232,18 @@ describe('a module that is not imported', () => {
   }
 
   it.each([
-    ['of a class with @Locked', { providers: [Shop] }, `Shop.*${advice}`],
+    [
+      'of a class with @Locked',
+      { providers: [Shop] },
+      `Shop.*${advice}, or RedisLockTestingModule.forRoot() in a unit test`,
+    ],
     ['of a class with @WhileLeader', { providers: [Reports] }, `Reports.*${advice}`],
     ['without forRoot()', { imports: [RedisLockModule] }, `RedisLockModule.*${advice}`],
+    [
+      'without forRoot() in one of the modules',
+      { imports: [RedisLockModule.forRoot({ store: memory() }), moduleOf({ imports: [RedisLockModule] })] },
+      `RedisLockModule.*${advice}, and RedisLockModule alone nowhere`,
+    ],
     [
       'of a named instance',
       { imports: [RedisLockModule.forRoot({ store: memory() })], providers: [Orders] },
