@@ -167,7 +167,7 @@ export class LockRuntime {
   private describePlace(): string {
     const { opened, options } = this.parts;
     const { place, endpoints } = opened;
-    if (place === undefined) return 'Locks are in the memory of this process.';
+    if (place === undefined) return 'Locks are in the memory of this process, so other processes do not see them.';
     if (options.key !== undefined) return `Locks are in ${place}.`;
     const prefix = `${endpoints[0].client.keyPrefix}${options.prefix}`;
     return `Locks are in ${place}, ${prefix === '' ? 'keys have no prefix' : `keys begin with ${prefix}`}.`;

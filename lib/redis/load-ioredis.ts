@@ -12,11 +12,18 @@ const MISSING = /^(?:Cannot find (?:package|module) 'ioredis'|.* tried to access
  * install it.
  *
  * @param advice says what to do if it is missing.
- * @throws LockConfigError if it is not installed.
+ * @throws LockConfigError if it is not installed, or too old.
  */
 export function loadIoredis(
   advice = 'Run `npm install ioredis`, or pass a node-redis client with fromNodeRedis().',
 ): Ioredis {
+  const ioredis = requireIoredis(advice);
+  // ioredis 4 exports the class itself.
+  if (typeof ioredis.Redis === 'function') return ioredis;
+  throw new LockConfigError('The package ioredis is too old: version 5.3 or later is needed.');
+}
+
+function requireIoredis(advice: string): Ioredis {
   try {
     // A bundler finds the package by this call. An ES module has no `require` in Node.
     if (typeof require === 'function') return require('ioredis') as Ioredis;

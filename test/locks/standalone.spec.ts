@@ -130,9 +130,14 @@ describe('the logger of locks without Nest', () => {
     const logger = recorder();
     const printed = jest.spyOn(console, 'log').mockImplementation(() => undefined);
     start({ store: memory(), logger });
-    expect([logger.lines, printed.mock.calls]).toEqual([['log: Locks are in the memory of this process.'], []]);
+    expect([logger.lines, printed.mock.calls]).toEqual([
+      ['log: Locks are in the memory of this process, so other processes do not see them.'],
+      [],
+    ]);
     start({ store: memory(), logger: undefined });
-    expect(printed.mock.calls).toEqual([['Locks are in the memory of this process.']]);
+    expect(printed.mock.calls).toEqual([
+      ['Locks are in the memory of this process, so other processes do not see them.'],
+    ]);
   });
 
   it.each(['warn', 'error'] as const)('gets a missing Redis, with checks: %s', async (checks) => {
@@ -163,7 +168,9 @@ describe('the logger of locks without Nest', () => {
     const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
     const locks = start({ store: memory(), logger: { log: fail, warn: fail, error: fail } });
     expect(await locks.using('goods:300', () => 'sold')).toBe('sold');
-    expect(warned.mock.calls).toEqual([['Locks are in the memory of this process.', 'RedisLockWarning']]);
+    expect(warned.mock.calls).toEqual([
+      ['Locks are in the memory of this process, so other processes do not see them.', 'RedisLockWarning'],
+    ]);
   });
 });
 
