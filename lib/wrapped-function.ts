@@ -11,7 +11,7 @@ import { bindTemplate, namesSeveral, parametersOf, type ResourceOption, resource
 import { checkAt } from './options/option-table.js';
 import { checkHoldTimes, checkMode, checkOnce, type ResolvedLockOptions } from './options/resolve-options.js';
 import type { WrapOptions } from './options/wrap.options.js';
-import { labelOf, resultInstead } from './refused-call.js';
+import { labelOf, resultInstead } from './result-instead.js';
 
 /** A function of any kind. */
 export type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;

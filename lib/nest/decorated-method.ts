@@ -2,7 +2,7 @@ import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import type { InjectionToken, Type, NestInterceptor } from '@nestjs/common';
 import type { OnLost } from '../engine/options.js';
 import type { ResolvedLockOptions } from '../options/resolve-options.js';
-import type { LabelOfCall, OnBusy, OnUnavailable } from '../refused-call.js';
+import type { LabelOfCall, OnBusy, OnUnavailable } from '../result-instead.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 

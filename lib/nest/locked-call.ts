@@ -8,7 +8,7 @@ import { runOnce, runUnder, settle } from '../engine/run-under.js';
 import { runWork, workChannel } from '../events/tracing.js';
 import type { LockService } from '../lock.service.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
-import { labelOf, resultInstead } from '../refused-call.js';
+import { labelOf, resultInstead } from '../result-instead.js';
 import { serviceOf } from './bind.js';
 import { ErrorResponses } from './error-responses.js';
 import { throwFieldError } from './graphql-error.js';

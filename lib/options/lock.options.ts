@@ -110,7 +110,7 @@ export interface OnceOptions extends Omit<CommonLockOptions, 'minHoldMs'> {
   /**
    * Runs the work once in this many milliseconds, over all instances. Less than this after the grant of a run that has
    * ended without an error, the work is done: it is not called, and the call returns undefined. Redis keeps that mark,
-   * so the clocks of the machines do not matter. While a run is still going on, the call waits, and is refused as busy
+   * and counts the time on its own clock. While a run is still going on, the call waits, and is refused as busy
    * after `waitMs`. After a run that failed, or whose holder died, the next call runs.
    *
    * For a job, choose less than its period minus the jitter of its timer and the difference of the machines' clocks:

@@ -55,6 +55,11 @@ describe('the page on observability', () => {
     expect(listed).toEqual(names.toSorted());
   });
 
+  it('says what every alert means', () => {
+    const alerts = namesIn(fileOf('prometheus-alerts.yml'), /- alert: (\w+)/g);
+    expect(namesIn(sectionOf('docs/observability.md', 'Alerts'), /`(RedisLock\w+)`/g)).toEqual(alerts);
+  });
+
   it('lists every channel', () => {
     const channels = Object.values(lockChannels).map(({ name }) => String(name));
     expect(namesIn(text, /^\| `(nestjs-redis-lock:\w+)`/gm)).toEqual(channels.toSorted());

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { type LockService, LockUnavailableError, type StoreFactory } from 'nestjs-redis-lock';
+import { type Lock, type LockService, LockUnavailableError, type StoreFactory } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
@@ -89,6 +89,29 @@ describe.each(Object.keys(STORES))('%s', (name) => {
     await onAll(FAULTS[code].end);
     await locks.using('goods:300', () => undefined);
     expect(running.warnings).toHaveLength(nodes);
+  });
+});
+
+describe('a held lock', () => {
+  async function hold(): Promise<Lock> {
+    return running.start({ redis: servers[0].url, ttlMs: 1_000, checks: 'off' }).acquire('goods:300');
+  }
+
+  it('is renewed and released by a full server', async () => {
+    const lock = await hold();
+    await FAULTS['OOM'].begin(admins[0]);
+    for (let i = 0; i < 15; i += 1) await clock.advance(200);
+    lock.assertHeld();
+    expect(await lock.release()).toBe(true);
+  });
+
+  it('is lost at its deadline by a server that refuses every write', async () => {
+    const lock = await hold();
+    await admins[0].config('SET', 'min-replicas-to-write', '1');
+    await clock.advanceUntil('it is lost', () => lock.signal.aborted, 1_000);
+    await admins[0].config('SET', 'min-replicas-to-write', '0');
+    const refused = /^Redis refuses requests to extend locks: .*NOREPLICAS/;
+    expect(running.warnings).toEqual([expect.stringMatching(refused), expect.stringContaining('its lease ran out')]);
   });
 });
 
