@@ -24,14 +24,19 @@ const RESULTS = join(ROOT, 'labs/servers/results');
 
 /** Waiting and handoff, shared locks, several locks, faults, refused commands, replicas, and killed processes. */
 const TOKEN_SPECS = [
-  'handoff.spec.ts',
-  'handoff-processes.slow.spec.ts',
-  'shared-mode.spec.ts',
-  'multi-lock.spec.ts',
-  'server-faults.slow.spec.ts',
-  'refused-commands.spec.ts',
-  'replicas.spec.ts',
-].map((name) => `test/integration/token/${name}`);
+  'locks/handoff.spec.ts',
+  'locks/multi-lock.spec.ts',
+  'locks/renewal.spec.ts',
+  'locks/shared.spec.ts',
+  'locks/waiting.spec.ts',
+  'integration/token/handoff.spec.ts',
+  'integration/token/handoff-processes.slow.spec.ts',
+  'integration/token/shared-mode.spec.ts',
+  'integration/token/multi-lock.spec.ts',
+  'integration/token/server-faults.slow.spec.ts',
+  'integration/token/refused-commands.spec.ts',
+  'integration/token/replicas.spec.ts',
+].map((name) => `test/${name}`);
 
 /** What runs on a server. The first also runs through a proxy, and where the clock of the server cannot be set. */
 const PARTS = [
