@@ -221,8 +221,8 @@ if (missing > 0) say(`${missing} not available here`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || passed + missing === 0 || (wanted.length > 0 && missing > 0) ? 1 : 0;
 
-async function formatted(text, path) {
-  return format(text, { ...(await resolveConfig(path)), filepath: path });
+async function formatted(content, path) {
+  return format(content, { ...(await resolveConfig(path)), filepath: path });
 }
 
 /** Replaces the last result of a server, and writes the table. */
