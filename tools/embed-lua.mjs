@@ -4,7 +4,8 @@
 //
 // - A script begins with its contract, a --[[ header ]]. The header first says what the script does. Then it declares
 //   `keys.name` and `args.name`, one a line, in the order in which they are sent. A line "returns …" ends it.
-//   `keys.a or keys.b` gives one key two names. `keys.a?` may be omitted by the caller.
+//   `keys.a or keys.b` gives one key two names. `keys.a?` may be omitted by the caller. All are used, but `keys.slot`:
+//   it only tells a server or a proxy where the script runs.
 // - A command that takes any number of keys may get `unpack(keys, 2)`: the second key and all after it, or
 //   `unpack(keys, 2, last)`.
 // - Lines between `--- @one`, `--- @many` and `--- @end` belong to one of two scripts that are made of one file:
@@ -315,7 +316,7 @@ function readScript(file, variant) {
   );
   for (const array of Object.keys(ARRAYS)) {
     for (const name of declared[array].flatMap((slot) => slot.names.map((own) => `${array}.${own}`))) {
-      if (!used.has(name)) throw new Error(`${name} is in the header but not used`);
+      if (!used.has(name) && name !== 'keys.slot') throw new Error(`${name} is in the header but not used`);
     }
   }
   const texts = pieces.map(({ name, code, computesKeys }) => ({

@@ -1,10 +1,10 @@
 // Runs the contract of the stores, the tests that depend on the server, and processes that compete for locks, on each
-// server and proxy that this machine can get. Prints a table. One that cannot be downloaded is printed, and is an error
-// if `--only` named it. A run of all writes the table of docs/which-redis.md if nothing failed.
+// server and proxy that this machine can get. Keeps the last result of each in results/, and writes the table of all
+// results to docs/which-redis.md. One that cannot be downloaded is printed, and is an error if `--only` named it.
 //   npm run servers [-- --only valkey-9,/opt/keydb/bin/keydb-server,redis://127.0.0.1:6379]
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -13,30 +13,36 @@ import { format, resolveConfig } from 'prettier';
 import { binaryOf, SERVERS, versionOf } from './binaries.mjs';
 import { startProxy, startServer } from './proxies.mjs';
 
-const LIMIT_MS = 1_800_000;
+const LIMIT_MS = 900_000;
 const LINE_EVERY_MS = 30_000;
 const ROOT = new URL('../../', import.meta.url).pathname;
 
 /** Stands before and after the table. */
 const MARK = '<!-- npm run servers -->';
 const PAGE = join(ROOT, 'docs/which-redis.md');
+const RESULTS = join(ROOT, 'labs/servers/results');
 
 /** Waiting and handoff, shared locks, several locks, faults, refused commands, replicas, and killed processes. */
 const TOKEN_SPECS = [
-  'handoff.spec.ts',
-  'handoff-processes.slow.spec.ts',
-  'shared-mode.spec.ts',
-  'multi-lock.spec.ts',
-  'server-faults.slow.spec.ts',
-  'refused-commands.spec.ts',
-  'replicas.spec.ts',
-].map((name) => `test/integration/token/${name}`);
+  'locks/handoff.spec.ts',
+  'locks/multi-lock.spec.ts',
+  'locks/renewal.spec.ts',
+  'locks/shared.spec.ts',
+  'locks/waiting.spec.ts',
+  'integration/token/handoff.spec.ts',
+  'integration/token/handoff-processes.slow.spec.ts',
+  'integration/token/shared-mode.spec.ts',
+  'integration/token/multi-lock.spec.ts',
+  'integration/token/server-faults.slow.spec.ts',
+  'integration/token/refused-commands.spec.ts',
+  'integration/token/replicas.spec.ts',
+].map((name) => `test/${name}`);
 
-/** What runs on a server. The last also runs through a proxy, and where the clock of the server cannot be set. */
+/** What runs on a server. The first also runs through a proxy, and where the clock of the server cannot be set. */
 const PARTS = [
+  { name: 'contention', run: runContention, isEverywhere: true },
   { name: 'contract', run: ({ binary }) => runSpecs(binary, ['test/contract/stores.spec.ts']) },
   { name: 'token()', run: ({ binary }) => runSpecs(binary, TOKEN_SPECS) },
-  { name: 'contention', run: runContention, isEverywhere: true },
 ];
 
 const say = (line) => process.stderr.write(`${line}\n`);
@@ -113,15 +119,15 @@ function sorted({ passed, failed, said }, refuses = []) {
   return { passed, failed: wrong, refused: known, said };
 }
 
-/** Returns a row of the table. */
-async function rowOf(server) {
+/** Returns what passed and failed on a server. */
+async function resultOf(server) {
   const { url, proxy, isStatic = false } = server;
   let binary;
   try {
     binary = url === undefined ? (server.path ?? binaryOf(server)) : undefined;
   } catch (error) {
     say(`${server.id} is not available here: ${error.message.slice(0, 300)}`);
-    return { ...server, version: server.version, isMissing: true };
+    return { isMissing: true, results: [] };
   }
   const version = url === undefined ? versionOf(binary) : '?';
   const results = [];
@@ -142,18 +148,46 @@ async function rowOf(server) {
     say(`${server.id} ${version}, ${name}: ${result.passed} passed, ${failed.length} failed, ${secondsSoFar()} s`);
     for (const one of failed) say(`  ${one}`);
   }
-  return { ...server, version, results };
+  return { version, date: new Date().toISOString().slice(0, 10), commit: commit(), results };
+}
+
+/** Returns the commit that runs, with a plus if the files that matter have changed since. */
+function commit() {
+  const git = (...args) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim();
+  return git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', 'lib', 'test') === '' ? '' : '+');
 }
 
 const cell = (words) => words.replaceAll('|', '\\|').replace(/\s+/g, ' ');
 
-function lineOf({ id, version, isMissing, results = [] }) {
-  if (isMissing) return [id, version, 'not available here', ''];
-  const ran = results.map(({ name, passed, failed }) => {
-    return `${name} ${passed}${failed.length > 0 ? `, ${failed.length} failed` : ''}`;
-  });
-  const words = new Set(results.flatMap(({ refused, said }) => [...said, ...refused.map(({ error }) => error)]));
-  return [id, version, ran.join('; '), words.size === 0 ? 'nothing' : [...words].join('; ')];
+/** Returns the cells of a server in the table. */
+function cellsOf({ id, isStatic = false }, { version, date, results }) {
+  const sum = (list) => list.reduce((total, one) => total + one, 0);
+  const failed = sum(results.map((one) => one.failed.length));
+  const counts = [
+    String(sum(results.map((one) => one.passed))),
+    failed > 0 ? `, ${failed} failed` : '',
+    isStatic ? ' (its clock cannot be set)' : '',
+  ];
+  const refused = results.flatMap((one) => one.refused.map(({ name }) => name));
+  const said = results.flatMap((one) => one.said);
+  const isAll = refused.length > 0 && results.every(({ passed }) => passed === 0);
+  const name = id.replace(/-.*/, '').replace(/^./, (letter) => letter.toUpperCase());
+  return [
+    `${name} ${version}`,
+    date,
+    counts.join(''),
+    isAll ? 'everything' : (refused.length > 0 ? refused : said).join('; '),
+  ];
+}
+
+const fileOf = (id) => join(RESULTS, `${id}.json`);
+
+/** Returns the table of the results that are kept. */
+function tableOfAll() {
+  const kept = SERVERS.filter(({ id }) => existsSync(fileOf(id)));
+  const lines = kept.map((server) => cellsOf(server, JSON.parse(readFileSync(fileOf(server.id), 'utf8'))));
+  const head = ['server', 'run on', 'passed', 'refused'];
+  return [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.map(cell).join(' | ')} |`).join('\n');
 }
 
 const {
@@ -174,30 +208,28 @@ if (unknown.length > 0) {
 }
 
 const chosen = [...SERVERS.filter(({ id }) => wanted.length === 0 || isNamed(id)), ...own];
-const rows = [];
+const startedAt = performance.now();
+let [passed, failed, missing] = [0, 0, 0];
 for (const [i, server] of chosen.entries()) {
-  say(`${server.id}, ${i + 1} of ${chosen.length}`);
-  rows.push(await rowOf(server));
+  say(`${server.id}, ${i + 1} of ${chosen.length}, after ${Math.round((performance.now() - startedAt) / 60_000)} min`);
+  const result = await resultOf(server);
+  for (const one of result.results) [passed, failed] = [passed + one.passed, failed + one.failed.length];
+  if (result.isMissing) missing += 1;
+  else if (SERVERS.includes(server)) await keep(server.id, result);
 }
-const lines = rows.map((row) => `| ${lineOf(row).map(cell).join(' | ')} |`);
-const table = ['| server | version | passed | refused |', '| --- | --- | --- | --- |', ...lines].join('\n');
-const [tidy, results] = [await formatted(table), rows.flatMap(({ results: of = [] }) => of)];
-const passed = results.reduce((sum, one) => sum + one.passed, 0);
-const failed = results.reduce((sum, one) => sum + one.failed.length, 0);
-const missing = rows.filter(({ isMissing }) => isMissing).length;
-const isBroken = failed > 0 || passed === 0 || (wanted.length > 0 && missing > 0);
-console.log(`\n${tidy}`);
-if (missing > 0) console.log(`${missing} not available here`);
-if (wanted.length === 0 && !isBroken && missing === 0) await writeTable(table);
+if (missing > 0) say(`${missing} not available here`);
 console.log(`${passed} passed, ${failed} failed`);
-process.exitCode = isBroken ? 1 : 0;
+process.exitCode = failed > 0 || passed + missing === 0 || (wanted.length > 0 && missing > 0) ? 1 : 0;
 
-async function formatted(markdown) {
-  return format(markdown, { ...(await resolveConfig(PAGE)), filepath: PAGE });
+async function formatted(content, path) {
+  return format(content, { ...(await resolveConfig(path)), filepath: path });
 }
 
-async function writeTable(markdown) {
+/** Replaces the last result of a server, and writes the table. */
+async function keep(id, result) {
+  mkdirSync(RESULTS, { recursive: true });
+  writeFileSync(fileOf(id), await formatted(JSON.stringify(result), fileOf(id)));
   const parts = readFileSync(PAGE, 'utf8').split(MARK);
-  if (parts.length !== 3) say(`The table was not written: ${basename(PAGE)} does not have ${MARK} twice.`);
-  else writeFileSync(PAGE, await formatted([parts[0], `\n\n${markdown}\n\n`, parts[2]].join(MARK)));
+  if (parts.length !== 3) throw new Error(`${basename(PAGE)} does not have ${MARK} twice`);
+  writeFileSync(PAGE, await formatted([parts[0], `\n\n${tableOfAll()}\n\n`, parts[2]].join(MARK), PAGE));
 }

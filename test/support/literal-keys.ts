@@ -3,9 +3,10 @@ const KEYLESS = /^'(?:TIME|S?PUBLISH|PUBSUB)'$/;
 const ALL_ARE_KEYS = /^'(?:EXISTS|DEL)'$/;
 const LITERAL = /^KEYS\[\d+\]$/;
 
-/** Refuses a script with a command whose key is not a literal `KEYS[n]`, as some vendors' servers do. */
+/** Refuses a script without keys, or with a command whose key is not a literal `KEYS[n]`, as some vendors do. */
 export function refuseOtherKeys(words: readonly string[]): string | undefined {
   if (words[0]?.toUpperCase() !== 'EVAL') return undefined;
+  if (words[2] === '0') return "ERR wrong number of arguments for 'EVAL'";
   for (const [call, list] of words[1].matchAll(CALL)) {
     const [command, ...args] = list.split(',').map((arg) => arg.trim());
     if (KEYLESS.test(command)) continue;

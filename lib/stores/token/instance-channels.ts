@@ -137,13 +137,15 @@ export class InstanceChannels {
       if (this.isClosed) return;
       this.listener.onSubscribed((key) => channels.has(this.channelOf(key)));
       if (!this.mayUseAll && subscription.source !== undefined)
-        void this.tryMessages(subscription.channel, subscription.source);
+        void this.tryMessages(subscription, subscription.source);
     });
   }
 
-  private async tryMessages(channel: string, { connection }: ChannelSource): Promise<void> {
+  private async tryMessages({ channel, key }: InstanceChannel, { connection }: ChannelSource): Promise<void> {
+    const { isCluster } = this.topology;
     try {
-      const refused = await TRY_MESSAGES.run(connection, [], [channel, this.topology.isCluster ? '1' : '0']);
+      const { lock } = this.topology.keysOf(key);
+      const refused = await TRY_MESSAGES.run(connection, [lock], [channel, isCluster ? '1' : '0']);
       this.mayUseAll = refused === null;
       if (refused === null || this.isClosed) return;
       const [command, error] = refused;

@@ -229,7 +229,8 @@ describe('a server that does not know a command', () => {
     const why = `${page} (npm docs nestjs-redis-lock) (ERR unknown command 'eval')`;
     expect(error).toMatchObject({ code: 'LOCK_UNAVAILABLE', permanent: true });
     const place = `Redis is at ${server.url}`;
-    expect((error as Error).message).toBe(`No usable reply for a lock: ${why}. ${place}.`);
+    // Redis 6.2 quotes the command with backticks.
+    expect((error as Error).message.replaceAll('`', "'")).toBe(`No usable reply for a lock: ${why}. ${place}.`);
   });
 
   it('(SUBSCRIBE) is named in one line when somebody waits, with a link, and without the instance', async () => {
@@ -242,7 +243,7 @@ describe('a server that does not know a command', () => {
     await (await granted).release();
     const why = "says what works without it (npm docs nestjs-redis-lock) (ERR unknown command 'subscribe')";
     expect(running.warnings).toEqual([expect.stringContaining(`messages cannot be received: `)]);
-    expect(running.warnings[0]).toContain(why);
+    expect(running.warnings[0].replaceAll('`', "'")).toContain(why);
     expect(running.warnings[0]).not.toContain(other.engine.instanceId);
   });
 });

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockUnavailableError } from 'nestjs-redis-lock';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
 
 describe('a faulty Redis', () => {
@@ -51,12 +52,15 @@ describe('a faulty Redis', () => {
   it('that stays down: no commands pile up, and inspect ends', async () => {
     await server.kill();
     const client = new Redis(server.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
-    const locks = start({ redis: client, requestTimeoutMs: 100 });
+    // No server replies, so the time of the callers passes at once.
+    const clock = new ServerManualClock({ setWallTime: () => undefined, commandsRun: () => Promise.resolve(0) }, 0);
+    running = new RedisLocks(clock);
+    const locks = start({ redis: client });
     const asking = Array.from({ length: 100 }, (_, id) =>
-      locks.acquire(`goods:${id}`, { waitMs: 150 }).catch(() => 'none'),
+      locks.acquire(`goods:${id}`, { waitMs: 30_000 }).catch(() => 'none'),
     );
-    await Promise.all(asking);
-    await expect(locks.inspect('goods:300')).rejects.toBeInstanceOf(LockUnavailableError);
+    expect(new Set(await clock.until(Promise.all(asking)))).toEqual(new Set(['none']));
+    await expect(clock.until(locks.inspect('goods:300'))).rejects.toBeInstanceOf(LockUnavailableError);
     // TIME, sent one at a time, and the inspections of the lock, of those that share it, and of its queue.
     expect(Reflect.get(client, 'offlineQueue')).toHaveProperty('length', 4);
     client.disconnect();

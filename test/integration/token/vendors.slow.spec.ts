@@ -55,7 +55,7 @@ const STORES: [name: string, options: RedisLockModuleOptions][] = [
   ['timestamp()', { store: timestamp({ unit: 'ms' }) }],
 ];
 
-describe('a proxy that requires literal KEYS[n]', () => {
+describe('a proxy that requires keys, and literal KEYS[n]', () => {
   it('accepts every script but two, which serve several locks of a tick', () => {
     const refused = [...embeddedScripts].filter(([, lua]) => refuseOtherKeys(['EVAL', lua]) !== undefined);
     expect(refused.map(([name]) => name)).toEqual(['tokenAcquireMany', 'tokenReleaseMany']);

@@ -5,10 +5,12 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -107,4 +109,16 @@ time_t time(time_t *into) {
   time_t seconds = now_us() / 1000000;
   if (into) *into = seconds;
   return seconds;
+}
+
+/*
+ * Valkey 9.1 reads the wall clock once a millisecond, and adds the ticks of the processor in between. On x86 it does so
+ * only if /proc/cpuinfo has the flag constant_tsc. Without this file it reads the wall clock each time.
+ */
+FILE *fopen64(const char *path, const char *mode) {
+  static FILE *(*real)(const char *, const char *);
+  if (!real) real = (FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen");
+  if (strcmp(path, "/proc/cpuinfo") != 0) return real(path, mode);
+  errno = ENOENT;
+  return NULL;
 }

@@ -49,6 +49,11 @@ const BAD_SCRIPTS: readonly (readonly [what: string, script: string, message: st
   ['an undocumented key, spaced', `${HEADER}${BODY}redis.call('DEL', keys . queue)`, 'keys.queue is used but not'],
   ['an undocumented argument', `${HEADER}${BODY}return args.leaseMs`, 'args.leaseMs is used but not in the header'],
   [
+    'an unused key',
+    HEADER.replace('keys.lock', 'keys.lock\n  keys.queue') + BODY,
+    'keys.queue is in the header but not used',
+  ],
+  [
     'an unused argument',
     HEADER.replace('args.owner', 'args.owner\n  args.leaseMs') + BODY,
     'args.leaseMs is in the header but not used',
@@ -97,6 +102,12 @@ describe('tools/embed-lua.mjs', () => {
       const { stderr } = await embed(folder({ 'a.lua': `${HEADER}${BODY}${call}\n` }));
       expect(stderr).toContain('keys');
     }
+  });
+
+  it('lets a script declare keys.slot, which is sent and not used', async () => {
+    const slot = folder({ 'a.lua': `${HEADER.replace('keys.lock', 'keys.lock\n  keys.slot')}${BODY}` });
+    expect(await embed(slot)).toEqual({ code: 0, stderr: '' });
+    expect(readFileSync(join(slot, '../scripts.ts'), 'utf8')).toContain('{ keys: 2,');
   });
 
   it('makes a script for one lock and one for several of a file with both', async () => {

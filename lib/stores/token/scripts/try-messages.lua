@@ -1,5 +1,6 @@
 --[[ Finds out whether this user may do what wakes waiters: count subscribers, and publish. The message is empty, which
   its receiver ignores.
+  keys.slot     a key in the slot of the channel: some proxies refuse a script without a key
   args.channel  a channel of the instance
   args.sharded  1: the channels are sharded, as in a cluster, 0: they are not
   returns nil: it may | {the command that fails, its error} ]]
