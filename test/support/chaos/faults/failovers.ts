@@ -124,8 +124,11 @@ const oldMasterWritable: Fault = {
       const again = fleet.entry((member) => member === holder);
       holder.send({ kind: 'end' });
       await again;
+      // A lease of the old master would be passed on beside a lease of the new one.
+      await fleet.rest([holder]);
       await servers.rejoin();
     });
+    fleet.go([holder]);
     scene.healed(this.name);
     await scene.settle(next);
   },

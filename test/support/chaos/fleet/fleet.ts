@@ -197,9 +197,9 @@ export class Fleet {
   }
 
   /** Makes all members finish, and request nothing until `go`. */
-  async rest(): Promise<void> {
-    for (const member of this.members) member.send({ kind: 'rest' });
-    await eventually('all rest', () => this.members.every(({ idle }) => idle), STEP_MS);
+  async rest(members: readonly Member[] = this.members): Promise<void> {
+    for (const member of members) member.send({ kind: 'rest' });
+    await eventually('all rest', () => members.every(({ idle }) => idle), STEP_MS);
   }
 
   /** @param readers only their readers. */
