@@ -44,7 +44,8 @@ function isBroken(from: string, link: string): boolean {
 
 /** Returns the number of words, as `wc -w` counts them. */
 function wordsOf(text: string): number {
-  return text.split(/\s+/).filter((word) => word !== '').length;
+  // The lines of a table and the marks of a list are no words.
+  return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
 }
 
 /** Returns the lines that the formatter can wrap: no code, no tables, no link definitions. */
