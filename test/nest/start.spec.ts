@@ -109,7 +109,11 @@ describe('the line of the start', () => {
       () => ({ store: quorum([1, 2, 3].map((node) => `redis://:secret@127.0.0.1:${node}`)) }),
       /^Locks are in redis:\/\/127\.0\.0\.1:1, redis:\/\/127\.0\.0\.1:2, redis:\/\/127\.0\.0\.1:3, keys begin/,
     ],
-    ['memory()', () => ({ store: memory() }), /^Locks are in the memory of this process, so other processes do not see them\.$/],
+    [
+      'memory()',
+      () => ({ store: memory() }),
+      /^Locks are in the memory of this process, so other processes do not see them\.$/,
+    ],
   ])('says where the locks are: %s', async (_, options, line) => {
     const { infos } = await start(options());
     expect(infos).toEqual([expect.stringMatching(line)]);
