@@ -5,7 +5,7 @@
 // - A script begins with its contract, a --[[ header ]]. The header first says what the script does. Then it declares
 //   `keys.name` and `args.name`, one a line, in the order in which they are sent. A line "returns …" ends it.
 //   `keys.a or keys.b` gives one key two names. `keys.a?` may be omitted by the caller. All are used, but `keys.slot`:
-//   it only tells a server or a proxy where the script runs.
+//   by it, a server or a proxy only finds where the script runs.
 // - A command that takes any number of keys may get `unpack(keys, 2)`: the second key and all after it, or
 //   `unpack(keys, 2, last)`.
 // - Lines between `--- @one`, `--- @many` and `--- @end` belong to one of two scripts that are made of one file:

@@ -44,7 +44,7 @@ function isBroken(from: string, link: string): boolean {
 
 /** Returns the number of words, as `wc -w` counts them. */
 function wordsOf(text: string): number {
-  // The lines of a table and the marks of a list are no words.
+  // The lines of a table and the marks of a list do not count.
   return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
 }
 
