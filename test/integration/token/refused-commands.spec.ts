@@ -152,7 +152,8 @@ describe('a user without PUBSUB', () => {
     const before = await connections();
     for (let i = 0; i < 20; i += 1) await here.clock.advance(1_000);
     expect(await connections()).toBe(before);
-    expect(here.warnings).toHaveLength(1);
+    // By now, the lock may also be reported as held for long.
+    expect(here.warnings.filter((line) => line.includes('messages cannot be received'))).toHaveLength(1);
     expect(await locks.ping()).toMatchObject({ handoff: 'polling' });
     await here.admin.acl('SETUSER', 'guest', '+pubsub');
     await here.clock.advanceUntil('it is in the queue', async () => (await here.queueLength()) === 1);
