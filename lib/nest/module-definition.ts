@@ -119,7 +119,7 @@ export const MODULE_EXTRAS = Symbol.for('nestjs-redis-lock:extras');
 export const PROVIDED_SERVICE = Symbol.for('nestjs-redis-lock:provided-service');
 /** The token of the {@link LockRuntime}. */
 export const LOCK_RUNTIME = Symbol.for(
-  'nestjs-redis-lock:runtime, import RedisLockModule.forRoot() in AppModule, and RedisLockModule alone nowhere',
+  'nestjs-redis-lock:runtime, import RedisLockModule.forRoot() in AppModule, and no bare RedisLockModule elsewhere',
 );
 
 /** The extras of a module instance, with their defaults. */

@@ -79,16 +79,14 @@ const NO_TLS =
 
 /**
  * Returns the error of a connection that was never ready. The error asks about TLS if the server has closed the
- * connection, which a server with TLS does to one without it, or if a connection with TLS got no handshake. Twemproxy
- * closes it because of HELLO, CLIENT and INFO.
+ * connection, which a server with TLS does to one without it, or if a connection with TLS got no handshake.
  */
 export function neverConnected(error: Error, usesTls: boolean): Error {
   const { message } = error;
   const isAboutTls = hasClosed(error) || (usesTls && NO_TLS.test(message));
   if (!isAboutTls) return error;
-  if (usesTls) return new Error(`${message}: does the server expect no TLS (redis://)?`);
-  const other = 'Twemproxy also closes connections, and cannot be used';
-  return new Error(`${message}: does the server expect TLS (rediss://)? ${other}`);
+  const expected = usesTls ? 'no TLS (redis://)' : 'TLS (rediss://)';
+  return new Error(`${message}: does the server expect ${expected}?`);
 }
 
 /** Returns the error of the client or the server from which `unavailableBecause` has made this error. */

@@ -242,7 +242,7 @@ describe('a module that is not imported', () => {
     [
       'without forRoot() in one of the modules',
       { imports: [RedisLockModule.forRoot({ store: memory() }), moduleOf({ imports: [RedisLockModule] })] },
-      `RedisLockModule.*${advice}, and RedisLockModule alone nowhere`,
+      `RedisLockModule.*${advice}, and no bare RedisLockModule elsewhere`,
     ],
     [
       'of a named instance',

@@ -102,7 +102,7 @@ describe('a connection that is not ready', () => {
   });
 
   it('is asked about TLS if the server closes it, unless it was ready before', async () => {
-    const question = 'does the server expect TLS (rediss://)? Twemproxy also closes connections, and cannot be used';
+    const question = 'does the server expect TLS (rediss://)?';
     const { clock, client, reports, stop } = watched('connecting');
     client.emit('error', new Error('read ECONNRESET'));
     client.status = 'reconnecting';
