@@ -317,7 +317,7 @@ describe('the command line', () => {
     expect(output).toContain('No lock is held or awaited');
   });
 
-  it('loads no Nest, and names ioredis if it is missing', async () => {
+  it('loads no Nest, and names ioredis if it is missing or too old', async () => {
     const installed = await consumer('nest12').installed();
     const modules = join(folder, 'alone', 'node_modules');
     await cp(installed, join(modules, 'nestjs-redis-lock'), { recursive: true });
@@ -328,6 +328,11 @@ describe('the command line', () => {
     expect(refused).toBe(
       'error: The package ioredis is missing. Install it together with nestjs-redis-lock: npm install ioredis\n',
     );
+    // As ioredis 4, whose package is the class.
+    await mkdir(join(modules, 'ioredis'));
+    await writeFile(join(modules, 'ioredis/index.js'), 'module.exports = class Redis {};');
+    const tooOld = await run('list', process.execPath, [bin, 'list'], { ...options, mustFail: true });
+    expect(tooOld).toBe('error: The package ioredis is too old: version 5.3 or later is needed.\n');
   });
 
   it('begins with the line that makes it executable', async () => {
