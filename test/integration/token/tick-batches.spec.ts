@@ -1,3 +1,6 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { type Lock, LockConfigError, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
@@ -254,4 +257,31 @@ describe('the requests of one tick', () => {
     expect(await here.admin.exists(...keys)).toBe(0);
     redis.disconnect();
   });
+});
+
+it('get their replies although the code that gets another one fails', async () => {
+  // In a process of its own, because nobody catches that error.
+  const program = `
+    import { createLocks } from './lib/standalone/index.ts';
+    import { KeyQueue } from './lib/engine/key-queue.ts';
+    const { onReply } = KeyQueue.prototype;
+    KeyQueue.prototype.onReply = function (...given) {
+      if (this.key.endsWith(':1')) throw new Error('a fault');
+      onReply.apply(this, given);
+    };
+    process.once('uncaughtException', ({ message }) => console.log(message));
+    const locks = createLocks({ redis: process.argv[1], logger: { log() {}, warn() {}, error() {} } });
+    await locks.using('goods:3', () => undefined);
+    void locks.acquire('goods:1').catch(() => undefined);
+    console.log(await locks.using('goods:2', () => 'sold').catch(({ code }) => code));
+    process.exit();
+  `;
+  const hooks = ['--import', './test/support/typescript-hooks.mjs', '--input-type=module'];
+  const options = { cwd: join(__dirname, '../../..') };
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [...hooks, '--eval', program, here.servers.url],
+    options,
+  );
+  expect(stdout).toBe('a fault\nsold\n');
 });
