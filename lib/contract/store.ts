@@ -1,7 +1,7 @@
 /**
  * The contract between the engine and a store, which keeps locks somewhere. All times are in milliseconds. A request
  * fails with `LockUnavailableError` if there is no usable reply, and with {@link UnansweredError} if there is none at
- * all. What every lock needs has a listener in place of a promise, because promises cost a good part of a request.
+ * all. Requests that every lock sends take a listener, because a promise costs a good part of such a request.
  */
 
 import type { ListedLock, ListRequest } from './lock-listing.js';

@@ -36,7 +36,8 @@ export interface LockRequest {
 /** A script for one lock, and the same for several. Both return what Redis replied. */
 export interface LockScripts {
   readonly one: RedisScript<unknown>;
-  readonly many: RedisScript<unknown>;
+  /** Undefined if its requests are sent alone. */
+  readonly many?: RedisScript<unknown>;
   /** Returns the keys and the common arguments of a call for these requests, which are of one group. */
   readonly head: (requests: readonly LockRequest[]) => { readonly keys: string[]; readonly args: string[] };
 }
@@ -270,7 +271,7 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
     const { keys, args } = head(requests);
     for (const request of requests) args.push(...request.args);
     outbox.collect(node.connection);
-    if (requests.length === 1) one.runThen(node.connection, keys, args, listener);
+    if (requests.length === 1 || many === undefined) one.runThen(node.connection, keys, args, listener);
     else many.runThen(node.connection, keys, args, new SeveralLocks(listener));
   }
 

@@ -66,7 +66,7 @@ const raw = (script: EmbeddedScript): RedisScript<unknown> => new RedisScript(sc
 const ACQUIRE = { one: raw(scripts.acquire), many: raw(scripts.acquireMany) };
 const RELEASE = { one: raw(scripts.release), many: raw(scripts.releaseMany) };
 const EXTEND = { one: raw(scripts.extend), many: raw(scripts.extendMany) };
-const TRANSFER = { one: raw(scripts.transfer), many: raw(scripts.transfer) };
+const TRANSFER = { one: raw(scripts.transfer) };
 const FORCE_RELEASE = new RedisScript(scripts.forceRelease, Number);
 const INSPECT = new RedisScript(scripts.inspect, decodeInspected);
 const INSPECT_HOLDERS = new RedisScript(scripts.inspectHolders, decodeHolders);
