@@ -228,6 +228,6 @@ class PendingRelease implements ReplyListener<boolean> {
     const { resource } = this.release;
     const elapsedMs = this.releaser.link.limitMs;
     const what = this.release.heir === undefined ? 'release' : 'transfer';
-    return new LockUnavailableError(`The ${what} of ${resource} got ${message}.`, { resource, elapsedMs });
+    return new LockUnavailableError(`The ${what} of ${resource} failed: ${message}.`, { resource, elapsedMs });
   }
 }

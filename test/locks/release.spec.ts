@@ -232,7 +232,7 @@ describe('a release without a reply', () => {
     expect(released).toEqual({});
     await clock.advance(1);
     expect(released.error).toBeInstanceOf(LockUnavailableError);
-    expect(released.error).toHaveProperty('message', 'The release of goods:300 got no reply within 1000 ms.');
+    expect(released.error).toHaveProperty('message', 'The release of goods:300 failed: no reply within 1000 ms.');
     await clock.advance(99);
     expect(store.releases).toHaveLength(1);
     await clock.advance(1);

@@ -243,6 +243,8 @@ describe('a client of the application that quits first', () => {
     const { app, locks, warnings } = await start({ ...own, shutdownGraceMs });
     const lock = await locks.acquire('goods:300');
     await client.quit();
+    // The reply to QUIT arrives before the connection is closed, and a request between them gets another error.
+    await eventually('the connection is closed', () => client.status === 'end');
     const closing = app.close();
     await eventually('the shutdown begins', () => locks.isShuttingDown);
     await lock.release().catch(() => undefined);
