@@ -160,7 +160,8 @@ export class LockRuntime {
     if (isUp) return;
     const down = servers.filter((server) => !server.isUp);
     const reasons = down.length === 1 ? [down[0].error] : down.map(({ server, error }) => `${server}: ${error}`);
-    const why = [...reasons, degraded].filter((reason) => reason !== undefined).join('; ');
+    const known = [...reasons, degraded].filter((reason) => reason !== undefined);
+    const why = known.map((reason) => reason.replace(/\.$/, '')).join('; ');
     throw new LockUnavailableError(`Redis cannot be reached at ${place}, and checks is 'error': ${why}.`);
   }
 

@@ -204,7 +204,7 @@ describe("checks: 'error'", () => {
     [
       'a server that refuses the password',
       () => ({ redis: testRedisUrl().replace('redis://', 'redis://me:secret@') }),
-      /^Redis cannot be reached at redis:\/\/127\.0\.0\.1:\d+, .*: .*(?:WRONGPASS|NOAUTH)/,
+      /^Redis cannot be reached at redis:\/\/127\.0\.0\.1:\d+, .*: .*(?:WRONGPASS|NOAUTH).*[^.]\.$/,
     ],
     [
       'a cluster',

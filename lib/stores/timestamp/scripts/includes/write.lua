@@ -23,6 +23,10 @@ local function write(owner, own, isLater)
   end
   local text = string.format('%.0f', value)
   local endsAt = string.format('%.0f', nowMs + ttlMs)
+  if own then
+    -- Out of memory, Redis refuses SET unless the script has written before.
+    redis.call('DEL', keys.holder)
+  end
   redis.call('SET', keys.lock, text, 'PXAT', endsAt)
   redis.call('SET', keys.holder, string.format('%s %s %.0f %s', owner, text, valueAt, race), 'PXAT', endsAt)
 end
