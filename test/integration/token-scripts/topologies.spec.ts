@@ -126,7 +126,8 @@ describe('a server', () => {
   let server: RedisServer;
 
   beforeAll(async () => {
-    server = await startRedis({ local: true });
+    // Without a delay before a replica's first synchronisation, which is 5 s otherwise.
+    server = await startRedis({ local: true, args: ['--repl-diskless-sync-delay', '0'] });
   });
   afterAll(() => server.stop());
 

@@ -344,8 +344,9 @@ describe('what the board shows', () => {
   it('shows the label of another instance as text, whatever it contains', async () => {
     const app = await startBoard();
     const other = await startApp({ prefix: app.prefix });
-    await other.locks.acquire('goods:300', { label: '<img src=x onerror=alert(1)>\n"' });
+    const lock = await other.locks.acquire('goods:300', { label: '<img src=x onerror=alert(1)>\n"' });
     const { text, headers } = await get(app, '/locks/state');
+    await lock.release();
     expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
     expect(JSON.parse(text)).toMatchObject({ locks: [{ label: '<img src=x onerror=alert(1)>?"' }] });
   });
