@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { onAbort } from '../common/abort-signals.js';
 import { runOutside } from '../common/async-context.js';
-import { LockClosedError, LockLostError, LockTimeoutError, LockUnavailableError, messageOf } from '../common/errors.js';
+import { LockClosedError, LockLostError, LockTimeoutError, messageOf } from '../common/errors.js';
 import { runInHold } from './call-context.js';
 import type { Lock } from './lock.js';
 import type { Clock } from '../clock/clock.js';
@@ -23,7 +23,7 @@ export interface LeadershipOptions extends LeaderCallbacks {
   readonly clock: Clock;
   /** Waits for the lock without a limit. Inside a hold of the lock, returns a nested hold. */
   acquire(this: void, signal?: AbortSignal): Promise<Lock>;
-  /** Called with one line if the lock cannot be acquired and the store does not log why, or if work is late. */
+  /** Called with one line if work is late. */
   warn(this: void, message: string): void;
   /** Called with one line and the error of a callback. */
   onCallbackError(this: void, message: string, error: unknown): void;
@@ -57,7 +57,6 @@ export class Leadership {
   private term: LeaderTerm | undefined = undefined;
   /** How many terms or campaigns failed in a row. */
   private failures = 0;
-  private lastWarning = '';
 
   /** @internal */
   constructor(private readonly options: LeadershipOptions) {
@@ -155,7 +154,6 @@ export class Leadership {
     const { onElected, onDeposed, clock } = this.options;
     const { lock } = term;
     this.term = term;
-    this.lastWarning = '';
     let hasFailed = false;
     const work = this.run(() => runInHold(lock, () => onElected?.(lock))).catch((error: unknown) => {
       hasFailed = term.end(error);
@@ -187,12 +185,8 @@ export class Leadership {
     if (this.isClosed) return;
     // A store without a queue may limit its requests.
     if (error instanceof LockTimeoutError || error instanceof LockLostError) return;
+    // The store's health logs why.
     this.failures += 1;
-    const message = `The leadership of ${this.resource} cannot be acquired: ${messageOf(error)}`;
-    // The store's health logs what a server refused.
-    if (error instanceof LockUnavailableError || message === this.lastWarning) return;
-    this.lastWarning = message;
-    this.options.warn(message);
   }
 
   private logFailure(what: string, error: unknown): void {

@@ -54,7 +54,7 @@ export class CallFinder {
    */
   holder(mode: LockMode, token: number | undefined): CallNames | undefined {
     const isIt = (lock: Lock): boolean =>
-      lock.mode === mode && (lock.token === undefined || token === undefined || lock.token >= token);
+      lock.mode === mode && (lock.token === undefined || lock.token >= (token ?? Infinity));
     const lock = take(this.locks, isIt);
     return lock && describeCall(lock, lock.options);
   }

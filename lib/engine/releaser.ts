@@ -165,7 +165,6 @@ class PendingRelease implements ReplyListener<boolean> {
   readonly released: Promise<boolean>;
   /** The local moment from which the store keeps nothing for the owner, even if no release arrives. */
   readonly leaseOverAt: number;
-  private hasFailed = false;
   private resolve!: (wasHeld: boolean) => void;
   private reject!: (error: unknown) => void;
   private pauseMs = FIRST_REPEAT_MS;
@@ -195,7 +194,7 @@ class PendingRelease implements ReplyListener<boolean> {
     const { releaser, pauseMs, leaseOverAt, release } = this;
     const mayRepeat = releaser.mayRepeat(error, releaser.clock.now() + pauseMs, leaseOverAt);
     // The caller of a transfer waits for its outcome.
-    if (!this.hasFailed && (release.heir === undefined || !mayRepeat)) this.tellCaller(error);
+    if (release.heir === undefined || !mayRepeat) this.tellCaller(error);
     if (!mayRepeat) return releaser.onOver(this);
     this.pauseMs = Math.min(pauseMs * 2, LONGEST_REPEAT_MS);
     this.timer = runOutside(() => releaser.clock.schedule(pauseMs, () => this.repeat(), true));
@@ -219,7 +218,6 @@ class PendingRelease implements ReplyListener<boolean> {
   }
 
   private tellCaller(error: unknown): void {
-    this.hasFailed = true;
     dropPromise(this.released);
     this.reject(error instanceof UnansweredError ? this.noReply(error) : error);
   }

@@ -62,7 +62,7 @@ function setAt(characters: readonly string[], from: number) {
       const has = (one: string): boolean => ranges.some(([low, high]) => isBetween(one, low, high)) !== negated;
       return { has, end: i };
     }
-    if (characters[i] === '\\' && i + 1 < characters.length) i += 1;
+    if (characters[i] === '\\') i += 1;
     const first = characters[i];
     const last = characters[i + 1] === '-' ? characters[i + 2] : undefined;
     if (last === undefined || last === ']') ranges.push([first, first]);

@@ -28,7 +28,7 @@ export function boundaryOf(host: ArgumentsHost): Boundary | undefined {
 
 /** Recognizes the responses of Node, Express and Fastify, and those of similar adapters. */
 function isHttpResponse(value: unknown): boolean {
-  return (can(value, 'end') || can(value, 'send')) && (can(value, 'setHeader') || can(value, 'header'));
+  return can(value, 'setHeader') || can(value, 'header');
 }
 
 function has(value: unknown, property: string): boolean {

@@ -11,7 +11,6 @@ import {
   type LockService,
   LockUnavailableError,
 } from 'nestjs-redis-lock';
-import { Leadership } from '../../lib/engine/leadership.js';
 import { deferred, outcome } from '../support/async.js';
 import { faultyLocks } from '../support/locks.js';
 
@@ -436,28 +435,6 @@ describe('lead()', () => {
     await two.leadership.close();
     await clock.advance(5_000);
     expect(clock.pending).toBe(0);
-  });
-});
-
-describe('a candidate that cannot acquire its lock', () => {
-  it('logs the reason once, and again if it is another one', async () => {
-    const { clock } = faultyLocks();
-    const warnings: string[] = [];
-    let reason = 'one';
-    const leadership = new Leadership({
-      resource: 'report',
-      signal: undefined,
-      clock,
-      warn: (message) => warnings.push(message),
-      onCallbackError: () => undefined,
-      acquire: () => Promise.reject(new Error(reason)),
-    });
-    await clock.advance(60_000);
-    reason = 'another';
-    await clock.advance(60_000);
-    const of = (each: string): string => `The leadership of report cannot be acquired: ${each}`;
-    expect(warnings).toEqual([of('one'), of('another')]);
-    await leadership.close();
   });
 });
 

@@ -403,6 +403,7 @@ describe('beside foreign clients that poll', () => {
     const before = requests();
     await run(1_000);
     expect(requests() - before).toBeLessThanOrEqual(40);
+    expect(requests() - before).toBeGreaterThanOrEqual(20);
     await run(4_000);
     expect(acquired.value).toBeDefined();
   });

@@ -92,6 +92,16 @@ describe.each(Object.keys(STORES))('%s', (name) => {
   });
 });
 
+it('several locks of one tick that a server refuses as it refuses every script are not requested one by one', async () => {
+  const locks = running.start({ redis: servers[0].url, unavailableAfterMs: 0, checks: 'off' });
+  await locks.using(['goods:1', 'goods:2'], () => undefined);
+  await onAll(FAULTS['READONLY'].begin);
+  await admins[0].config('RESETSTAT');
+  const calls = Array.from({ length: 5 }, (_, i) => locks.acquire(`goods:${i}`, { waitMs: 0 }));
+  for (const { status } of await Promise.allSettled(calls)) expect(status).toBe('rejected');
+  expect(await admins[0].info('commandstats')).toMatch(/cmdstat_evalsha:calls=1,/);
+});
+
 describe('a held lock', () => {
   async function hold(store?: StoreFactory): Promise<Lock> {
     return running.start({ redis: servers[0].url, store, ttlMs: 3_000, checks: 'off' }).acquire('goods:300');
