@@ -225,5 +225,5 @@ function notElected({ resource }: Leadership): LockLostError {
 /** Returns whether work failed because its signal aborted with `reason`. */
 function isConsequence(error: unknown, reason: unknown): boolean {
   if (error === reason || error instanceof LockLostError || error instanceof LockClosedError) return true;
-  return typeof error === 'object' && error !== null && 'name' in error && error.name === 'AbortError';
+  return (error as Partial<Error> | null | undefined)?.name === 'AbortError';
 }

@@ -42,6 +42,17 @@ class LockingInterceptor implements NestInterceptor {
   }
 }
 
+/** Calls another method under a lock after the handler. */
+@Injectable()
+class CallsAnother implements NestInterceptor {
+  constructor(private readonly modules: ModuleRef) {}
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const controller = this.modules.get(CallsController, { strict: false });
+    return next.handle().pipe(concatMap(() => controller.calledAgain('2')));
+  }
+}
+
 /** Calls the method of the handler again after it, inside of the request and outside of it. */
 @Injectable()
 class CallsAgain implements NestInterceptor {
@@ -228,6 +239,13 @@ class CallsController {
   @Locked('goods:<id>')
   beside(@Param('id') id: string): Promise<string | undefined> {
     return this.room.stay(id);
+  }
+
+  @Get('another/:id')
+  @UseInterceptors(CallsAnother)
+  @Locked('goods:<id>')
+  async another(@Param('id') id: string): Promise<string> {
+    return id;
   }
 
   @Get('called-again/:id')
@@ -469,6 +487,12 @@ describe('an interceptor or a decorator that calls the handler', () => {
     // What runs beside the method may end after the response.
     await app.log.until('released goods:1');
     expect(app.log.count('requested goods:1')).toBe(1);
+  });
+
+  it('and calls another method under a lock releases the lock of that method at its end', async () => {
+    const { app } = await start();
+    expect((await app.call('/another/1')).text).toBe('2');
+    expect(app.log.lines.slice(-3)).toEqual(['granted goods:2', 'released goods:2', 'released goods:1']);
   });
 
   it('never acquires no lock', async () => {
