@@ -41,7 +41,7 @@ export function instanceOf(owner: string): string {
  */
 export function identityOf(instanceId: string): string | undefined {
   const end = instanceId.length - RANDOM_PART_LENGTH;
-  if (end <= 0 || !RANDOM_PART.test(instanceId.slice(end))) return undefined;
+  if (!RANDOM_PART.test(instanceId.slice(end))) return undefined;
   // An underscore without digits becomes a character that no identity has.
   const decode = (_: string, hex = '0'): string => String.fromCharCode(Number.parseInt(hex, 16));
   const identity = instanceId.slice(0, end).replace(ESCAPE, decode);
