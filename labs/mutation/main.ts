@@ -43,10 +43,9 @@ interface FileNotes {
   readonly red?: string;
 }
 
-/** The maximum time for all tests of a mutant. If they take longer, only the fastest of them run. */
-const MOST_MS = 60_000;
-/** The time for the first tests of a mutant. The others run if these notice nothing. */
+/** The times of the first and of the second tests of a mutant. The others run if these notice nothing. */
 const FIRST_MS = 4_000;
+const SECOND_MS = 60_000;
 /** A mutant whose tests take longer counts as killed. */
 const LIMIT_MS = 240_000;
 const SCRIPTS = 'lib/stores/token/scripts';
@@ -299,12 +298,16 @@ await eachOf(sample, async (mutant, worker) => {
   if (performance.now() - begin > Number(options.minutes) * 60_000) return;
   const isLoaded = usable.some(([, { loaded }]) => loaded.includes(mutant.id));
   // What is evaluated when modules load may matter to all tests.
-  const chosen = usable.filter(([, { reached }]) => isLoaded || reached.includes(mutant.id));
-  const parts: [string[], string[]] = [[], []];
+  const chosen = usable.filter(([name, { reached }]) => {
+    // It compares the text of each script with that of the last release.
+    if (mutant.file.endsWith('.lua') && name === 'test/unit/wire-format.spec.ts') return false;
+    return isLoaded || reached.includes(mutant.id);
+  });
+  const parts: [string[], string[], string[]] = [[], [], []];
   let ms = 0;
   for (const [file, note] of chosen.toSorted(([, one], [, other]) => one.ms - other.ms)) {
     ms += note.ms;
-    if (ms <= MOST_MS) parts[ms <= FIRST_MS ? 0 : 1].push(file);
+    parts[ms <= FIRST_MS ? 0 : ms <= SECOND_MS ? 1 : 2].push(file);
   }
   let verdict: Line = {};
   for (const part of parts) {
