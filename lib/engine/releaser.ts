@@ -36,7 +36,7 @@ export const LONGEST_REPEAT_MS = 1_000;
 
 /**
  * When the release of an owner whose request has failed is sent again, in milliseconds after the first reply. The bytes
- * of a dead connection may still arrive.
+ * of a dead connection may still arrive. The lease may be over by then, but the request may join the store's queue.
  */
 const AGAIN_AFTER_MS = [1_000, 3_000, 9_000];
 
@@ -151,8 +151,7 @@ export class Releaser {
     for (const afterMs of AGAIN_AFTER_MS) {
       const send = (): void => {
         this.again.delete(timer);
-        const now = this.clock.now();
-        if (now < pending.leaseOverAt) this.release(pending.release, now).catch(() => undefined);
+        this.release(pending.release, this.clock.now()).catch(() => undefined);
       };
       const timer = runOutside(() => this.clock.schedule(afterMs, send, true));
       this.again.set(timer, pending.release);
@@ -163,8 +162,8 @@ export class Releaser {
 /** A release that has no reply yet. */
 class PendingRelease implements ReplyListener<boolean> {
   readonly released: Promise<boolean>;
-  /** The local moment from which the store keeps nothing for the owner, even if no release arrives. */
-  readonly leaseOverAt: number;
+  /** The local moment from which the store keeps no lock for the owner, even if no release arrives. */
+  private readonly leaseOverAt: number;
   private resolve!: (wasHeld: boolean) => void;
   private reject!: (error: unknown) => void;
   private pauseMs = FIRST_REPEAT_MS;

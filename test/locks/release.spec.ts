@@ -267,11 +267,19 @@ describe('the release of an owner whose request has failed', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('is not sent again once the lease is over', async () => {
-    const { clock, store } = await releasedAfterFailure({ ttlMs: 2_000 });
-    await clock.advance(60_000);
-    expect(store.releases).toHaveLength(2);
-    expect(clock.pending).toBe(0);
+  it('is sent again after a lease that is over by then, because the request may still join the queue', async () => {
+    const { clock, locks, store, memory, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    store.lose('acquire', new LockUnavailableError('the connection ended'));
+    const refused = outcome(locks.acquire('goods:300', { waitMs: 50, ttlMs: 100 }));
+    await clock.advance(50);
+    expect(refused.error).toBeInstanceOf(LockUnavailableError);
+    await clock.advance(2_000);
+    // The bytes of the dead connection arrive.
+    await asked(memory).acquire(store.acquires[0]);
+    expect((await memory.inspect(KEY))?.waiting).toHaveLength(1);
+    await clock.advance(1_000);
+    expect((await memory.inspect(KEY))?.waiting).toEqual([]);
   });
 
   it('is not sent again after the shutdown', async () => {
