@@ -17,7 +17,7 @@ import type {
   TransferReply,
   TransferRequest,
 } from '../contract/store.js';
-import type { Clock, Timer } from '../clock/clock.js';
+import { afterPromiseJobs, type Clock, type Timer } from '../clock/clock.js';
 import type { MemoryStore } from '../stores/memory/memory.store.js';
 
 /** How long a client waits between two attempts to connect. */
@@ -119,7 +119,7 @@ export class BenchStore implements LockStore {
   /** Returns whether a request reaches the store. During an outage, it fails. */
   private mayAsk(listener: ReplyListener<never>): boolean {
     const error = this.errorOfOutage();
-    if (error !== undefined) queueMicrotask(() => listener.onFailed(error));
+    if (error !== undefined) afterPromiseJobs(() => listener.onFailed(error));
     return error === undefined;
   }
 

@@ -1,5 +1,5 @@
 import { contextOfCaller } from '../common/async-context.js';
-import type { Clock, Timer } from '../clock/clock.js';
+import { atEndOfTick, type Clock, type Timer } from '../clock/clock.js';
 
 /** A timer that is scheduled. */
 export interface Alarm {
@@ -102,6 +102,6 @@ export class ManualClock implements Clock {
 
   /** Resolves once everything that waits only for promises has run. @internal */
   protected settled(): Promise<void> {
-    return new Promise((resolve) => setImmediate(resolve));
+    return new Promise((resolve) => atEndOfTick(resolve));
   }
 }

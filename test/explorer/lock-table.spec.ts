@@ -19,4 +19,21 @@ describe('the table of memory locks', () => {
     expect(reply).toMatchObject({ status: 'granted' });
     expect(table.holders('key')).toMatchObject([{ owner: 'other:2' }]);
   });
+
+  it('forgets keys that have expired, although nobody asks for them again', () => {
+    let now = 0;
+    const table = new LockTable({
+      now: () => now,
+      wallMicros: () => now * 1_000,
+      isListening: () => false,
+      wake: () => undefined,
+    });
+    for (let id = 0; id < 10_000; id += 1) {
+      now += 1;
+      table.acquire(`mail:${id}`, { owner: `one:${id}`, mode: 'exclusive' }, 100, false, 100);
+      table.release(`mail:${id}`, { owner: `one:${id}`, mode: 'exclusive' }, 500, 100, true);
+    }
+    expect(table.rows.size).toBeLessThan(2_000);
+    expect(table.holders('mail:9999')).toMatchObject([{ isDone: true }]);
+  });
 });

@@ -1,6 +1,6 @@
 import { Controller, type INestApplication, Logger, Module, Param, Post } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import {
   CurrentLock,
   type Lock,
@@ -346,5 +346,37 @@ describe('ManualClock', () => {
     clock.jump(50);
     await short;
     expect(clock.now()).toBe(150);
+  });
+});
+
+describe("the fake timers of a test runner, which never fire by themselves, don't stop", () => {
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  it('a manual clock', async () => {
+    jest.useFakeTimers();
+    const clock = new ManualClock();
+    await clock.advance(10);
+    expect(clock.now()).toBe(10);
+  });
+
+  it('a bench whose locks are busy, handed over or unavailable', async () => {
+    jest.useFakeTimers();
+    const bench = createTestBench();
+    const busy = await bench.occupy('goods:300');
+    await expect(bench.locks.using('goods:300', () => undefined)).rejects.toThrow(LockTimeoutError);
+    const waiting = bench.locks.using('goods:300', { waitMs: Infinity }, () => 'late');
+    await busy.release();
+    expect(await waiting).toBe('late');
+    bench.unavailable();
+    await expect(bench.locks.using('goods:300', () => undefined)).rejects.toThrow(LockUnavailableError);
+  });
+
+  it('thousands of calls in a row', async () => {
+    jest.useFakeTimers();
+    const locks = createTestLocks();
+    for (let id = 0; id < 1_500; id += 1) await locks.using(`goods:${id}`, () => undefined);
+    expect(await locks.inspect('goods:0')).toBeNull();
   });
 });

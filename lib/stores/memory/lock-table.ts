@@ -11,6 +11,9 @@ const MOST_STEPS = 128;
 /** How long a queue lasts after the last request of a waiter, in milliseconds. */
 const QUEUE_MS = 60_000;
 
+/** From how many rows on the table looks for rows that have expired, each time that their number has doubled. */
+const SWEEP_FROM = 1_000;
+
 /** An owner that waits. */
 export interface Entry {
   readonly owner: string;
@@ -67,6 +70,7 @@ export class LockTable {
   readonly rows = new Map<string, Row>();
   private lastToken = 0;
   private steps = MOST_STEPS;
+  private mostRows = SWEEP_FROM;
 
   constructor(private readonly deps: TableDeps) {}
 
@@ -184,15 +188,25 @@ export class LockTable {
     this.rows.clear();
   }
 
-  /** Removes what has expired, as Redis does when a key is read. */
+  /** Returns the row of a key, without what has expired. */
   private rowOf(key: string): Row {
     const now = this.deps.now();
     let row = this.rows.get(key);
-    if (row === undefined) this.rows.set(key, (row = { lock: undefined, sharers: [], queue: [], queueEndsAt: 0 }));
-    if (row.lock !== undefined && row.lock.endsAt < now) row.lock = undefined;
-    if (row.sharers.length > 0) row.sharers = row.sharers.filter(({ endsAt }) => endsAt >= now);
-    if (row.queueEndsAt < now) row.queue = [];
+    if (row === undefined) {
+      if (this.rows.size >= this.mostRows) this.sweep(now);
+      this.rows.set(key, (row = { lock: undefined, sharers: [], queue: [], queueEndsAt: 0 }));
+    }
+    expire(row, now);
     return row;
+  }
+
+  /** Removes the rows that have expired and were not read since. */
+  private sweep(now: number): void {
+    for (const [key, row] of this.rows) {
+      expire(row, now);
+      this.forgetIfEmpty(key, row);
+    }
+    this.mostRows = Math.max(SWEEP_FROM, 2 * this.rows.size);
   }
 
   /** Hands the lock to the first live entries, as far as they fit. Returns whether none is left before the caller. */
@@ -252,6 +266,13 @@ export class LockTable {
   private isListening(owner: string): boolean {
     return this.deps.isListening(instanceOf(owner));
   }
+}
+
+/** Removes what has expired from a row, as Redis does when a key is read. */
+function expire(row: Row, now: number): void {
+  if (row.lock !== undefined && row.lock.endsAt < now) row.lock = undefined;
+  if (row.sharers.length > 0) row.sharers = row.sharers.filter(({ endsAt }) => endsAt >= now);
+  if (row.queueEndsAt < now) row.queue = [];
 }
 
 function granted(token: number): TableReply {

@@ -1,6 +1,6 @@
 import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import { instanceOf } from '../../contract/instance-id.js';
-import type { Clock } from '../../clock/clock.js';
+import { afterPromiseJobs, atEndOfTick, type Clock } from '../../clock/clock.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -58,7 +58,7 @@ export class MemoryStore implements LockStore {
       isListening: (instanceId) => this.listeners.has(instanceId),
       // As with Redis, a message arrives after the reply to the request that caused it.
       wake: (key, { owner, mode }) =>
-        queueMicrotask(() => this.listeners.get(instanceOf(owner))?.onWake(owner, key, mode)),
+        afterPromiseJobs(() => this.listeners.get(instanceOf(owner))?.onWake(owner, key, mode)),
     });
   }
 
@@ -125,9 +125,9 @@ export class MemoryStore implements LockStore {
   }
 
   private async reply<T>(value: T): Promise<T> {
-    if (this.repliesInTurn === 0) setImmediate(() => (this.repliesInTurn = 0));
+    if (this.repliesInTurn === 0) atEndOfTick(() => (this.repliesInTurn = 0));
     this.repliesInTurn += 1;
-    if (this.repliesInTurn > MOST_IN_TURN) await new Promise((resolve) => setImmediate(resolve));
+    if (this.repliesInTurn > MOST_IN_TURN) await new Promise<void>((resolve) => atEndOfTick(resolve));
     return value;
   }
 
