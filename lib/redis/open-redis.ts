@@ -50,7 +50,7 @@ export function openRedis(redis: string | RedisOptions | RedisClusterOptions | R
 
 function portOf(client: IoredisClient, isOurs = false): ServerClient | ClusterClient {
   if (isCluster(client)) return new IoredisCluster(client as object as Cluster, isOurs);
-  return new IoredisServer(client as Redis, '', {}, isOurs);
+  return new IoredisServer(client as Redis, '', isOurs);
 }
 
 /** @throws LockConfigError if an address cannot be one. ioredis would print the password, or fail without end. */

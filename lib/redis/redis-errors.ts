@@ -148,11 +148,6 @@ export function isScriptMissing(error: unknown): boolean {
   return messageOf(error).startsWith('NOSCRIPT');
 }
 
-/** Returns true if the server has no sharded channels because it is older than Redis 7. */
-export function isShardingMissing(error: unknown): boolean {
-  return /unknown command '?`?ssubscribe/i.test(messageOf(error));
-}
-
 /** Returns true if the server refuses EVALSHA. It may still accept EVAL. */
 export function isEvalShaRefused(error: unknown): boolean {
   return /(unknown command|NOPERM|not allowed).*evalsha/i.test(messageOf(error));

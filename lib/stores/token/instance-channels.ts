@@ -1,7 +1,6 @@
 import { atEndOfTick, type Clock } from '../../clock/clock.js';
 import type { ChannelSource } from '../../redis/pubsub/channel-source.js';
-import { ChannelSubscription } from '../../redis/pubsub/channel-subscription.js';
-import { ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
+import { ChannelSubscription, ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
 import { reasonOf } from '../../redis/redis-errors.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import type { KeyFilter } from '../../contract/store.js';
@@ -68,7 +67,6 @@ export class InstanceChannels {
   ) {
     this.subscriptions = new ChannelSubscriptions<InstanceChannel>({
       ...deps,
-      kind: 'sharded',
       lingerMs: LINGER_MS,
       sourceOf: (key) => topology.sourceOf(key),
       onSubscribed: (channel) => this.onSubscribed(channel),
@@ -168,7 +166,7 @@ export class InstanceChannels {
   }
 
   private add(channel: string, key: string): InstanceChannel {
-    const added = new InstanceChannel(channel, key, this.deps.clock.now(), undefined, !this.topology.isCluster);
+    const added = new InstanceChannel(channel, key, this.deps.clock.now(), !this.topology.isCluster);
     this.subscriptions.add(added);
     return added;
   }
