@@ -44,8 +44,6 @@ export interface ServerClient extends ScriptClient {
   readonly status: string;
   /** What the client puts before each key. */
   readonly keyPrefix: string;
-  /** Whether it connects again after a loss. */
-  readonly reconnects: boolean;
   /** Where it connects to. */
   readonly target: ServerTarget;
   /** The socket, while there is one. Undefined for a client that hides it and writes a tick's requests together. */
@@ -138,14 +136,4 @@ export function isCluster(client: object): client is ClusterClient {
 export function mastersOf({ slots }: ClusterClient): ReadonlySet<string> {
   const masters = slots.map((addresses) => addresses?.[0]);
   return new Set(masters.filter((address) => address !== undefined));
-}
-
-/** Sends what a function requests in one packet. */
-export function inOnePacket<T>({ socket }: ServerClient, request: () => T): T {
-  socket?.cork();
-  try {
-    return request();
-  } finally {
-    socket?.uncork();
-  }
 }

@@ -1,23 +1,19 @@
 import type { Clock } from '../clock/clock.js';
 import { scanKeys, type ScanRequest } from './key-scan.js';
-import { Pinger } from './pinger.js';
 import type { ServerClient } from './client-port.js';
 import { type ChannelListener, ChannelSource } from './pubsub/channel-source.js';
 import { type ConnectionListener, RedisConnection } from './redis-connection.js';
-import type { RedisScript } from './redis-script.js';
 import { serverNameOf } from './server-address.js';
-import type { Call, NodeRequest, RedisNode, Topology, TopologyPing } from './topology.js';
+import type { NodeRequest, RedisNode, Topology, TopologyPing } from './topology.js';
 
 /** The topology of one server: every key is there. */
 export class SingleNode implements Topology, RedisNode {
   readonly connection: RedisConnection;
   readonly prefix: string;
-  private readonly pinger: Pinger;
   private readonly source: ChannelSource;
   private channels: ChannelListener | undefined;
 
   constructor(client: ServerClient, clock: Clock, requestTimeoutMs: number) {
-    this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
     this.prefix = client.keyPrefix;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, () => this.channels);
@@ -35,17 +31,12 @@ export class SingleNode implements Topology, RedisNode {
     request.send(this, request);
   }
 
-  runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
-    return script.runAll(this.connection, calls);
-  }
-
   scan(request: ScanRequest): AsyncIterable<readonly string[]> {
     return scanKeys(this.connection, request);
   }
 
   async ping(): Promise<TopologyPing> {
-    const { client } = this.connection;
-    const server = await this.pinger.ping(this.connection, serverNameOf(client));
+    const server = await this.connection.ping(serverNameOf(this.connection.client));
     return { isUp: server.isUp, servers: [server], missing: undefined };
   }
 

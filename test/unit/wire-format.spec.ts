@@ -18,7 +18,7 @@ const TOKEN = '1767225720000000';
 const EXCLUSIVE = { owner: OWNER, mode: 'exclusive' } as const;
 const TICKET = `t1-${'Ab0_-x'.repeat(5)}`;
 /** A server whose clock is that of its tokens. */
-const CLOCK = { localLowerBound: (micros: number) => micros };
+const CLOCK = { localTimeOf: (micros: number) => micros };
 
 const keyOf = createKeyFactory({ prefix: 'lock_', hashTag: 'family' });
 const heldBy = (value: string) => wire.decodeAcquire([1, 5_000, value, 0, 2], CLOCK);

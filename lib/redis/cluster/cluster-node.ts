@@ -41,7 +41,7 @@ export class ClusterNode implements RedisNode {
     private readonly ownConnection?: FurtherConnection,
   ) {
     const { clock, requestTimeoutMs, listener } = deps;
-    this.connection = new RedisConnection(client, clock, requestTimeoutMs, true, address);
+    this.connection = new RedisConnection(client, clock, requestTimeoutMs, address);
     const onMoved = (): void => listener.onChannelsRemoved(this);
     this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, () => listener.channels, onMoved);
     const connectionListener = {

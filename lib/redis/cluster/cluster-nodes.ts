@@ -2,11 +2,10 @@ import { runOutside } from '../../common/async-context.js';
 import type { KeyFilter } from '../../contract/server-connection.js';
 import type { Clock, Timer } from '../../clock/clock.js';
 import { type ClusterClient, type FurtherConnection, mastersOf, type ServerClient } from '../client-port.js';
-import { describeClusterState, REPORT_EVERY_MS } from '../connection-state.js';
 import type { ChannelListener } from '../pubsub/channel-source.js';
 import { reachedAt } from '../redirection.js';
 import { toError } from '../redis-errors.js';
-import type { ConnectionListener, RedisConnection } from '../redis-connection.js';
+import { type ConnectionListener, describeState, type RedisConnection, REPORT_EVERY_MS } from '../redis-connection.js';
 import { ClusterNode, type NodeListener } from './cluster-node.js';
 
 /** The shortest time between two refreshes of the slot table. One refresh serves all requests that were redirected. */
@@ -14,6 +13,9 @@ const REFRESH_AFTER_MS = 100;
 
 /** The same while the connection to a master has ended and is not back. Each refresh tries to connect to it again. */
 const RECONNECT_AFTER_MS = 500;
+
+/** What the state `connect` of a Cluster means. */
+const NO_SLOTS = 'connected, but no node has sent the slots of the cluster yet';
 
 /**
  * The nodes of a cluster, by the slot table of its client. Requests go straight to the node that has their slot: the
@@ -194,7 +196,8 @@ export class ClusterNodes implements NodeListener {
       this.outageTimer = undefined;
       const { status } = this.cluster;
       if (status === 'ready') return;
-      this.listener?.onUnreachable(this.lastError ?? new Error(describeClusterState(status)));
+      const why = status === 'connect' ? NO_SLOTS : describeState(status, false);
+      this.listener?.onUnreachable(this.lastError ?? new Error(why));
       this.startOutageTimer(REPORT_EVERY_MS);
     };
     this.outageTimer ??= this.clock.schedule(delayMs, report, true);

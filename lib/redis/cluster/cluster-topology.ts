@@ -2,16 +2,14 @@ import { messageOf } from '../../common/errors.js';
 import { hashTag } from '../../keys/resource-key.js';
 import type { ReplyListener } from '../../contract/reply-listener.js';
 import { downServer, type ServerPing } from '../../contract/store-ping.js';
-import { type Clock, withTimeout } from '../../clock/clock.js';
+import type { Clock } from '../../clock/clock.js';
 import type { ClusterClient } from '../client-port.js';
 import type { ScanRequest } from '../key-scan.js';
-import { Pinger } from '../pinger.js';
 import type { ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { redirectionIn } from '../redirection.js';
 import type { ConnectionListener, RedisConnection } from '../redis-connection.js';
-import { toError } from '../redis-errors.js';
-import { promiseOf, type RedisScript } from '../redis-script.js';
-import type { Call, NodeRequest, RedisNode, Topology, TopologyPing } from '../topology.js';
+import { promiseOf } from '../redis-script.js';
+import type { NodeRequest, RedisNode, Topology, TopologyPing } from '../topology.js';
 import type { ClusterNode } from './cluster-node.js';
 import { ClusterNodes } from './cluster-nodes.js';
 import { scanCluster } from './cluster-scan.js';
@@ -28,7 +26,6 @@ export class ClusterTopology implements Topology {
   /** The client's `keyPrefix`. The slot of a key depends on it, too. */
   readonly prefix: string;
   private readonly nodes: ClusterNodes;
-  private readonly pinger: Pinger;
 
   constructor(
     private readonly cluster: ClusterClient,
@@ -36,7 +33,6 @@ export class ClusterTopology implements Topology {
     private readonly requestTimeoutMs: number,
   ) {
     this.prefix = cluster.keyPrefix;
-    this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
     this.nodes = new ClusterNodes(cluster, clock, requestTimeoutMs, (key) => slotOfTag(this.tagOf(key)));
   }
 
@@ -69,22 +65,6 @@ export class ClusterTopology implements Topology {
     return promiseOf((listener) => this.request(key, { ...listener, send: sendTo }));
   }
 
-  runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
-    const run = ({ key, keys, args }: Call): Promise<Reply | Error> => {
-      const reply = this.sendToNode(key, ({ connection }) => script.run(connection, keys, args));
-      // A node that hangs must not delay the replies of others.
-      return withTimeout<Reply | Error>(this.clock, this.requestTimeoutMs, reply, noReply).catch(toError);
-    };
-    const nodes = new Set(calls.map(({ key }) => this.nodeOf(key)?.connection));
-    let runTogether = (): Promise<(Reply | Error)[]> => Promise.all(calls.map(run));
-    // In one packet for each node.
-    for (const connection of nodes) {
-      const runRest = runTogether;
-      if (connection !== undefined) runTogether = () => connection.together(runRest);
-    }
-    return runTogether();
-  }
-
   scan(request: ScanRequest): AsyncIterable<readonly string[]> {
     const { nodes, clock, requestTimeoutMs } = this;
     return scanCluster(nodes, request, { clock, requestTimeoutMs });
@@ -93,7 +73,7 @@ export class ClusterTopology implements Topology {
   async ping(): Promise<TopologyPing> {
     const masters = [...this.nodes.masterNodes()];
     const ping = async (address: string, node: ClusterNode | undefined): Promise<ServerPing> =>
-      node === undefined ? downServer(address, 'no connection') : this.pinger.ping(node.connection, address);
+      node === undefined ? downServer(address, 'no connection') : node.connection.ping(address);
     const servers = await Promise.all(masters.map(([address, node]) => ping(address, node)));
     const { lastError } = this.nodes;
     const orphans = SLOTS - this.cluster.slots.filter((addresses) => addresses !== undefined).length;
@@ -188,10 +168,6 @@ class SentRequest<T> implements ReplyListener<T> {
       .then((reply) => this.request.onReply(reply))
       .catch((error: unknown) => this.request.onFailed(error));
   }
-}
-
-function noReply(): Error {
-  return new Error('no reply');
 }
 
 function notConnected(): Error {

@@ -1,5 +1,4 @@
 import { checkOptions, milliseconds } from '../../common/check-options.js';
-import { Pinger } from '../../redis/pinger.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -77,7 +76,7 @@ export class QuorumStore implements LockStore {
   };
 
   private readonly nodes: readonly QuorumNode[];
-  private readonly pinger: Pinger;
+  private readonly nodeTimeoutMs: number;
   /** What the owners ask for and have. */
   private readonly ballots = new Map<string, Ballot>();
   private ballotCount = 0;
@@ -88,13 +87,11 @@ export class QuorumStore implements LockStore {
     options: QuorumOptions,
     private readonly context: StoreContext,
   ) {
-    const { clock, requestTimeoutMs } = context;
     // An acquire takes two requests if the token has to be written back.
-    const most = requestTimeoutMs / 2;
+    const most = context.requestTimeoutMs / 2;
     checkOptions('quorum()', options, { nodeTimeoutMs: milliseconds(1, most) });
-    const { nodeTimeoutMs: timeoutMs = Math.min(NODE_TIMEOUT_MS, most) } = options;
-    this.nodes = openNodes(nodes, context, timeoutMs);
-    this.pinger = new Pinger({ clock, timeoutMs });
+    this.nodeTimeoutMs = options.nodeTimeoutMs ?? Math.min(NODE_TIMEOUT_MS, most);
+    this.nodes = openNodes(nodes, context, this.nodeTimeoutMs);
   }
 
   listen(listener: StoreListener): void {
@@ -144,7 +141,7 @@ export class QuorumStore implements LockStore {
   }
 
   async ping() {
-    const servers = await Promise.all(this.nodes.map(({ connection, name }) => this.pinger.ping(connection, name)));
+    const servers = await Promise.all(this.nodes.map(({ connection, name }) => connection.ping(name, this.nodeTimeoutMs)));
     const down = servers.filter(({ isUp }) => !isUp);
     const isUp = down.length * 2 < servers.length;
     const limit = `Locks continue with ${servers.length - down.length} of ${servers.length} nodes`;
@@ -161,7 +158,7 @@ export class QuorumStore implements LockStore {
   /** Waits for the first connections. A caller must not keep the lock on some nodes while it waits for others. */
   private connect(): Promise<unknown> {
     const until = this.context.clock.now() + this.context.requestTimeoutMs;
-    const connectTo = ({ connection }: QuorumNode): Promise<boolean> => connection.synchronise(until).then(() => true);
+    const connectTo = ({ connection }: QuorumNode): Promise<boolean> => connection.reached(until).then(() => true);
     return poll(this.nodes, 'A connection', connectTo, verdictOf).catch(() => undefined);
   }
 }

@@ -2,8 +2,7 @@ import { LockConfigError } from '../../common/errors.js';
 import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster } from '../../redis/client-port.js';
 import { forcedRelease } from '../../redis/forced-release.js';
-import { withinTime } from '../../redis/key-scan.js';
-import { toError, unavailableBecause } from '../../redis/redis-errors.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
 import { SingleNode } from '../../redis/single-node.js';
 import type { RedisNode, Topology } from '../../redis/topology.js';
@@ -22,8 +21,7 @@ import type {
   StoreListener,
   StorePing,
 } from '../../contract/store.js';
-import { extendReplies } from '../extend-replies.js';
-import { listLocks, type LockSource } from '../list-locks.js';
+import { listLocks } from '../list-locks.js';
 import { PendingRequests } from '../pending-requests.js';
 import { toStorePing } from '../ping-reply.js';
 import { answer, type ReplyListener } from '../../contract/reply-listener.js';
@@ -106,10 +104,11 @@ export class RedissonStore implements LockStore {
   }
 
   private async acquireOne({ key, owner, leaseMs }: AcquireRequest): Promise<AcquireReply> {
+    const { clock, requestTimeoutMs } = this.context;
     const args = [owner, wholeMs(leaseMs)];
     const send = (isOver: () => boolean): Promise<AcquireReply> =>
       this.topology.sendToNode(key, async ({ connection, failsFast }) => {
-        if (!failsFast) await connection.reached();
+        if (!failsFast) await connection.reached(clock.now() + 2 * requestTimeoutMs);
         // The owner may have been released since.
         if (isOver()) throw connection.whyNotReady();
         return ACQUIRE.run(connection, this.keysOf(key), args);
@@ -130,13 +129,17 @@ export class RedissonStore implements LockStore {
     return receivers !== NOT_HELD;
   }
 
-  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    if (requests.length === 0) return [];
-    const calls = requests.map(({ key, owner, leaseMs }) => ({ key, keys: [key], args: [owner, wholeMs(leaseMs)] }));
-    // They are for one server, as the engine sends them.
-    const sent = this.requests.expect(requests[0].key, () => this.topology.runAll(EXTEND, calls));
-    const replies = await sent.catch((error: unknown) => requests.map(() => toError(error)));
-    return extendReplies(requests, replies, this.listener);
+  extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    const { topology } = this;
+    const replies = this.requests.extend(requests, this.listener, ({ key, owner, leaseMs }) =>
+      topology.sendToNode(key, ({ connection }) => {
+        connection.cork();
+        return EXTEND.run(connection, [key], [owner, wholeMs(leaseMs)]);
+      }),
+    );
+    // The work under these locks may block the event loop.
+    for (const connection of topology.connections()) connection.uncork();
+    return replies;
   }
 
   /** Ends only the hold that it has read, so that a script that is sent again does not end the next one. */
@@ -160,18 +163,15 @@ export class RedissonStore implements LockStore {
 
   async inspect(key: string): Promise<LockState | null> {
     try {
-      return await this.topology.sendToNode(key, ({ connection }) => INSPECT.run(connection, this.keysOf(key), []));
+      return await this.read(key);
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
   }
 
   list(request: ListRequest): AsyncIterable<ListedLock> {
-    const inspectAll: LockSource['inspectAll'] = (keys) => {
-      const calls = keys.map((key) => ({ key, keys: this.keysOf(key), args: [] }));
-      return withinTime(this.topology.runAll(INSPECT, calls), this.context);
-    };
-    return listLocks(request, { pages: this.topology.scan(request), inspectAll });
+    const inspect = (key: string): Promise<LockState | null> => this.read(key);
+    return listLocks(request, { pages: this.topology.scan(request), inspect }, this.context);
   }
 
   async ping(): Promise<StorePing> {
@@ -184,6 +184,13 @@ export class RedissonStore implements LockStore {
     this.channels?.close();
     this.requests.close();
     return Promise.resolve();
+  }
+
+  private read(key: string): Promise<LockState | null> {
+    return this.topology.sendToNode(key, ({ connection }) => {
+      connection.cork();
+      return INSPECT.run(connection, this.keysOf(key), []);
+    });
   }
 
   /** Releases a lock. Returns what the script does. */

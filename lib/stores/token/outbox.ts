@@ -251,7 +251,7 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
     const { clock, requestTimeoutMs } = this.outbox.deps;
     const { connection } = node;
     // Longer than this call may take.
-    void connection.synchronise(clock.now() + 2 * requestTimeoutMs).then(
+    void connection.reached(clock.now() + 2 * requestTimeoutMs).then(
       // A reply came, although a client may not call its connection ready yet.
       () => (this.isOver ? listener.onFailed(noConnection()) : this.run(node, listener)),
       (error: unknown) => listener.onFailed(error),

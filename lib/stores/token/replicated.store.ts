@@ -1,7 +1,7 @@
 import { runOutside } from '../../common/async-context.js';
 import { LockConfigError, LockReplicationError, type LockUnavailableError, messageOf } from '../../common/errors.js';
 import { withTimeout } from '../../clock/clock.js';
-import { type FurtherConnection, inOnePacket, type ServerClient } from '../../redis/client-port.js';
+import type { FurtherConnection, ServerClient } from '../../redis/client-port.js';
 import { isOne } from '../../redis/decode.js';
 import { acquireFailed, toError, withoutArguments } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
@@ -189,7 +189,9 @@ export class ReplicaConnection {
     const { connection, demand, times } = this;
     if (this.isClosed) return [];
     if (connection.status === 'wait' || connection.status === 'end') connection.connect();
-    const sent = inOnePacket(connection, () => [
+    const { socket } = connection;
+    socket?.cork();
+    const sent = [
       // As a whole: a script with an unknown digest would be sent again behind WAIT.
       ...batch.map(({ request }) => {
         const { lock, holders } = this.names.keysOf(request.key);
@@ -197,7 +199,8 @@ export class ReplicaConnection {
         return connection.run('eval', scripts.extend.lua, keys, [entryOf(request), wholeMs(request.leaseMs)]);
       }),
       connection.send('wait', [], [String(demand.min), String(demand.timeoutMs)]),
-    ]);
+    ];
+    socket?.uncork();
     const replies: Promise<readonly unknown[]> = Promise.all(sent.map((reply) => reply.catch(toError)));
     return withTimeout(times.clock, times.requestTimeoutMs, replies, () => []);
   }

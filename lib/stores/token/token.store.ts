@@ -3,7 +3,6 @@ import { ServerSigns } from '../../contract/server-signs.js';
 import type { Clock } from '../../clock/clock.js';
 import { TimeoutPool } from '../../clock/timeout-pool.js';
 import { forcedRelease } from '../../redis/forced-release.js';
-import { withinTime } from '../../redis/key-scan.js';
 import {
   acquireFailed,
   extendFailed,
@@ -14,7 +13,6 @@ import {
 } from '../../redis/redis-errors.js';
 import type { ConnectionListener } from '../../redis/redis-connection.js';
 import { type EmbeddedScript, RedisScript, wholeMs } from '../../redis/redis-script.js';
-import type { Call } from '../../redis/topology.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -34,7 +32,7 @@ import {
   type TransferRequest,
   UnansweredError,
 } from '../../contract/store.js';
-import { listLocks, type LockSource } from '../list-locks.js';
+import { listLocks } from '../list-locks.js';
 import { toStorePing } from '../ping-reply.js';
 import type { StoreContext } from '../store-context.js';
 import { warnOnce } from '../warn-once.js';
@@ -53,7 +51,6 @@ import {
   decodeWake,
   aboutOf,
   entryOf,
-  isFoundElsewhere,
   stateOf,
 } from './wire.js';
 
@@ -229,18 +226,18 @@ export class TokenStore implements LockStore {
   async inspect(key: string): Promise<LockState | null> {
     this.outbox.flush();
     try {
-      return stateOf(...(await this.read(key)), this.topology.nodeOf(key)?.connection);
+      return await this.stateNow(key);
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
   }
 
   list(request: ListRequest): AsyncIterable<ListedLock> {
-    const { clock, requestTimeoutMs } = this;
     const pages = this.topology.scan(request);
-    const inspectAll: LockSource['inspectAll'] = (keys) => withinTime(this.statesOf(keys), { clock, requestTimeoutMs });
-    const lockOf: LockSource['lockOf'] = (name) => this.topology.lockOf(name);
-    return listLocks(request, { pages, lockOf, inspectAll, isFoundElsewhere });
+    const lockOf = (name: string): string | undefined => this.topology.lockOf(name);
+    const inspect = (key: string): Promise<LockState | null> => this.stateNow(key);
+    const { clock, requestTimeoutMs } = this;
+    return listLocks(request, { pages, lockOf, inspect }, { clock, requestTimeoutMs });
   }
 
   async ping(): Promise<StorePing> {
@@ -296,33 +293,22 @@ export class TokenStore implements LockStore {
     return keys;
   }
 
+  private async stateNow(key: string): Promise<LockState | null> {
+    return stateOf(...(await this.read(key)), this.topology.nodeOf(key)?.connection);
+  }
+
   /** Returns who holds a lock and who waits for it. */
   private read(key: string) {
     const { topology } = this;
     const { lock, holders, queue } = topology.keysOf(key);
     const run = <T>(script: RedisScript<T>, name: string): Promise<T> =>
-      topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
+      topology.sendToNode(key, ({ connection }) => {
+        connection.cork();
+        return script.run(connection, [name], []);
+      });
     // Scripts with one key each: while a cluster moves a slot, a script with several keys is refused. They have no time
     // limit, because the engine limits an inspection.
     return Promise.all([run(INSPECT, lock), run(INSPECT_HOLDERS, holders), run(INSPECT_QUEUE, queue)]);
-  }
-
-  private async statesOf(keys: readonly string[]): Promise<readonly (LockState | null | Error)[]> {
-    const { topology } = this;
-    const names = keys.map((key) => ({ key, ...topology.keysOf(key) }));
-    const calls = (kind: 'lock' | 'holders' | 'queue'): Call[] =>
-      names.map(({ key, ...each }) => ({ key, keys: [each[kind]], args: [] }));
-    const [locks, holders, queues] = await Promise.all([
-      topology.runAll(INSPECT, calls('lock')),
-      topology.runAll(INSPECT_HOLDERS, calls('holders')),
-      topology.runAll(INSPECT_QUEUE, calls('queue')),
-    ]);
-    return locks.map((lock, i) => {
-      const [sharers, waiting] = [holders[i], queues[i]];
-      if (lock instanceof Error) return lock;
-      if (sharers instanceof Error) return sharers;
-      return waiting instanceof Error ? waiting : stateOf(lock, sharers, waiting, topology.nodeOf(keys[i])?.connection);
-    });
   }
 
   private end(request: ForceReleaseRequest, digest: string, entries: string): Promise<boolean> {
