@@ -13,7 +13,7 @@ export interface NodeListener {
   onChannelsRemoved(node: ClusterNode): void;
   /** The node's connection has ended. Another client takes its place. */
   onNodeEnded(node: ClusterNode): void;
-  /** Receives the messages and the events of the nodes' channels. Undefined before `listen` and after its end. */
+  /** Receives the messages and the events of the nodes' channels. Undefined before `watch` and after its end. */
   readonly channels: ChannelListener | undefined;
 }
 
@@ -28,9 +28,6 @@ export interface NodeDeps {
 export class ClusterNode implements RedisNode {
   readonly connection: RedisConnection;
   readonly source: ChannelSource;
-  /** How much was read when the first request was sent that may have no reply yet, and when that was. */
-  private heard = -1;
-  private askedAt = 0;
   private readonly stopListening: () => void;
 
   constructor(
@@ -59,18 +56,6 @@ export class ClusterNode implements RedisNode {
   // A client that does not reconnect by itself rejects its queued commands when its connection ends.
   get failsFast(): boolean {
     return this.client.status !== 'reconnecting';
-  }
-
-  /**
-   * Called before each request. Returns true if nothing was read from the node for `requestTimeoutMs` although a
-   * request was sent. A stopped node keeps its connection open, so only its silence shows that it may have no slots.
-   */
-  isSilent(now: number): boolean {
-    const { received } = this.connection;
-    const isSilent = received === this.heard && now - this.askedAt > this.deps.requestTimeoutMs;
-    if (received !== this.heard || isSilent) this.askedAt = now;
-    this.heard = received;
-    return isSilent;
   }
 
   /** The same node for requests that another node has redirected here by `ASK`. */

@@ -62,7 +62,11 @@ export class RedissonStore implements LockStore {
       const advice = 'a client without it, and a `key` function that gives the whole name';
       throw new LockConfigError(`redisson: fencing does not work with the keyPrefix of a client; use ${advice}.`);
     }
-    const onSilent = (error: Error, server: string | undefined): void => this.listener?.onDown(error, server);
+    const onSilent = (error: Error, server: string | undefined): void => {
+      // A stopped node keeps its connection open, so only its silence shows that another may have its slots.
+      this.topology.refresh?.();
+      this.listener?.onDown(error, server);
+    };
     this.requests = new PendingRequests(context, this.topology, onSilent);
     this.capabilities = {
       name: 'redisson()',

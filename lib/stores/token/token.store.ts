@@ -129,7 +129,11 @@ export class TokenStore implements LockStore {
         extend: { ...EXTEND, head: renewing },
         transfer: { ...TRANSFER, head: ([{ key }]) => ({ keys: [topology.keysOf(key).lock], args: [] }) },
       },
-      onSilent: (key, why) => this.listener?.onDown(new UnansweredError(why), this.serverOf(key)),
+      onSilent: (key, why) => {
+        // A stopped node keeps its connection open, so only its silence shows that another may have its slots.
+        topology.refresh?.();
+        this.listener?.onDown(new UnansweredError(why), this.serverOf(key));
+      },
     });
   }
 
