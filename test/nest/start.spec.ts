@@ -74,7 +74,7 @@ describe('the line of the start', () => {
     ],
     [
       'options with a key prefix',
-      () => ({ redis: { port: port(), keyPrefix: 'app:' } }),
+      () => ({ redis: { host: '127.0.0.1', port: port(), keyPrefix: 'app:' } }),
       /^Locks are in redis:\/\/localhost:\d+, keys begin with app:lock_\.$/,
     ],
     [
