@@ -116,26 +116,6 @@ export function refusesEverything(error: unknown): boolean {
   return REFUSING_EVERYTHING.has(unavailableBecause(error, 'a script').refusal);
 }
 
-/** Converts the error of a failed acquire request. */
-export function acquireFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a lock');
-}
-
-/** Converts the error of a failed release. */
-export function releaseFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a release');
-}
-
-/** Converts the error of a failed renewal. */
-export function extendFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a renewal');
-}
-
-/** Converts the error of a failed transfer. */
-export function transferFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a transfer');
-}
-
 /** Returns the error without the `command` that ioredis adds. Its arguments hold owners of locks and passwords. */
 export function withoutArguments<E>(error: E): E | Error {
   if (!(error instanceof Error) || !('command' in error)) return error;

@@ -2,9 +2,8 @@ import { runOutside } from '../../common/async-context.js';
 import { LockConfigError, LockReplicationError, type LockUnavailableError, messageOf } from '../../common/errors.js';
 import { withTimeout } from '../../clock/clock.js';
 import type { FurtherConnection, ServerClient } from '../../redis/client-port.js';
-import { isOne } from '../../redis/decode.js';
-import { acquireFailed, toError, withoutArguments } from '../../redis/redis-errors.js';
-import { wholeMs } from '../../redis/redis-script.js';
+import { isOne, wholeMs } from '../../redis/redis-script.js';
+import { toError, unavailableBecause, withoutArguments } from '../../redis/redis-errors.js';
 import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type {
   AcquireReply,
@@ -207,7 +206,7 @@ export class ReplicaConnection {
 
   private failureOf(extended: unknown, waited: unknown): Failure {
     if (extended === undefined) return noReply();
-    if (extended instanceof Error) return acquireFailed(extended);
+    if (extended instanceof Error) return unavailableBecause(extended, 'a lock');
     if (!isOne(extended)) return new LockReplicationError('The lock was gone before replicas knew of it.');
     if (waited instanceof Error) {
       const message = messageOf(waited);
@@ -230,5 +229,5 @@ function leadsElsewhere(extended: unknown, isHeld: () => boolean): boolean {
 }
 
 function noReply(): LockUnavailableError {
-  return acquireFailed(new Error('there was no reply on the connection that waits for replicas'));
+  return unavailableBecause(new Error('there was no reply on the connection that waits for replicas'), 'a lock');
 }

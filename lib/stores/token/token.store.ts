@@ -3,14 +3,7 @@ import { ServerSigns } from '../../contract/server-signs.js';
 import type { Clock } from '../../clock/clock.js';
 import { TimeoutPool } from '../../clock/timeout-pool.js';
 import { forcedRelease } from '../../redis/forced-release.js';
-import {
-  acquireFailed,
-  extendFailed,
-  releaseFailed,
-  toError,
-  transferFailed,
-  unavailableBecause,
-} from '../../redis/redis-errors.js';
+import { toError, unavailableBecause } from '../../redis/redis-errors.js';
 import type { ConnectionListener } from '../../redis/redis-connection.js';
 import { type EmbeddedScript, RedisScript, wholeMs } from '../../redis/redis-script.js';
 import {
@@ -186,7 +179,7 @@ export class TokenStore implements LockStore {
       return acquired;
     };
     const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0', aboutOf(request)];
-    this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(decoded, listener, acquireFailed) });
+    this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(decoded, listener, 'a lock') });
   }
 
   release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
@@ -194,7 +187,7 @@ export class TokenStore implements LockStore {
     const closed = wholeMs(closedForMs);
     const isMarked = isDone === true && mode === 'exclusive' && closedForMs > 0;
     const args = [entryOf(request), isMarked ? `-${closed}` : closed];
-    this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(decodeRelease, listener, releaseFailed) });
+    this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(decodeRelease, listener, 'a release') });
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -209,7 +202,7 @@ export class TokenStore implements LockStore {
     const [source, target] = [from, to].map((owner) => entryOf({ owner, mode: 'exclusive' }));
     const limit = restMs === undefined ? '' : String(Math.floor(restMs));
     const args = [source, target, wholeMs(leaseMs), token === undefined ? '' : String(token), limit];
-    const done = outcomeOf(decodeTransfer, listener, transferFailed);
+    const done = outcomeOf(decodeTransfer, listener, 'a transfer');
     this.outbox.addAlone('transfer', { key, handoffMs: 0, args, done });
   }
 
@@ -271,7 +264,7 @@ export class TokenStore implements LockStore {
         if (!(error instanceof UnansweredError)) this.listener?.onExtendFailed(key, toError(error));
         resolve('unknown');
       };
-      const done = outcomeOf(decodeExtend, { onReply: resolve, onFailed }, extendFailed);
+      const done = outcomeOf(decodeExtend, { onReply: resolve, onFailed }, 'a renewal');
       this.outbox.add('extend', { key, handoffMs: 0, args: [entryOf(request), wholeMs(leaseMs)], done });
     });
   }
@@ -338,19 +331,25 @@ export class TokenStore implements LockStore {
   }
 }
 
-/** Returns what a request calls with its outcome. A server or a proxy may send what no script returns. */
+/**
+ * Returns what a request calls with its outcome.
+ *
+ * @param subject what it is for, in errors.
+ */
 function outcomeOf<Reply>(
   decode: (reply: unknown) => Reply,
   listener: ReplyListener<Reply>,
-  failed: (error: unknown) => Error,
+  subject: string,
 ): LockRequest['done'] {
   return (error, reply) => {
-    if (error !== undefined) return listener.onFailed(error instanceof UnansweredError ? error : failed(error));
+    if (error instanceof UnansweredError) return listener.onFailed(error);
     let decoded: Reply;
     try {
+      if (error !== undefined) throw error;
+      // A server or a proxy may send what no script returns.
       decoded = decode(reply);
-    } catch (unusable) {
-      return listener.onFailed(failed(unusable));
+    } catch (failure) {
+      return listener.onFailed(unavailableBecause(failure, subject));
     }
     listener.onReply(decoded);
   };

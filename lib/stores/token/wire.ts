@@ -2,7 +2,7 @@ import { helperKey, keyOfHelper } from '../../keys/resource-key.js';
 import { instanceOf } from '../../contract/instance-id.js';
 import { withoutForgery } from '../../common/format-value.js';
 import type { HolderInfo, HolderWork, LockState, WaiterInfo } from '../../contract/lock-state.js';
-import { isOne, toRemainingMs } from '../../redis/decode.js';
+import { isOne, toRemainingMs } from '../../redis/redis-script.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import type { AcquireReply, ExtendReply, LockMode, TransferReply } from '../../contract/store.js';
 
