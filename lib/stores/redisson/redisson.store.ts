@@ -1,11 +1,9 @@
 import { LockConfigError } from '../../common/errors.js';
-import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster } from '../../redis/client-port.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
-import { SingleNode } from '../../redis/single-node.js';
-import type { RedisNode, Topology } from '../../redis/topology.js';
+import { type RedisNode, type Topology, topologyOf } from '../../redis/topology.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -52,12 +50,8 @@ export class RedissonStore implements LockStore {
     private readonly fencing: boolean,
     private readonly context: StoreContext,
   ) {
-    const { clock, requestTimeoutMs } = context;
-    const client = context.redis();
-    this.topology = isCluster(client)
-      ? new ClusterTopology(client, clock, requestTimeoutMs)
-      : new SingleNode(client, clock, requestTimeoutMs);
-    this.publishArgs = isCluster(client) ? ['sharded'] : [];
+    this.topology = topologyOf(context);
+    this.publishArgs = isCluster(context.redis()) ? ['sharded'] : [];
     if (fencing && this.topology.prefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';
       throw new LockConfigError(`redisson: fencing does not work with the keyPrefix of a client; use ${advice}.`);

@@ -17,7 +17,7 @@ import type {
 import type { ReplicaDemand, StoreContext } from '../store-context.js';
 import { scripts } from './scripts.js';
 import { TokenStore } from './token.store.js';
-import type { TokenTopology } from './token-topology.js';
+import type { LockNames } from './lock-names.js';
 import { entryOf } from './wire.js';
 
 /** Why too few replicas know of a lock. Undefined if enough of them do. */
@@ -46,7 +46,7 @@ export class ReplicatedStore extends TokenStore {
   ) {
     super(context);
     // A node of a cluster opens its second connection when it is needed.
-    if (this.topology.isCluster || this.connectionFor('') !== undefined) return;
+    if (this.names.isCluster || this.connectionFor('') !== undefined) return;
     throw new LockConfigError('replicas: they need a second connection; redis must be duplicable: a URL, for example.');
   }
 
@@ -78,7 +78,7 @@ export class ReplicatedStore extends TokenStore {
   protected override onDisconnected(concerns?: KeyFilter): void {
     super.onDisconnected(concerns);
     // The first connection may lead to another server when it is back. That to a node always leads to the node.
-    if (!this.topology.isCluster) for (const second of this.seconds.values()) second.reconnect();
+    if (!this.names.isCluster) for (const second of this.seconds.values()) second.reconnect();
   }
 
   /** Returns a listener that waits for the replicas if the owner has the lock. */
@@ -112,10 +112,10 @@ export class ReplicatedStore extends TokenStore {
     if (client === undefined || known !== undefined || this.isClosed) return known;
     const opened = client.open('replicas');
     if (opened === undefined) return undefined;
-    const second = new ReplicaConnection(opened, this.topology, this.demand, this.context);
+    const second = new ReplicaConnection(opened, this.names, this.demand, this.context);
     this.seconds.set(client, second);
     // A node that comes back has another client.
-    if (this.topology.isCluster) client.watch({ end: () => this.seconds.delete(client) && second.close() });
+    if (this.names.isCluster) client.watch({ end: () => this.seconds.delete(client) && second.close() });
     return second;
   }
 }
@@ -144,7 +144,7 @@ export class ReplicaConnection {
 
   constructor(
     private readonly connection: FurtherConnection,
-    private readonly names: Pick<TokenTopology, 'keysOf'>,
+    private readonly names: Pick<LockNames, 'keysOf'>,
     private readonly demand: ReplicaDemand,
     private readonly times: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
   ) {

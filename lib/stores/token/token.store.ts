@@ -4,8 +4,10 @@ import type { Clock } from '../../clock/clock.js';
 import { TimeoutPool } from '../../clock/timeout-pool.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { toError, unavailableBecause } from '../../redis/redis-errors.js';
+import { isCluster } from '../../redis/client-port.js';
 import type { ConnectionListener } from '../../redis/redis-connection.js';
 import { type EmbeddedScript, RedisScript, wholeMs } from '../../redis/redis-script.js';
+import { type Topology, topologyOf } from '../../redis/topology.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -30,9 +32,9 @@ import { toStorePing } from '../ping-reply.js';
 import type { StoreContext } from '../store-context.js';
 import { warnOnce } from '../warn-once.js';
 import { InstanceChannels } from './instance-channels.js';
+import { LockNames } from './lock-names.js';
 import { type LockRequest, type LockScripts, Outbox } from './outbox.js';
 import { scripts } from './scripts.js';
-import { tokenTopology, type TokenTopology } from './token-topology.js';
 import {
   decodeAcquire,
   decodeExtend,
@@ -81,7 +83,9 @@ export class TokenStore implements LockStore {
     resolutionMs: 1,
   };
 
-  readonly topology: TokenTopology;
+  readonly topology: Topology;
+  /** @internal */
+  readonly names: LockNames;
   /** @internal Public for tests. */
   channels: InstanceChannels | undefined;
   private readonly clock: Clock;
@@ -99,8 +103,9 @@ export class TokenStore implements LockStore {
     const { clock, requestTimeoutMs } = context;
     this.clock = clock;
     this.requestTimeoutMs = requestTimeoutMs;
-    this.topology = tokenTopology(context);
-    const { topology } = this;
+    this.topology = topologyOf(context);
+    this.names = new LockNames(this.topology.prefix, context.prefix, isCluster(context.redis()));
+    const { topology, names } = this;
     const signs = new ServerSigns(
       { connections: () => topology.connections(), serverOf: (key) => this.serverOf(key) },
       requestTimeoutMs,
@@ -113,6 +118,7 @@ export class TokenStore implements LockStore {
     const renewing: LockScripts['head'] = (requests) => ({ keys: this.heldKeysOf(requests), args: [] });
     this.outbox = new Outbox({
       topology,
+      names,
       clock,
       requestTimeoutMs,
       limitRequest: this.timeouts.limitRequest,
@@ -120,7 +126,7 @@ export class TokenStore implements LockStore {
         acquire: { ...ACQUIRE, head: handingOff },
         release: { ...RELEASE, head: handingOff },
         extend: { ...EXTEND, head: renewing },
-        transfer: { ...TRANSFER, head: ([{ key }]) => ({ keys: [topology.keysOf(key).lock], args: [] }) },
+        transfer: { ...TRANSFER, head: ([{ key }]) => ({ keys: [names.keysOf(key).lock], args: [] }) },
       },
       onSilent: (key, why) => {
         // A stopped node keeps its connection open, so only its silence shows that another may have its slots.
@@ -132,10 +138,11 @@ export class TokenStore implements LockStore {
 
   listen(listener: StoreListener): void {
     this.listener = listener;
-    const { topology, clock, requestTimeoutMs } = this;
+    const { topology, names, clock, requestTimeoutMs } = this;
     this.channels = new InstanceChannels(
       listener.instanceId,
       topology,
+      names,
       { clock, requestTimeoutMs },
       {
         onMessage: (message) => this.onMessage(message, listener),
@@ -231,7 +238,7 @@ export class TokenStore implements LockStore {
 
   list(request: ListRequest): AsyncIterable<ListedLock> {
     const pages = this.topology.scan(request);
-    const lockOf = (name: string): string | undefined => this.topology.lockOf(name);
+    const lockOf = (name: string): string | undefined => this.names.lockOf(name);
     const inspect = (key: string): Promise<LockState | null> => this.stateNow(key);
     const { clock, requestTimeoutMs } = this;
     return listLocks(request, { pages, lockOf, inspect }, { clock, requestTimeoutMs });
@@ -271,22 +278,22 @@ export class TokenStore implements LockStore {
 
   /** Returns the keys and the common arguments of a script for locks of one group. */
   private headOf(requests: readonly Pick<LockRequest, 'key' | 'handoffMs'>[]): { keys: string[]; args: string[] } {
-    const { topology } = this;
+    const { names } = this;
     const [{ key: first, handoffMs }] = requests;
-    const names = requests.map(({ key }) => topology.keysOf(key));
-    const keys = [names[0].fence];
-    for (const { lock } of names) keys.push(lock);
-    for (const { queue } of names) keys.push(queue);
-    for (const { holders } of names) keys.push(holders);
-    return { keys, args: [wholeMs(handoffMs), topology.channelsOf(first), topology.isCluster ? '1' : '0'] };
+    const locks = requests.map(({ key }) => names.keysOf(key));
+    const keys = [locks[0].fence];
+    for (const { lock } of locks) keys.push(lock);
+    for (const { queue } of locks) keys.push(queue);
+    for (const { holders } of locks) keys.push(holders);
+    return { keys, args: [wholeMs(handoffMs), names.channelsOf(first), names.isCluster ? '1' : '0'] };
   }
 
   /** Returns the keys of a script that renews leases. Only an owner that shares its lock is in a second key. */
   private heldKeysOf(requests: readonly LockRequest[]): string[] {
-    const names = requests.map(({ key }) => this.topology.keysOf(key));
-    const keys = names.map(({ lock }) => lock);
+    const locks = requests.map(({ key }) => this.names.keysOf(key));
+    const keys = locks.map(({ lock }) => lock);
     if (requests.length === 1 && !requests[0].args[0].includes(' ')) return keys;
-    for (const { holders } of names) keys.push(holders);
+    for (const { holders } of locks) keys.push(holders);
     return keys;
   }
 
@@ -296,10 +303,9 @@ export class TokenStore implements LockStore {
 
   /** Returns who holds a lock and who waits for it. */
   private read(key: string) {
-    const { topology } = this;
-    const { lock, holders, queue } = topology.keysOf(key);
+    const { lock, holders, queue } = this.names.keysOf(key);
     const run = <T>(script: RedisScript<T>, name: string): Promise<T> =>
-      topology.sendToNode(key, ({ connection }) => {
+      this.topology.sendToNode(key, ({ connection }) => {
         connection.cork();
         return script.run(connection, [name], []);
       });
@@ -309,16 +315,21 @@ export class TokenStore implements LockStore {
   }
 
   private end(request: ForceReleaseRequest, digest: string, entries: string): Promise<boolean> {
-    const { key } = request;
+    const { names } = this;
+    const { isSlotted } = names;
     const { keys, args } = this.headOf([request]);
-    return this.topology.sendToNode(key, async ({ connection, failsFast }) => {
+    const ended = this.topology.sendToNode(request.key, async ({ connection, failsFast }) => {
       // In the client's queue it would wait through an outage.
       if (!failsFast) throw new Error('there is no connection');
       const { losses } = connection;
-      const ended = await FORCE_RELEASE.run(connection, keys, [...args, digest, entries]);
+      const count = await FORCE_RELEASE.run(connection, keys, [...args, digest, entries]);
       // The client resent the script, and its first run may have released the lock.
-      if (ended === 0 && connection.losses !== losses) throw new Error('the connection ended before the reply');
-      return ended > 0;
+      if (count === 0 && connection.losses !== losses) throw new Error('the connection ended before the reply');
+      return count > 0;
+    });
+    return ended.catch((error: unknown) => {
+      if (!isSlotted && names.learnsSlots(error)) return this.end(request, digest, entries);
+      throw error;
     });
   }
 
