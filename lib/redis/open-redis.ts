@@ -7,7 +7,7 @@ import { IoredisCluster } from './ioredis/ioredis-cluster.js';
 import { failWithConnection, IoredisServer, onErrors } from './ioredis/ioredis-server.js';
 import { type Ioredis, loadIoredis } from './load-ioredis.js';
 import type { IoredisClient, RedisClient, RedisClusterOptions } from './redis-client.js';
-import { SILENCE_MS, sentinelConnector } from './sentinel-connector.js';
+import { sentinelConnector } from './sentinel-connector.js';
 
 /** A client of the module. */
 export interface OpenedRedis {
@@ -89,6 +89,9 @@ const DEFAULTS: RedisOptions = {
 const SHORTEST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 500;
 
+/** How long a Sentinel and its master may take, in milliseconds. They may hang, and another may have their place. */
+const SENTINEL_MS = 2_000;
+
 /** How many attempts to connect have the shortest pause before them. They find a Redis that was away for a moment. */
 const QUICK_RETRIES = 10;
 
@@ -101,8 +104,9 @@ function defaultsFor(redis: RedisOptions, clock: Clock, ioredis: Ioredis): Redis
   if (!redis.sentinels)
     return { ...DEFAULTS, retryStrategy: (times) => retryAfter((times - QUICK_RETRIES) * SHORTEST_RETRY_MS) };
   const retryStrategy = (times: number): number => retryAfter(times * SHORTEST_RETRY_MS);
-  const Connector = sentinelConnector(ioredis.SentinelConnector, clock);
-  return { ...DEFAULTS, Connector, failoverDetector: true, sentinelCommandTimeout: SILENCE_MS, retryStrategy };
+  const Connector = sentinelConnector(ioredis.SentinelConnector);
+  const limits = { connectTimeout: SENTINEL_MS, sentinelCommandTimeout: SENTINEL_MS };
+  return { ...DEFAULTS, ...limits, Connector, failoverDetector: true, retryStrategy };
 }
 
 function isClient(redis: RedisOptions | RedisClusterOptions | RedisClient | string): redis is RedisClient {
