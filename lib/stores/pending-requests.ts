@@ -31,15 +31,7 @@ export class PendingRequests {
   ) {
     this.clock = clock;
     this.limitMs = limitMs;
-    const signs = new ServerSigns(servers, limitMs);
-    this.timeouts = new TimeoutPool(
-      clock,
-      limitMs,
-      servers.connections && {
-        onLook: (attendedMs, oldestMs) => signs.look(attendedMs, oldestMs),
-        hasFailed: (key, sentAt, attendedMs) => signs.hasFailed(key, sentAt, attendedMs),
-      },
-    );
+    this.timeouts = new TimeoutPool(clock, limitMs, new ServerSigns(servers, limitMs));
   }
 
   /**
@@ -102,11 +94,6 @@ export class PendingRequests {
         return 'unknown' as const;
       });
     return Promise.all(requests.map(extendOne));
-  }
-
-  /** Returns the reply to a request, or what `late` returns after the time limit. */
-  inTime<T>(reply: Promise<T>, late: () => T): Promise<T> {
-    return this.timeouts.inTime(reply, late);
   }
 
   /** Ends the requests that were sent over a connection that has ended. */

@@ -106,14 +106,7 @@ export class TokenStore implements LockStore {
     this.topology = topologyOf(context);
     this.names = new LockNames(this.topology.prefix, context.prefix, isCluster(context.redis()));
     const { topology, names } = this;
-    const signs = new ServerSigns(
-      { connections: () => topology.connections(), serverOf: (key) => this.serverOf(key) },
-      requestTimeoutMs,
-    );
-    this.timeouts = new TimeoutPool(clock, requestTimeoutMs, {
-      onLook: (attendedMs, oldestMs) => signs.look(attendedMs, oldestMs),
-      hasFailed: (key, sentAt, attendedMs) => signs.hasFailed(key, sentAt, attendedMs),
-    });
+    this.timeouts = new TimeoutPool(clock, requestTimeoutMs, new ServerSigns(topology, requestTimeoutMs));
     const handingOff: LockScripts['head'] = (requests) => this.headOf(requests);
     const renewing: LockScripts['head'] = (requests) => ({ keys: this.heldKeysOf(requests), args: [] });
     this.outbox = new Outbox({
