@@ -1,16 +1,9 @@
-import { listingFailed, scanKeys, type ScanRequest, type ScanTimes, withinTime } from '../key-scan.js';
-import type { ClusterNode } from './cluster-node.js';
+import { listingFailed, scanKeys, type ScanRequest, withinTime } from '../key-scan.js';
+import type { ClusterNode, ClusterTopology } from './cluster-topology.js';
 import { SLOTS } from './hash-slot.js';
 
 /** The pause between two looks at a cluster that is not whole. */
 const PAUSE_MS = 25;
-
-/** The nodes to scan. */
-export interface ScannedNodes {
-  /** Returns the known masters, by address. Undefined for one without a connection. */
-  masterNodes(): ReadonlyMap<string, ClusterNode | undefined>;
-  refresh(): void;
-}
 
 /** What a node says of itself: its id, its epoch, which rises with every slot that it takes over, and its slots. */
 interface NodeView {
@@ -29,26 +22,26 @@ interface NodeView {
  * @throws LockUnavailableError if a master cannot be reached, or if slots have an owner other than before.
  */
 export async function* scanCluster(
-  nodes: ScannedNodes,
+  cluster: ClusterTopology,
   request: ScanRequest,
-  times: ScanTimes,
 ): AsyncGenerator<readonly string[]> {
-  const before = await wholeCluster(nodes, times);
+  const before = await wholeCluster(cluster);
   for (const { node } of before) yield* scanKeys(node.connection, request);
   for (const { node, text } of before) {
     const after = await viewOf(node);
     if (after.text === text) continue;
-    nodes.refresh();
+    cluster.refresh();
     const why = after.problem ?? 'its slots have changed';
     throw listingFailed(new Error(`${node.address}: ${why}, and locks that moved during the scan may be missing`));
   }
 }
 
 /** Waits until masters are known that have all slots, at most `requestTimeoutMs`. */
-async function wholeCluster(nodes: ScannedNodes, { clock, requestTimeoutMs }: ScanTimes): Promise<readonly NodeView[]> {
+async function wholeCluster(cluster: ClusterTopology): Promise<readonly NodeView[]> {
+  const { clock, requestTimeoutMs } = cluster;
   const giveUpAt = clock.now() + requestTimeoutMs;
   for (;;) {
-    const masters = [...nodes.masterNodes().values()].filter((node) => node !== undefined);
+    const masters = [...cluster.masterNodes().values()].filter((node) => node !== undefined);
     const views = await Promise.all(masters.map(viewOf));
     const slots = views.reduce((sum, view) => sum + view.slots, 0);
     const other = views.find(({ problem }) => problem !== undefined);
@@ -57,7 +50,7 @@ async function wholeCluster(nodes: ScannedNodes, { clock, requestTimeoutMs }: Sc
       const problem = other && `${other.node.address}: ${other.problem}`;
       throw listingFailed(new Error(problem ?? `the masters with a connection have ${slots} of ${SLOTS} slots`));
     }
-    nodes.refresh();
+    cluster.refresh();
     await new Promise<void>((resolve) => clock.schedule(PAUSE_MS, resolve));
   }
 }

@@ -7,13 +7,12 @@ import { downServer, type ServerPing } from '../../contract/store-ping.js';
 import type { Clock, Timer } from '../../clock/clock.js';
 import { type ClusterClient, type FurtherConnection, mastersOf, type ServerClient } from '../client-port.js';
 import type { ScanRequest } from '../key-scan.js';
-import type { ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
+import { type ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { reachedAt, redirectionIn } from '../redirection.js';
-import { type ConnectionListener, describeState, type RedisConnection, REPORT_EVERY_MS } from '../redis-connection.js';
+import { type ConnectionListener, describeState, RedisConnection, REPORT_EVERY_MS } from '../redis-connection.js';
 import { toError } from '../redis-errors.js';
 import { promiseOf } from '../redis-script.js';
 import type { NodeRequest, RedisNode, Topology, TopologyPing } from '../topology.js';
-import { ClusterNode, type NodeListener } from './cluster-node.js';
 import { scanCluster } from './cluster-scan.js';
 import { SLOTS, slotOfTag } from './hash-slot.js';
 
@@ -36,7 +35,7 @@ const NO_SLOTS = 'connected, but no node has sent the slots of the cluster yet';
  * The topology of a cluster: each key is on the node that has its slot, by the slot table of the client. Requests go
  * straight to that node: the routing of ioredis costs a third more, and hides which server is silent.
  */
-export class ClusterTopology implements Topology, NodeListener {
+export class ClusterTopology implements Topology {
   /** The client's `keyPrefix`. The slot of a key depends on it, too. */
   readonly prefix: string;
   /** Receives the messages and the events of the nodes' channels. Undefined before `watch` and after its end. */
@@ -56,8 +55,8 @@ export class ClusterTopology implements Topology, NodeListener {
 
   constructor(
     private readonly cluster: ClusterClient,
-    private readonly clock: Clock,
-    private readonly requestTimeoutMs: number,
+    readonly clock: Clock,
+    readonly requestTimeoutMs: number,
   ) {
     this.prefix = cluster.keyPrefix;
   }
@@ -122,8 +121,7 @@ export class ClusterTopology implements Topology, NodeListener {
   }
 
   scan(request: ScanRequest): AsyncIterable<readonly string[]> {
-    const { clock, requestTimeoutMs } = this;
-    return scanCluster(this, request, { clock, requestTimeoutMs });
+    return scanCluster(this, request);
   }
 
   async ping(): Promise<TopologyPing> {
@@ -244,9 +242,7 @@ export class ClusterTopology implements Topology, NodeListener {
   }
 
   private addNode(address: string, client: ServerClient, own?: FurtherConnection): ClusterNode {
-    const { clock, requestTimeoutMs } = this;
-    const deps = { clock, requestTimeoutMs, listener: this };
-    const node = runOutside(() => new ClusterNode(address, client, deps, own));
+    const node = runOutside(() => new ClusterNode(this, address, client, own));
     this.nodes.set(address, node);
     return node;
   }
@@ -300,6 +296,58 @@ export class ClusterTopology implements Topology, NodeListener {
       this.startOutageTimer(REPORT_EVERY_MS);
     };
     this.outageTimer ??= this.clock.schedule(delayMs, report, true);
+  }
+}
+
+/** One node of a cluster, for as long as the client's connection to it lasts. */
+export class ClusterNode implements RedisNode {
+  readonly connection: RedisConnection;
+  readonly source: ChannelSource;
+  private readonly stopListening: () => void;
+
+  constructor(
+    private readonly cluster: ClusterTopology,
+    readonly address: string,
+    private readonly client: ServerClient,
+    /** The client, if the slot table did not name the node. */
+    private readonly ownConnection?: FurtherConnection,
+  ) {
+    const { clock, requestTimeoutMs } = cluster;
+    this.connection = new RedisConnection(client, clock, requestTimeoutMs, address);
+    const onMoved = (): void => cluster.onChannelsRemoved(this);
+    this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, () => cluster.channels, onMoved);
+    const connectionListener = {
+      onDisconnected: () => cluster.onNodeDisconnected(this),
+      // A node is usually another object when it is back, so its cluster knows which nodes were lost.
+      onReconnected: () => undefined,
+      onUnreachable: (error: Error) => cluster.onNodeUnreachable(this, error),
+      onReachable: () => cluster.onNodeReachable(this),
+    };
+    const follower = { reconnect: () => this.source.reconnect(), close: () => this.close() };
+    this.stopListening = this.connection.listen(connectionListener, follower);
+    if (client.status === 'wait') client.connect();
+  }
+
+  // A client that does not reconnect by itself rejects its queued commands when its connection ends.
+  get failsFast(): boolean {
+    return this.client.status !== 'reconnecting';
+  }
+
+  /** The same node for requests that another node has redirected here by `ASK`. */
+  get withAsking(): RedisNode {
+    const { clock, requestTimeoutMs } = this.cluster;
+    const connection = new RedisConnection(this.client, clock, requestTimeoutMs);
+    connection.evalOnly = true;
+    connection.beforeScript = () => void this.client.send('asking').catch(() => undefined);
+    return { connection, failsFast: true };
+  }
+
+  /** Stops using the node. A connection of the cluster's client stays as it is. */
+  close(): void {
+    this.stopListening();
+    this.source.close();
+    this.ownConnection?.disconnect();
+    this.cluster.onNodeEnded(this);
   }
 }
 
