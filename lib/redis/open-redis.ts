@@ -86,27 +86,22 @@ const DEFAULTS: RedisOptions = {
   disconnectTimeout: 50,
 };
 
-const SHORTEST_RETRY_MS = 50;
+/** The pause before the next attempt to connect, for each that has failed, and the longest. They vary by half. */
+const RETRY_MS = 50;
 const LONGEST_RETRY_MS = 500;
 
 /** How long a Sentinel and its master may take, in milliseconds. They may hang, and another may have their place. */
 const SENTINEL_MS = 2_000;
 
-/** How many attempts to connect have the shortest pause before them. They find a Redis that was away for a moment. */
-const QUICK_RETRIES = 10;
-
 // ioredis' own pauses grow to 5 s. Leases run in that time, and callers get errors, so a connection has to come back
 // sooner.
 function defaultsFor(redis: RedisOptions, clock: Clock, ioredis: Ioredis): RedisOptions {
-  const retryAfter = (pauseMs: number): number =>
-    Math.min(Math.max(pauseMs, SHORTEST_RETRY_MS), LONGEST_RETRY_MS) * (0.5 + clock.random());
+  const retryStrategy = (times: number): number => Math.min(times * RETRY_MS, LONGEST_RETRY_MS) * (0.5 + clock.random());
   // Options that were read from a client contain null here.
-  if (!redis.sentinels)
-    return { ...DEFAULTS, retryStrategy: (times) => retryAfter((times - QUICK_RETRIES) * SHORTEST_RETRY_MS) };
-  const retryStrategy = (times: number): number => retryAfter(times * SHORTEST_RETRY_MS);
+  if (!redis.sentinels) return { ...DEFAULTS, retryStrategy };
   const Connector = sentinelConnector(ioredis.SentinelConnector);
   const limits = { connectTimeout: SENTINEL_MS, sentinelCommandTimeout: SENTINEL_MS };
-  return { ...DEFAULTS, ...limits, Connector, failoverDetector: true, retryStrategy };
+  return { ...DEFAULTS, ...limits, retryStrategy, Connector, failoverDetector: true };
 }
 
 function isClient(redis: RedisOptions | RedisClusterOptions | RedisClient | string): redis is RedisClient {

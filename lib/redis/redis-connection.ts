@@ -162,7 +162,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     // connection before it is ready does so again.
     const isOver = status === 'connect' && (this.hadConnection || !hasClosed(lastError));
     if (lastError !== undefined && !isOver) return this.explain(lastError);
-    return this.explain(new Error(this.isInHandshake ? 'the server does not reply to the TLS handshake' : describeState(status, this.losses > 0)));
+    return this.explain(new Error(describeState(status, this.losses > 0)));
   }
 
   /** Sends in one packet the commands that the current code makes, so that the server reads them together. */
@@ -314,13 +314,6 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   private explain(error: Error): Error {
     const reason = withoutArguments(error);
     return this.hadConnection ? reason : neverConnected(reason, this.usesTls);
-  }
-
-  /** Whether the server has accepted a connection, and waits for the end of its TLS handshake. */
-  private get isInHandshake(): boolean {
-    const { status, socket } = this.client;
-    // A client that hides its socket does not show whether the server has accepted it.
-    return this.usesTls && status === 'connecting' && (socket === undefined || socket.remoteAddress !== undefined);
   }
 
   private get hadConnection(): boolean {

@@ -73,9 +73,9 @@ export function hasClosed(error: Error | undefined): boolean {
   return error !== undefined && CLOSED.test(error.message);
 }
 
-/** How errors of a connection with TLS say that the server does not use TLS. */
+/** What errors of a connection with TLS say if the server does not use TLS. It may not reply to the handshake. */
 const NO_TLS =
-  /TLS handshake|secure TLS connection|wrong version number|packet length too long|ETIMEDOUT|timeout|not ready/i;
+  /is connecting|secure TLS connection|wrong version number|packet length too long|ETIMEDOUT|timeout|not ready/i;
 
 /**
  * Returns the error of a connection that was never ready. The error asks about TLS if the server has closed the

@@ -1,6 +1,7 @@
 import { runOutside } from '../../common/async-context.js';
 import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../clock/clock.js';
 import { messageOf } from '../../common/errors.js';
+import { SILENT_LIMITS } from '../../contract/server-signs.js';
 import type { FurtherConnection } from '../client-port.js';
 import type { Follower, RedisConnection } from '../redis-connection.js';
 import { redirectionIn } from '../redirection.js';
@@ -33,12 +34,6 @@ export interface ChannelListener {
 const SILENCE_MS = 3_000;
 
 /**
- * How long a connection that was accepted may take until it is ready, in milliseconds, unless `requestTimeoutMs` is
- * longer. An instance polls meanwhile.
- */
-const LONGEST_CONNECT_MS = 5_000;
-
-/**
  * A server, and the connection on which its channels are subscribed. The connection is opened when it is first needed
  * and comes back after an outage.
  */
@@ -50,8 +45,6 @@ export class ChannelSource implements Follower {
   /** @internal */
   pinging = false;
   private state: 'closed' | 'connecting' | 'ready' = 'closed';
-  /** How many connections in a row were accepted and did not become ready. */
-  private failedConnects = 0;
   /** Fires if a connection that was accepted does not become ready. */
   private connectTimer: Timer | undefined;
 
@@ -165,11 +158,8 @@ export class ChannelSource implements Follower {
 
   // A server that hangs accepts connections that never become ready. Another server may have its place by now.
   private onConnect(subscriber: FurtherConnection): void {
-    const { requestTimeoutMs, failedConnects } = this;
-    const delayMs = Math.min(requestTimeoutMs * 2 ** failedConnects, Math.max(LONGEST_CONNECT_MS, requestTimeoutMs));
     this.connectTimer?.cancel();
-    this.connectTimer = scheduleTimeout(this.clock, delayMs, () => {
-      this.failedConnects += 1;
+    this.connectTimer = scheduleTimeout(this.clock, SILENT_LIMITS * this.requestTimeoutMs, () => {
       if (this.connection.ready) this.listener()?.onRefused('its connection was accepted and did not become ready');
       subscriber.disconnect(true);
     });
@@ -177,7 +167,6 @@ export class ChannelSource implements Follower {
 
   private onReady(): void {
     this.connectTimer?.cancel();
-    this.failedConnects = 0;
     this.state = 'ready';
     this.listener()?.onSourceReady(this);
   }

@@ -13,7 +13,7 @@ class LatestClock extends ManualClock {
 
 const ATTEMPTS = Array.from({ length: 2_000 }, (_, i) => i + 1);
 
-it.each([{ port: 1 }, { sentinels: [{ host: 'localhost', port: 1 }], name: 'locks' }])(
+it.each([{ host: 'localhost', port: 1 }, { sentinels: [{ host: 'localhost', port: 1 }], name: 'locks' }])(
   'a connection of the module is tried again within 0.75 s, however long Redis is away: %j',
   (address) => {
     const { options } = (openRedis(address, new LatestClock()).client as IoredisServer).client;
