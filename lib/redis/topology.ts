@@ -1,6 +1,6 @@
 import type { Clock } from '../clock/clock.js';
 import type { ReplyListener } from '../contract/reply-listener.js';
-import type { ServerPing } from '../contract/store-ping.js';
+import { handoffOf, type StorePing } from '../contract/store-ping.js';
 import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
 import { ClusterTopology } from './cluster/cluster-topology.js';
 import { scanKeys, type ScanRequest } from './key-scan.js';
@@ -19,14 +19,6 @@ export interface RedisNode {
 export interface NodeRequest<T> extends ReplyListener<T> {
   /** Sends the request to a node. The listener then calls this object, or sends the request to another node. */
   send(node: RedisNode, listener: ReplyListener<T>): void;
-}
-
-/** What a ping of all masters found out. */
-export interface TopologyPing {
-  readonly isUp: boolean;
-  readonly servers: readonly ServerPing[];
-  /** Why a master is missing among the servers. Undefined if none is. */
-  readonly missing: string | undefined;
 }
 
 /** Which node has which key: one server, or the nodes of a cluster. */
@@ -48,8 +40,12 @@ export interface Topology extends ChannelSources {
    * `keyPrefix`. A key may be yielded twice. Throws `LockUnavailableError` if it cannot be sure of having found all.
    */
   scan(request: ScanRequest): AsyncIterable<readonly string[]>;
-  /** Pings all masters. Takes at most `requestTimeoutMs`. Does not reject. */
-  ping(): Promise<TopologyPing>;
+  /**
+   * Pings all masters. Takes at most `requestTimeoutMs`. Does not reject. Says why a master is missing.
+   *
+   * @param polling why messages cannot be received, and what is limited. Undefined if they can.
+   */
+  ping(polling: string | undefined): Promise<StorePing>;
   /** Begins to report the state of the connections and their channels. Returns a function that stops it. */
   watch(listener: ConnectionListener, channels: ChannelListener): () => void;
 }
@@ -99,9 +95,9 @@ class SingleNode implements Topology, RedisNode {
     return scanKeys(this.connection, request);
   }
 
-  async ping(): Promise<TopologyPing> {
+  async ping(polling: string | undefined): Promise<StorePing> {
     const server = await this.connection.ping(serverNameOf(this.connection.client));
-    return { isUp: server.isUp, servers: [server], missing: undefined };
+    return { isUp: server.isUp, handoff: handoffOf(polling), degraded: polling, servers: [server] };
   }
 
   connections(): readonly RedisConnection[] {

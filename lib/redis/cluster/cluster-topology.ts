@@ -3,7 +3,7 @@ import { messageOf } from '../../common/errors.js';
 import { hashTag } from '../../keys/resource-key.js';
 import type { ReplyListener } from '../../contract/reply-listener.js';
 import type { KeyFilter } from '../../contract/server-connection.js';
-import { downServer, type ServerPing } from '../../contract/store-ping.js';
+import { downServer, handoffOf, type ServerPing, type StorePing } from '../../contract/store-ping.js';
 import type { Clock, Timer } from '../../clock/clock.js';
 import { type ClusterClient, type FurtherConnection, mastersOf, type ServerClient } from '../client-port.js';
 import type { ScanRequest } from '../key-scan.js';
@@ -12,7 +12,7 @@ import { reachedAt, redirectionIn } from '../redirection.js';
 import { type ConnectionListener, describeState, RedisConnection, REPORT_EVERY_MS } from '../redis-connection.js';
 import { toError } from '../redis-errors.js';
 import { promiseOf } from '../redis-script.js';
-import type { NodeRequest, RedisNode, Topology, TopologyPing } from '../topology.js';
+import type { NodeRequest, RedisNode, Topology } from '../topology.js';
 import { scanCluster } from './cluster-scan.js';
 import { SLOTS, slotOfTag } from './hash-slot.js';
 
@@ -124,7 +124,7 @@ export class ClusterTopology implements Topology {
     return scanCluster(this, request);
   }
 
-  async ping(): Promise<TopologyPing> {
+  async ping(polling: string | undefined): Promise<StorePing> {
     const masters = [...this.masterNodes()];
     const ping = async (address: string, node: ClusterNode | undefined): Promise<ServerPing> =>
       node === undefined ? downServer(address, 'no connection') : node.connection.ping(address);
@@ -135,7 +135,8 @@ export class ClusterTopology implements Topology {
     const isUp = orphans === 0 && servers.every((server) => server.isUp);
     // By now, another master may have the slots of the one that is down.
     if (!isUp) this.refresh();
-    return { isUp, servers, missing: orphans === 0 ? undefined : `slots without a known master: ${orphans}${reason}` };
+    const degraded = orphans === 0 ? polling : `slots without a known master: ${orphans}${reason}`;
+    return { isUp, handoff: handoffOf(polling), degraded, servers };
   }
 
   watch(listener: ConnectionListener, channels: ChannelListener): () => void {

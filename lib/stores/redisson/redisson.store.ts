@@ -21,7 +21,6 @@ import type {
 } from '../../contract/store.js';
 import { listLocks } from '../list-locks.js';
 import { PendingRequests } from '../pending-requests.js';
-import { toStorePing } from '../ping-reply.js';
 import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type { StoreContext } from '../store-context.js';
 import { warnOnce } from '../warn-once.js';
@@ -40,7 +39,7 @@ export class RedissonStore implements LockStore {
   private channels: LockChannels | undefined;
   private listener: StoreListener | undefined;
   private stopWatching: (() => void) | undefined;
-  /** Why release messages cannot be received. Undefined if they can, or if nobody has waited yet. */
+  /** What is limited because release messages cannot be received. Undefined if they can, or if nobody has waited yet. */
   private refusal: string | undefined;
   /** Reports once that waiting costs more requests. */
   private readonly warn = warnOnce((message) => this.listener?.onDegraded(message));
@@ -172,8 +171,8 @@ export class RedissonStore implements LockStore {
     return listLocks(request, { pages: this.topology.scan(request), inspect }, this.context);
   }
 
-  async ping(): Promise<StorePing> {
-    return toStorePing(await this.topology.ping(), DEGRADED, this.refusal);
+  ping(): Promise<StorePing> {
+    return this.topology.ping(this.refusal);
   }
 
   close(): Promise<void> {
@@ -207,8 +206,8 @@ export class RedissonStore implements LockStore {
   }
 
   private onRefused(why: string): void {
-    this.refusal = why;
-    this.warn(`${DEGRADED}: ${why}`);
+    this.refusal = `${DEGRADED}: ${why}`;
+    this.warn(this.refusal);
   }
 
   private keysOf(key: string): readonly string[] {

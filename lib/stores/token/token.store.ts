@@ -28,7 +28,6 @@ import {
   UnansweredError,
 } from '../../contract/store.js';
 import { listLocks } from '../list-locks.js';
-import { toStorePing } from '../ping-reply.js';
 import type { StoreContext } from '../store-context.js';
 import { warnOnce } from '../warn-once.js';
 import { InstanceChannels } from './instance-channels.js';
@@ -94,7 +93,7 @@ export class TokenStore implements LockStore {
   private readonly outbox: Outbox;
   private listener: StoreListener | undefined;
   private stopWatching: (() => void) | undefined;
-  /** Why messages cannot be received. Undefined if they can, or if that has not been tried yet. */
+  /** What is limited because messages cannot be received. Undefined if they can, or if that has not been tried yet. */
   private refusal: string | undefined;
   /** Reports once that waiting costs more requests, or more time. */
   private readonly warn = warnOnce((message) => this.listener?.onDegraded(message));
@@ -144,8 +143,8 @@ export class TokenStore implements LockStore {
           listener.onSubscribed(concerns);
         },
         onRefused: (why) => {
-          this.refusal = why;
-          this.warn(`${DEGRADED}: ${why}`);
+          this.refusal = `${DEGRADED}: ${why}`;
+          this.warn(this.refusal);
         },
         onMute: (why) => this.warn(`${MUTE}: ${why}`),
       },
@@ -237,8 +236,8 @@ export class TokenStore implements LockStore {
     return listLocks(request, { pages, lockOf, inspect }, { clock, requestTimeoutMs });
   }
 
-  async ping(): Promise<StorePing> {
-    return toStorePing(await this.topology.ping(), DEGRADED, this.refusal);
+  ping(): Promise<StorePing> {
+    return this.topology.ping(this.refusal);
   }
 
   close(): Promise<void> {
