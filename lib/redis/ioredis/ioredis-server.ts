@@ -103,12 +103,7 @@ export class IoredisServer implements FurtherConnection {
 
   open(purpose: 'handoffs' | 'replicas'): IoredisServer | undefined {
     if (typeof (this.client as Partial<Redis>).duplicate !== 'function') return undefined;
-    return this.copy({ ...COPY, ...PURPOSES[purpose] });
-  }
-
-  /** Returns a connection with the options of the client but for these. */
-  copy(options: RedisOptions): IoredisServer {
-    const copy = this.client.duplicate(options);
+    const copy = this.client.duplicate({ ...COPY, ...PURPOSES[purpose] });
     onErrors(copy);
     failWithConnection(copy);
     return new IoredisServer(copy, this.addedPrefix);

@@ -301,7 +301,7 @@ class SeveralLocks implements ReplyListener<unknown> {
   onFailed(error: unknown): void {
     // A call that was redirected goes to the node that has its slot, with all its locks.
     const kind = redirectionIn(error)?.kind;
-    const isRedirected = kind === 'moved' || kind === 'ask' || kind === 'lost' || isCrossSlot(error);
+    const isRedirected = kind === 'moved' || kind === 'lost' || isCrossSlot(error);
     if (isRedirected || !isErrorReply(error) || refusesEverything(error)) this.listener.onFailed(error);
     else this.listener.onReply(REFUSED);
   }
