@@ -1,6 +1,7 @@
 import { afterPromiseJobs, type Clock, scheduleTimeout, withTimeout, type Timer } from '../clock/clock.js';
 import { messageOf } from '../common/errors.js';
 import type { KeyFilter, ServerConnection } from '../contract/server-connection.js';
+import type { StoreListener } from '../contract/store.js';
 import { SILENT_LIMITS } from '../contract/server-signs.js';
 import { downServer, type ServerPing } from '../contract/store-ping.js';
 import type { ServerClient } from './client-port.js';
@@ -8,15 +9,9 @@ import { hasClosed, isConnectTimeout, neverConnected, toError, withoutArguments 
 import type { ScriptConnection } from './redis-script.js';
 
 /** Receives what happens to the connections of a store. */
-export interface ConnectionListener {
+export interface ConnectionListener extends Pick<StoreListener, 'onReconnected' | 'onDown' | 'onUp'> {
   /** A connection ended, of all keys or of those that `concerns` selects. Its requests may never get a reply. */
   onDisconnected(concerns?: KeyFilter): void;
-  /** A connection that had ended is back. It may lead to another server, or to one that has lost locks. */
-  onReconnected(concerns?: KeyFilter): void;
-  /** A server, or the whole store, cannot be reached. May be reported repeatedly. */
-  onUnreachable(error: Error, server?: string): void;
-  /** A server, or the whole store, replies again. */
-  onReachable(server?: string): void;
 }
 
 /**
@@ -243,7 +238,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   private onReply(): void {
     this.isReached = true;
     this.replies += 1;
-    this.listener?.onReachable();
+    this.listener?.onUp();
   }
 
   private onFirstAttempt(): void {
@@ -274,7 +269,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   private onError(error: Error): void {
     this.lastError = error;
     // A client also gives up an attempt to connect if this process was busy. The timer reports a lasting outage.
-    if (!isConnectTimeout(error)) this.listener?.onUnreachable(this.explain(error));
+    if (!isConnectTimeout(error)) this.listener?.onDown(this.explain(error));
   }
 
   private onClose(): void {
@@ -302,7 +297,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     this.outageTimer?.cancel();
     this.outageTimer = scheduleTimeout(this.clock, delayMs, () => {
       if (this.isReached) return;
-      this.listener?.onUnreachable(this.whyNotReady());
+      this.listener?.onDown(this.whyNotReady());
       // A server that has refused the probe has replied. Each request learns why.
       if (!this.ready || this.contacting !== undefined) this.startOutageTimer(REPORT_EVERY_MS);
     });

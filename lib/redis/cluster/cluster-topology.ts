@@ -147,7 +147,7 @@ export class ClusterTopology implements Topology {
       refresh: () => this.onRefresh(),
       error: (error) => {
         this.lastError = error;
-        listener.onUnreachable(error);
+        listener.onDown(error);
       },
     });
     if (cluster.status !== 'wait') this.startOutageTimer();
@@ -201,12 +201,12 @@ export class ClusterTopology implements Topology {
     this.listener?.onDisconnected(this.keysAt(address));
   }
 
-  onNodeUnreachable({ address }: ClusterNode, error: Error): void {
-    this.listener?.onUnreachable(error, address);
+  onNodeDown({ address }: ClusterNode, error: Error): void {
+    this.listener?.onDown(error, address);
   }
 
-  onNodeReachable({ address }: ClusterNode): void {
-    this.listener?.onReachable(address);
+  onNodeUp({ address }: ClusterNode): void {
+    this.listener?.onUp(address);
     if (this.lost.delete(address)) this.listener?.onReconnected(this.keysAt(address));
   }
 
@@ -248,7 +248,7 @@ export class ClusterTopology implements Topology {
     // In other states the client reads the table itself. In `connect` the node that it reads from may hang.
     if (status !== 'ready' && status !== 'connect') return this.startOutageTimer();
     this.cluster.refresh().catch((error: unknown) => {
-      this.listener?.onUnreachable(toError(error));
+      this.listener?.onDown(toError(error));
       if (this.lost.size > 0) this.refresh();
     });
   }
@@ -285,7 +285,7 @@ export class ClusterTopology implements Topology {
       const { status } = this.cluster;
       if (status === 'ready') return;
       const why = status === 'connect' ? NO_SLOTS : describeState(status, false);
-      this.listener?.onUnreachable(this.lastError ?? new Error(why));
+      this.listener?.onDown(this.lastError ?? new Error(why));
       this.startOutageTimer(REPORT_EVERY_MS);
     };
     this.outageTimer ??= this.clock.schedule(delayMs, report, true);
@@ -311,8 +311,8 @@ export class ClusterNode implements RedisNode {
       onDisconnected: () => cluster.onNodeDisconnected(this),
       // A node is usually another object when it is back, so its cluster knows which nodes were lost.
       onReconnected: () => undefined,
-      onUnreachable: (error: Error) => cluster.onNodeUnreachable(this, error),
-      onReachable: () => cluster.onNodeReachable(this),
+      onDown: (error: Error) => cluster.onNodeDown(this, error),
+      onUp: () => cluster.onNodeUp(this),
     };
     const follower = { reconnect: () => this.source.reconnect(), close: () => this.close() };
     this.stopListening = this.connection.listen(connectionListener, follower);

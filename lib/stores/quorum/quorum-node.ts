@@ -60,8 +60,8 @@ export class QuorumNode {
         this.requests.cut();
       },
       onReconnected: () => listener.onReconnected(),
-      onUnreachable: (error) => this.onDown(error),
-      onReachable: () => this.onUp(),
+      onDown: (error) => this.onDown(error),
+      onUp: () => this.onUp(),
     });
   }
 

@@ -10,6 +10,7 @@ import type {
   ExtendReply,
   ExtendRequest,
   ForceReleaseRequest,
+  KeyFilter,
   ListedLock,
   ListRequest,
   LockState,
@@ -79,13 +80,8 @@ export class RedissonStore implements LockStore {
       onSubscribed: () => (this.refusal = undefined),
       onRefused: (why) => this.onRefused(why),
     });
-    const connections = {
-      onDisconnected: this.requests.cut.bind(this.requests),
-      onReconnected: listener.onReconnected.bind(listener),
-      onUnreachable: listener.onDown.bind(listener),
-      onReachable: listener.onUp.bind(listener),
-    };
-    this.stopWatching = topology.watch(connections, this.channels.subscriptions);
+    const onDisconnected = (concerns?: KeyFilter): void => this.requests.cut(concerns);
+    this.stopWatching = topology.watch({ ...listener, onDisconnected }, this.channels.subscriptions);
   }
 
   serverOf(key: string): string | undefined {

@@ -84,12 +84,7 @@ export class TimestampStore implements LockStore {
 
   listen(listener: StoreListener): void {
     this.listener = listener;
-    this.stopListening = this.connection.listen({
-      onDisconnected: () => this.requests.cut(),
-      onReconnected: () => listener.onReconnected(),
-      onUnreachable: (error) => listener.onDown(error),
-      onReachable: () => listener.onUp(),
-    });
+    this.stopListening = this.connection.listen({ ...listener, onDisconnected: () => this.requests.cut() });
   }
 
   serverOf(): undefined {

@@ -5,7 +5,6 @@ import { TimeoutPool } from '../../clock/timeout-pool.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { toError, unavailableBecause } from '../../redis/redis-errors.js';
 import { isCluster } from '../../redis/client-port.js';
-import type { ConnectionListener } from '../../redis/redis-connection.js';
 import { type EmbeddedScript, RedisScript, wholeMs } from '../../redis/redis-script.js';
 import { type Topology, topologyOf } from '../../redis/topology.js';
 import {
@@ -149,13 +148,8 @@ export class TokenStore implements LockStore {
         onMute: (why) => this.warn(`${MUTE}: ${why}`),
       },
     );
-    const connections: ConnectionListener = {
-      onDisconnected: (concerns) => this.onDisconnected(concerns),
-      onReconnected: (concerns) => listener.onReconnected(concerns),
-      onUnreachable: (error, server) => listener.onDown(error, server),
-      onReachable: (server) => listener.onUp(server),
-    };
-    this.stopWatching = topology.watch(connections, this.channels.subscriptions);
+    const onDisconnected = (concerns?: KeyFilter): void => this.onDisconnected(concerns);
+    this.stopWatching = topology.watch({ ...listener, onDisconnected }, this.channels.subscriptions);
   }
 
   serverOf(key: string): string | undefined {

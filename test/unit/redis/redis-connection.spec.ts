@@ -51,8 +51,8 @@ function watched(status: string) {
   const stop = connection.listen({
     onDisconnected: () => undefined,
     onReconnected: () => undefined,
-    onReachable: () => undefined,
-    onUnreachable: ({ message }) => reports.push(message),
+    onUp: () => undefined,
+    onDown: ({ message }) => reports.push(message),
   });
   return { clock, client, connection, reports, stop };
 }
