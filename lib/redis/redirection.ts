@@ -1,6 +1,6 @@
 import { messageOf } from '../common/errors.js';
 import type { ClusterClient } from './client-port.js';
-import { SLOTS } from './cluster/hash-slot.js';
+import { SLOTS } from './slots.js';
 import { causeOf } from './redis-errors.js';
 
 /** Why a node of a cluster has not served a request. */

@@ -6,7 +6,7 @@ import { identityOf } from '../../lib/contract/instance-id.js';
 import { readTicket } from '../../lib/engine/ticket.js';
 import { encodeValue } from '../../lib/keys/key-values.js';
 import { createKeyFactory, helperKey } from '../../lib/keys/resource-key.js';
-import { FenceKeys } from '../../lib/redis/fence-keys.js';
+import { FenceKeys } from '../../lib/redis/slots.js';
 import { WIRE_VERSION as QUORUM_VERSION } from '../../lib/redis/wire.js';
 import * as wire from '../../lib/stores/token/wire.js';
 import { embeddedScripts } from '../support/embedded-scripts.js';

@@ -1,6 +1,6 @@
 import { listingFailed, scanKeys, type ScanRequest, withinTime } from '../key-scan.js';
 import type { ClusterNode, ClusterTopology } from './cluster-topology.js';
-import { SLOTS } from './hash-slot.js';
+import { SLOTS } from '../slots.js';
 
 /** The pause between two looks at a cluster that is not whole. */
 const PAUSE_MS = 25;

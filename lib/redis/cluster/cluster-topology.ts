@@ -14,7 +14,7 @@ import { toError } from '../redis-errors.js';
 import { promiseOf } from '../redis-script.js';
 import type { NodeRequest, RedisNode, Topology } from '../topology.js';
 import { scanCluster } from './cluster-scan.js';
-import { SLOTS, slotOfTag } from './hash-slot.js';
+import { SLOTS, slotOfTag } from '../slots.js';
 
 /** The pause between two attempts at a request that the cluster cannot serve just now. */
 const PAUSE_MS = 25;

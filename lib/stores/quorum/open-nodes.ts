@@ -2,7 +2,7 @@ import type { RedisOptions } from 'ioredis';
 import { isNodeRedis } from '../../common/check-options.js';
 import { LockConfigError } from '../../common/errors.js';
 import { isCluster, type ServerClient, type ServerTarget } from '../../redis/client-port.js';
-import { FenceKeys } from '../../redis/fence-keys.js';
+import { FenceKeys } from '../../redis/slots.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import type { StoreContext } from '../store-context.js';
 import { QuorumNode } from './quorum-node.js';

@@ -3,7 +3,7 @@ import { dropOldest } from '../../common/drop-oldest.js';
 import { isPermanent, RefusalLog, type StoreOperation } from '../../contract/refusal-log.js';
 import { SILENT_LIMITS } from '../../contract/server-signs.js';
 import type { ServerClient } from '../../redis/client-port.js';
-import type { FenceKeys } from '../../redis/fence-keys.js';
+import type { FenceKeys } from '../../redis/slots.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import { type RedisScript, wholeMs } from '../../redis/redis-script.js';

@@ -1,5 +1,5 @@
 import { hashTag } from '../../keys/resource-key.js';
-import { FenceKeys } from '../../redis/fence-keys.js';
+import { FenceKeys } from '../../redis/slots.js';
 import { isCrossSlot } from '../../redis/redis-errors.js';
 import { keysOf, type LockKeys, lockOf } from './wire.js';
 
