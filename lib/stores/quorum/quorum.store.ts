@@ -6,8 +6,8 @@ import type {
   ExtendRequest,
   LockStore,
   ReleaseRequest,
+  StoreListener,
 } from '../../contract/store.js';
-import type { StoreListener } from '../../contract/store.js';
 import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { Ballot } from './ballot.js';
@@ -95,7 +95,7 @@ export class QuorumStore implements LockStore {
   }
 
   listen(listener: StoreListener): void {
-    const report = healthReport(this.nodes, this.context.clock, listener);
+    const report = healthReport(this.nodes, listener);
     for (const node of this.nodes) node.listen(listener, report);
   }
 
@@ -142,11 +142,10 @@ export class QuorumStore implements LockStore {
 
   async ping() {
     const servers = await Promise.all(this.nodes.map(({ connection, name }) => connection.ping(name, this.nodeTimeoutMs)));
-    const down = servers.filter(({ isUp }) => !isUp);
-    const isUp = down.length * 2 < servers.length;
-    const limit = `Locks continue with ${servers.length - down.length} of ${servers.length} nodes`;
-    const why = down.map(({ server, error }) => `${server}: ${error}`).join(', ');
-    const degraded = isUp && down.length > 0 ? `${limit}: ${why}` : undefined;
+    const up = servers.filter((server) => server.isUp).length;
+    const isUp = up * 2 > servers.length;
+    const why = servers.flatMap(({ server, error }) => (error === undefined ? [] : `${server}: ${error}`)).join(', ');
+    const degraded = isUp && why !== '' ? `Locks continue with ${up} of ${servers.length} nodes: ${why}` : undefined;
     return { isUp, handoff: 'polling', degraded, servers } as const;
   }
 
