@@ -11,7 +11,7 @@
  * - The error of a server has the name `ReplyError` and begins with the server's code.
  */
 
-import type { NatMap } from './redirection.js';
+import type { NatMap, SlotTable } from './redirection.js';
 
 /** Runs scripts: all that a fence needs. */
 export interface ScriptClient {
@@ -111,8 +111,7 @@ export interface ClusterClient extends ScriptClient {
   readonly keyPrefix: string;
   /** The nodes that were given, without passwords. */
   readonly givenNodes: readonly string[];
-  /** For each slot `host:port` of its master, then of its replicas. */
-  readonly slots: readonly (readonly string[] | undefined)[];
+  readonly slots: SlotTable;
   /** Maps the address that a node announces to the one at which it is reached. */
   readonly natMap?: NatMap | undefined;
   /** Returns the client of a node: a new one after the connection has ended. Undefined while there is none. */

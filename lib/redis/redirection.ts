@@ -1,5 +1,4 @@
 import { messageOf } from '../common/errors.js';
-import type { ClusterClient } from './client-port.js';
 import { SLOTS } from './slots.js';
 import { causeOf } from './redis-errors.js';
 
@@ -25,6 +24,9 @@ const KINDS: Readonly<Record<string, Redirection['kind']>> = {
   TRYAGAIN: 'again',
   'Connection is closed': 'lost',
 };
+
+/** For each slot `host:port` of its master, then of its replicas. */
+export type SlotTable = readonly (readonly string[] | undefined)[];
 
 /** Returns the redirection that an error of a cluster node contains, or undefined for every other error. */
 export function redirectionIn(error: unknown): Redirection | undefined {
@@ -52,7 +54,7 @@ export function hostAndPort(address: string): { readonly host: string; readonly 
  *
  * @param sender the address of the node that replied. A node that does not know its own host names an empty one.
  */
-export function addressesBySlot(reply: unknown, sender: string, natMap: NatMap | undefined): ClusterClient['slots'] {
+export function addressesBySlot(reply: unknown, sender: string, natMap: NatMap | undefined): SlotTable {
   const slots = Array.from<readonly string[] | undefined>({ length: SLOTS });
   for (const [first, last, ...nodes] of reply as [number, number, ...[string | null, number][]][]) {
     const named = nodes.map(([host, port]) => `${host === '?' ? '' : (host ?? '')}:${port}`);

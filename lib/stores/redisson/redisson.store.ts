@@ -3,7 +3,8 @@ import { isCluster } from '../../redis/client-port.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
-import { type RedisNode, type Topology, topologyOf } from '../../redis/topology.js';
+import { topologyOf } from '../../redis/single-node.js';
+import type { RedisNode, Topology } from '../../redis/topology.js';
 import type {
   AcquireReply,
   AcquireRequest,

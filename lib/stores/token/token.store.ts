@@ -6,7 +6,8 @@ import { forcedRelease } from '../../redis/forced-release.js';
 import { toError, unavailableBecause } from '../../redis/redis-errors.js';
 import { isCluster } from '../../redis/client-port.js';
 import { type EmbeddedScript, RedisScript, wholeMs } from '../../redis/redis-script.js';
-import { type Topology, topologyOf } from '../../redis/topology.js';
+import { topologyOf } from '../../redis/single-node.js';
+import type { Topology } from '../../redis/topology.js';
 import {
   type AcquireReply,
   type AcquireRequest,
