@@ -54,9 +54,6 @@ export interface OutboxDeps {
   readonly onSilent: (key: string, why: string) => void;
 }
 
-/** Stands for the reply to a call that the server refuses, because it names several locks. */
-const REFUSED = Symbol('refused');
-
 /**
  * The door through which requests for locks leave: those of one tick in one packet for each server, and in one script
  * call for each group of keys. A call ends by its reply, by its error, by the end of its connection, or when its server
@@ -219,7 +216,6 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
   onReply(reply: unknown): void {
     if (this.isOver) return;
     this.end();
-    if (reply === REFUSED) return this.outbox.divide(this, true);
     const { requests } = this;
     const each = requests.length > 1 && Array.isArray(reply) ? (reply as readonly unknown[]) : undefined;
     requests.forEach((request, i) => {
@@ -233,6 +229,7 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
     if (this.isOver) return;
     this.end();
     if (!this.isSlotted && this.outbox.deps.names.learnsSlots(error)) return this.outbox.divide(this, false);
+    if (this.requests.length > 1 && refusesSeveral(error)) return this.outbox.divide(this, true);
     for (const request of this.requests) tell(request, error, undefined);
   }
 
@@ -268,8 +265,8 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
     const { keys, args } = head(requests);
     for (const request of requests) args.push(...request.args);
     outbox.collect(node.connection);
-    if (requests.length === 1 || many === undefined) one.runThen(node.connection, keys, args, listener);
-    else many.runThen(node.connection, keys, args, new SeveralLocks(listener));
+    const script = requests.length === 1 ? one : (many ?? one);
+    script.runThen(node.connection, keys, args, listener);
   }
 
   private end(): void {
@@ -290,21 +287,9 @@ function tell({ done }: LockRequest, error: unknown, reply: unknown): void {
   }
 }
 
-/** Receives the reply to a call for several locks, which some servers and proxies refuse. */
-class SeveralLocks implements ReplyListener<unknown> {
-  constructor(private readonly listener: ReplyListener<unknown>) {}
-
-  onReply(reply: unknown): void {
-    this.listener.onReply(reply);
-  }
-
-  onFailed(error: unknown): void {
-    // A call that was redirected goes to the node that has its slot, with all its locks.
-    const kind = redirectionIn(error)?.kind;
-    const isRedirected = kind === 'moved' || kind === 'lost' || isCrossSlot(error);
-    if (isRedirected || !isErrorReply(error) || refusesEverything(error)) this.listener.onFailed(error);
-    else this.listener.onReply(REFUSED);
-  }
+/** Returns whether a server or a proxy may have refused a call because it names several locks. */
+function refusesSeveral(error: unknown): boolean {
+  return isErrorReply(error) && redirectionIn(error) === undefined && !isCrossSlot(error) && !refusesEverything(error);
 }
 
 function noConnection(): Error {
