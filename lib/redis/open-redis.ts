@@ -96,7 +96,8 @@ const SENTINEL_MS = 2_000;
 // ioredis' own pauses grow to 5 s. Leases run in that time, and callers get errors, so a connection has to come back
 // sooner.
 function defaultsFor(redis: RedisOptions, clock: Clock, ioredis: Ioredis): RedisOptions {
-  const retryStrategy = (times: number): number => Math.min(times * RETRY_MS, LONGEST_RETRY_MS) * (0.5 + clock.random());
+  const retryStrategy = (times: number): number =>
+    Math.min(times * RETRY_MS, LONGEST_RETRY_MS) * (0.5 + clock.random());
   // Options that were read from a client contain null here.
   if (!redis.sentinels) return { ...DEFAULTS, retryStrategy };
   const Connector = sentinelConnector(ioredis.SentinelConnector);

@@ -186,7 +186,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     return reading && reading.sentAt + (micros - reading.micros) / 1_000;
   }
 
-  /** Waits for a reply of the server, at most until the local moment `until`. Rejects if the client rejects requests. */
+  /** Waits for a reply of the server, at most until the local moment `until`. Rejects if the client does. */
   reached(until: number): Promise<void> {
     return withTimeout(this.clock, until - this.clock.now(), this.contact(), () => undefined);
   }

@@ -141,7 +141,8 @@ export class QuorumStore implements LockStore {
   }
 
   async ping() {
-    const servers = await Promise.all(this.nodes.map(({ connection, name }) => connection.ping(name, this.nodeTimeoutMs)));
+    const { nodes, nodeTimeoutMs } = this;
+    const servers = await Promise.all(nodes.map(({ connection, name }) => connection.ping(name, nodeTimeoutMs)));
     const up = servers.filter((server) => server.isUp).length;
     const isUp = up * 2 > servers.length;
     const why = servers.flatMap(({ server, error }) => (error === undefined ? [] : `${server}: ${error}`)).join(', ');

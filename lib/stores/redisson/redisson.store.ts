@@ -41,7 +41,7 @@ export class RedissonStore implements LockStore {
   private channels: LockChannels | undefined;
   private listener: StoreListener | undefined;
   private stopWatching: (() => void) | undefined;
-  /** What is limited because release messages cannot be received. Undefined if they can, or if nobody has waited yet. */
+  /** What is limited because messages cannot be received. Undefined if they can, or if nobody has waited yet. */
   private refusal: string | undefined;
   /** Reports once that waiting costs more requests. */
   private readonly warn = warnOnce((message) => this.listener?.onDegraded(message));

@@ -26,7 +26,7 @@ describe('an address that cannot be one', () => {
     [{ host: 'a', port: 99_999, password: 'secret' }, 'redis: port is 99999; expected'],
     [{ host: 'a', port: Number.NaN, password: 'secret' }, 'redis: port is NaN; expected'],
     [{ host: 5, password: 'secret' }, 'redis: host is 5; expected the name or the address of a server.'],
-    [{ url: 'redis://:secret@host:1' }, 'redis: host is undefined; expected the name or the address of a server; other'],
+    [{ url: 'redis://:secret@host:1' }, 'redis: host is undefined; expected the name or the address of a server;'],
     [{ url: 'redis://:secret@host:1', port: 6380 }, 'redis: host is undefined; expected'],
     [{ socket: { host: 'a', port: 1 }, password: 'secret' }, 'redis: host is undefined; expected'],
     [{ host: null, port: '6379' }, 'redis: host is null; expected'],
