@@ -116,8 +116,9 @@ export class TestBench {
   async occupy(resource: string, options: OccupyOptions = {}): Promise<OccupiedLock> {
     const { forMs = Infinity } = checkOptions('occupy()', options, OCCUPY_RULES);
     const owner = `${this.identity}:${++this.attempts}`;
-    const onFree = (): void => void this.occupations.delete(occupation);
-    const occupation = new Occupation(resource, owner, this.memory, this.clock, onFree);
+    const occupation = new Occupation(resource, owner, this.memory, this.clock, () => {
+      this.occupations.delete(occupation);
+    });
     // Instances with other prefixes have other keys. An instance that starts later gets its key then.
     for (const keyOf of [this.keyOf, ...Array.from(this.instances, (instance) => instance.keyOf)]) {
       if (await occupation.take(keyOf(resource))) continue;
