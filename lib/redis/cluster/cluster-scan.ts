@@ -21,10 +21,7 @@ interface NodeView {
  *
  * @throws LockUnavailableError if a master cannot be reached, or if slots have an owner other than before.
  */
-export async function* scanCluster(
-  cluster: ClusterTopology,
-  request: ScanRequest,
-): AsyncGenerator<readonly string[]> {
+export async function* scanCluster(cluster: ClusterTopology, request: ScanRequest): AsyncGenerator<readonly string[]> {
   const before = await wholeCluster(cluster);
   for (const { node } of before) yield* scanKeys(node.connection, request);
   for (const { node, text } of before) {

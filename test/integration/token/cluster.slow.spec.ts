@@ -217,11 +217,11 @@ describe('a slot that moves to another node', () => {
     await moveKeys();
     await to.admin.script('FLUSH');
     let settled = false;
-    const renewed = lock.extend().finally(() => (settled = true));
+    const extended = lock.extend().finally(() => (settled = true));
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(settled).toBe(false);
     await finish();
-    await renewed;
+    await extended;
     expect(await locks.inspect('goods:300')).toMatchObject({ isOwn: true, fencingToken: lock.fencingToken });
     expect(await lock.release()).toBe(true);
     const next = await granted;

@@ -90,15 +90,7 @@ describe('an address that can be one', () => {
     { path: '/run/redis.sock' },
     { sentinels: [{ host: 'a' }, { host: 'b', port: 26_379 }], name: 'mymaster' },
     {
-      nodes: [
-        'redis://a:6379',
-        'rediss://:pass@b',
-        6379,
-        '6380',
-        '10.0.0.1:6379',
-        'c:6379',
-        { host: 'c' },
-      ],
+      nodes: ['redis://a:6379', 'rediss://:pass@b', 6379, '6380', '10.0.0.1:6379', 'c:6379', { host: 'c' }],
     },
   ])('is accepted: %j', (redis) => {
     expect(failureOf(redis)).toBe('none');
