@@ -37,7 +37,7 @@ export interface Topology extends ChannelSources {
    */
   scan(request: ScanRequest): AsyncIterable<readonly string[]>;
   /**
-   * Pings all masters. Takes at most `requestTimeoutMs`. Does not reject. Says why a master is missing.
+   * Pings all masters. Takes at most `requestTimeoutMs`. Does not reject. Names a missing master.
    *
    * @param polling why messages cannot be received, and what is limited. Undefined if they can.
    */
