@@ -1,4 +1,4 @@
-import { LockConfigError, messageOf } from '../../common/errors.js';
+import { LockConfigError } from '../../common/errors.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
 import { scanKeys } from '../../redis/key-scan.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
@@ -47,6 +47,8 @@ export class TimestampStore implements LockStore {
   private readonly connection: RedisConnection;
   private readonly requests: PendingRequests;
   private readonly protocol: Protocol;
+  /** A key that the Redis user may read, for probes by plain commands: the last one that was requested. */
+  private readableKey: string;
   private listener: StoreListener | undefined;
   private stopListening: (() => void) | undefined;
 
@@ -58,8 +60,9 @@ export class TimestampStore implements LockStore {
     const { clock, requestTimeoutMs, prefix } = context;
     const client = oneServer(context.redis());
     const time = new ExpiryClock(clock, unit);
-    const probe = scripts ? undefined : () => readAny(client, `${prefix}ping`);
-    this.connection = new RedisConnection(client, clock, requestTimeoutMs, undefined, probe);
+    this.readableKey = `${prefix}ping`;
+    const read = scripts ? undefined : () => client.send('get', [this.readableKey]);
+    this.connection = new RedisConnection(client, clock, requestTimeoutMs, undefined, read);
     const { connection } = this;
     const onSilent = (error: Error): void => this.listener?.onDown(error);
     this.requests = new PendingRequests(context, { connections: () => [connection] }, onSilent);
@@ -91,6 +94,7 @@ export class TimestampStore implements LockStore {
   acquire({ key, owner, leaseMs }: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
     const { connection, protocol } = this;
     const { clock, requestTimeoutMs } = this.context;
+    this.readableKey = key;
     const send = async (isOver: () => boolean): Promise<AcquireReply> => {
       if (!connection.ready) await connection.reached(clock.now() + 2 * requestTimeoutMs);
       // The owner may have been released since.
@@ -149,13 +153,6 @@ export class TimestampStore implements LockStore {
   private ifReady<T>(send: () => Promise<T>): Promise<T> {
     return this.connection.ready ? send() : Promise.reject(this.connection.whyNotReady());
   }
-}
-
-/** Sends GET. Not every server or proxy has TIME. That the user may not read the key is a reply, too. */
-async function readAny(client: ServerClient, key: string): Promise<void> {
-  await client.send('get', [key]).catch((error: unknown) => {
-    if (!messageOf(error).startsWith('NOPERM')) throw error;
-  });
 }
 
 /** @throws LockConfigError if the client is a Cluster. */
