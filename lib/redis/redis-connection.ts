@@ -262,7 +262,9 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     const isBack = this.losses > 0 && !this.wasReady;
     this.wasReady = true;
     this.lastError = undefined;
-    this.contact().catch((error: unknown) => this.ready && this.onError(toError(error)));
+    // Without TIME, there is nothing to learn, and a probe may need a key that the user may not read.
+    if (this.sendProbe !== undefined) this.onReply();
+    else this.contact().catch((error: unknown) => this.ready && this.onError(toError(error)));
     if (isBack) this.listener?.onReconnected();
   }
 
