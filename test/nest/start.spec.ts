@@ -75,7 +75,7 @@ describe('the line of the start', () => {
     [
       'options with a key prefix',
       () => ({ redis: { host: '127.0.0.1', port: port(), keyPrefix: 'app:' } }),
-      /^Locks are in redis:\/\/localhost:\d+, keys begin with app:lock_\.$/,
+      /^Locks are in redis:\/\/127\.0\.0\.1:\d+, keys begin with app:lock_\.$/,
     ],
     [
       'no prefix',
