@@ -30,7 +30,11 @@ describe('quorum()', () => {
       [[a, 'redis://Redis-2', 'redis://redis-2:6379/1']],
       /nodes 2 and 3 are the same/,
     ],
-    ['has a node as a URL and as options', [['redis://localhost', { host: 'localhost' }, c]], /nodes 1 and 2 are the same/],
+    [
+      'has a node as a URL and as options',
+      [['redis://localhost', { host: 'localhost' }, c]],
+      /nodes 1 and 2 are the same/,
+    ],
     [
       'has a nodeTimeoutMs of 0',
       [[a, b, c], { nodeTimeoutMs: 0 }],
