@@ -84,6 +84,10 @@ export class SharedCluster implements ClusterClient {
     return this.cluster.sendCommand(names[0], false, words, PLAIN).catch(rethrow);
   };
 
+  connectTo(address: string): OwnConnection | undefined {
+    return this.template && new OwnConnection(this.template, this.keyPrefix, hostAndPort(address), 'nestjs-redis-lock');
+  }
+
   /** Reads the slots in the background. The caller connects the cluster. */
   connect(): void {
     // Its event `connect` comes here again.
@@ -145,8 +149,7 @@ export class SharedCluster implements ClusterClient {
   private connectionTo(address: string): OwnConnection {
     const known = this.connections.get(address);
     if (known !== undefined) return known;
-    const template = this.template as NodeRedisClient;
-    const connection = new OwnConnection(template, this.keyPrefix, hostAndPort(address), 'nestjs-redis-lock');
+    const connection = this.connectTo(address) as OwnConnection;
     this.connections.set(address, connection);
     connection.connect();
     return connection;

@@ -116,6 +116,8 @@ export interface ClusterClient extends ScriptClient {
   readonly natMap?: NatMap | undefined;
   /** Returns the client of a node: a new one after the connection has ended. Undefined while there is none. */
   nodeAt(address: string): ServerClient | undefined;
+  /** Makes a connection to a node outside of the slot table. The caller closes it. Undefined if no node is known. */
+  connectTo(address: string): FurtherConnection | undefined;
   /** Connects in the background. Does nothing if the owner of the client does that. */
   connect(): void;
   /** Reads the slot table. */

@@ -5,11 +5,11 @@ import { causeOf } from './redis-errors.js';
 /** Why a node of a cluster has not served a request. */
 export interface Redirection {
   /**
-   * `moved`: another node has the slot. `again`: the keys are on their way to another node. `lost`: the connection has
-   * ended, perhaps because the node has left.
+   * `moved`: another node has the slot. `ask`: another node has the keys already. `again`: the keys are on two nodes.
+   * `lost`: the connection has ended, perhaps because the node has left.
    */
-  readonly kind: 'moved' | 'again' | 'lost';
-  /** `host:port` of the node that has the slot. The host is empty if it is that of the node that replied. */
+  readonly kind: 'moved' | 'ask' | 'again' | 'lost';
+  /** `host:port` of the other node. The host is empty if it is that of the node that replied. */
   readonly address: string | undefined;
 }
 
@@ -20,7 +20,7 @@ export type NatMap =
 
 const KINDS: Readonly<Record<string, Redirection['kind']>> = {
   MOVED: 'moved',
-  ASK: 'again',
+  ASK: 'ask',
   TRYAGAIN: 'again',
   'Connection is closed': 'lost',
 };
@@ -31,9 +31,7 @@ export type SlotTable = readonly (readonly string[] | undefined)[];
 /** Returns the redirection that an error of a cluster node contains, or undefined for every other error. */
 export function redirectionIn(error: unknown): Redirection | undefined {
   const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S*:\d+))?/.exec(messageOf(causeOf(error)));
-  if (found === null) return undefined;
-  const kind = KINDS[found[1]];
-  return { kind, address: kind === 'moved' ? found[2] : undefined };
+  return found === null ? undefined : { kind: KINDS[found[1]], address: found[2] };
 }
 
 /** Returns the address at which a node is reached that `sender` names so. */

@@ -64,6 +64,8 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   readonly sentScripts = new Set<string>();
   /** True if the server refuses EVALSHA. */
   evalOnly = false;
+  /** See {@link ScriptConnection.beforeScript}. */
+  beforeScript: (() => void) | undefined;
   /** See {@link ServerConnection}. Undefined: the connection leads to the only server. */
   readonly server: string | undefined;
   /** How many open connections have ended. A request that was sent before such an end may have run twice. */

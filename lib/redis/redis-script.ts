@@ -15,6 +15,8 @@ export interface ScriptConnection {
   readonly sentScripts: Set<string>;
   /** True if the server refuses EVALSHA. */
   evalOnly: boolean;
+  /** Sends what has to stand before each script, which is sent as a whole then. */
+  readonly beforeScript?: (() => void) | undefined;
 }
 
 /**
@@ -88,6 +90,7 @@ export class RedisScript<Reply> {
     args: readonly string[],
   ): Promise<unknown> {
     connection.sentScripts.add(this.digest);
+    connection.beforeScript?.();
     return connection.client.run('eval', this.script.lua, keys, args);
   }
 }

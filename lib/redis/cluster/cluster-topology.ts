@@ -5,7 +5,7 @@ import type { ReplyListener } from '../../contract/reply-listener.js';
 import type { KeyFilter } from '../../contract/server-connection.js';
 import { downServer, handoffOf, type ServerPing, type StorePing } from '../../contract/store-ping.js';
 import type { Clock, Timer } from '../../clock/clock.js';
-import { type ClusterClient, mastersOf, type ServerClient } from '../client-port.js';
+import { type ClusterClient, type FurtherConnection, mastersOf, type ServerClient } from '../client-port.js';
 import type { ScanRequest } from '../key-scan.js';
 import { type ChannelListener, ChannelSource } from '../pubsub/channel-source.js';
 import { reachedAt, redirectionIn } from '../redirection.js';
@@ -111,9 +111,9 @@ export class ClusterTopology implements Topology {
       wasReady = node?.connection.ready === true;
       error = notConnected();
       if (node === undefined) continue;
-      const next = node;
+      const to = target !== undefined && redirection?.kind === 'ask' ? node.withAsking : node;
       try {
-        return await promiseOf<T>((listener) => request.send(next, listener));
+        return await promiseOf<T>((listener) => request.send(to, listener));
       } catch (again) {
         error = again;
       }
@@ -220,10 +220,15 @@ export class ClusterTopology implements Topology {
     this.refresh();
   }
 
-  /** Returns the node to which `sender` has redirected a request. Undefined if it is not known. */
+  /** Returns the node to which `sender` has redirected a request. Undefined if it has named none. */
   private targetOf(named: string | undefined, sender: ClusterNode | undefined): ClusterNode | undefined {
     if (named === undefined || sender === undefined) return undefined;
-    return this.nodeAt(reachedAt(named, sender.address, this.cluster.natMap));
+    const to = reachedAt(named, sender.address, this.cluster.natMap);
+    const known = this.nodeAt(to);
+    if (known !== undefined || this.isClosed) return known;
+    // A node whose first slot is being migrated has some keys already, and is not in the slot table.
+    const client = this.cluster.connectTo(to);
+    return client && this.addNode(to, client, client);
   }
 
   private keysAt(address: string): KeyFilter {
@@ -234,8 +239,11 @@ export class ClusterTopology implements Topology {
     const known = this.nodes.get(address);
     if (known !== undefined || this.isClosed) return known;
     const client = this.cluster.nodeAt(address);
-    if (client === undefined) return undefined;
-    const node = runOutside(() => new ClusterNode(this, address, client));
+    return client && this.addNode(address, client);
+  }
+
+  private addNode(address: string, client: ServerClient, own?: FurtherConnection): ClusterNode {
+    const node = runOutside(() => new ClusterNode(this, address, client, own));
     this.nodes.set(address, node);
     return node;
   }
@@ -302,6 +310,8 @@ export class ClusterNode implements RedisNode {
     private readonly cluster: ClusterTopology,
     readonly address: string,
     private readonly client: ServerClient,
+    /** The client, if the slot table did not name the node. */
+    private readonly ownConnection?: FurtherConnection,
   ) {
     const { clock, requestTimeoutMs } = cluster;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs, address);
@@ -324,10 +334,20 @@ export class ClusterNode implements RedisNode {
     return this.client.status !== 'reconnecting';
   }
 
-  /** Stops using the node. Its connection belongs to the client of the cluster. */
+  /** The same node for requests that another node has redirected here by `ASK`. */
+  get withAsking(): RedisNode {
+    const { clock, requestTimeoutMs } = this.cluster;
+    const connection = new RedisConnection(this.client, clock, requestTimeoutMs);
+    connection.evalOnly = true;
+    connection.beforeScript = () => void this.client.send('asking').catch(() => undefined);
+    return { connection, failsFast: true };
+  }
+
+  /** Stops using the node. A connection of the cluster's client stays as it is. */
   close(): void {
     this.stopListening();
     this.source.close();
+    this.ownConnection?.disconnect();
     this.cluster.onNodeEnded(this);
   }
 }

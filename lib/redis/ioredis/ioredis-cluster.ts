@@ -1,7 +1,7 @@
 import type { Cluster, ClusterNode, Redis } from 'ioredis';
 import { LockConfigError } from '../../common/errors.js';
 import type { ClusterClient, ClusterListener } from '../client-port.js';
-import type { NatMap } from '../redirection.js';
+import { hostAndPort, type NatMap } from '../redirection.js';
 import { clusterFailure } from '../redis-errors.js';
 import { formatAddress } from '../server-address.js';
 import { IoredisServer, watchClient } from './ioredis-server.js';
@@ -63,6 +63,11 @@ export class IoredisCluster implements ClusterClient {
     const isThere = ({ options: { host, port } }: Redis): boolean => `${host}:${port}` === address;
     const client = this.cluster.nodes('all').find(isThere);
     return client === undefined || client.status === 'end' ? undefined : this.serverOf(client);
+  }
+
+  connectTo(address: string): IoredisServer | undefined {
+    const [known] = this.cluster.nodes('all');
+    return known && this.serverOf(known).copy({ ...hostAndPort(address), retryStrategy: null });
   }
 
   connect(): void {

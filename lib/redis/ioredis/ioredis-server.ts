@@ -103,7 +103,12 @@ export class IoredisServer implements FurtherConnection {
 
   open(purpose: 'handoffs' | 'replicas'): IoredisServer | undefined {
     if (typeof (this.client as Partial<Redis>).duplicate !== 'function') return undefined;
-    const copy = this.client.duplicate({ ...COPY, ...PURPOSES[purpose] });
+    return this.copy({ ...COPY, ...PURPOSES[purpose] });
+  }
+
+  /** Returns a connection with the options of the client but for these. */
+  copy(options: RedisOptions): IoredisServer {
+    const copy = this.client.duplicate(options);
     onErrors(copy);
     failWithConnection(copy);
     return new IoredisServer(copy, this.addedPrefix);

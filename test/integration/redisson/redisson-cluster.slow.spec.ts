@@ -194,16 +194,15 @@ describe('locks of redisson() in a cluster', () => {
       expect(here.warnings).toEqual([]);
     });
 
-    it('are released and acquired once the slot has moved', async () => {
+    it('are acquired by polling if their message is lost', async () => {
       const lock = await accounts.instance().acquire(NAME);
       const { granted } = await accounts.wait(accounts.instance());
       const { moveKeys, finish } = await here.cluster.migration(NAME, to);
       await moveKeys();
-      // Until the end, the old node redirects by ASK.
-      const released = lock.release();
-      await finish();
-      expect(await released).toBe(true);
+      // The message is published before the channel can be subscribed there.
+      expect(await lock.release()).toBe(true);
       await (await granted).release();
+      await finish();
       expect(here.warnings).toEqual([]);
     });
   });

@@ -5,8 +5,8 @@ import { hostAndPort, reachedAt, redirectionIn } from '../../../lib/redis/redire
 describe('why a node has not served a request', () => {
   it.each([
     ['MOVED 3999 127.0.0.1:6381', { kind: 'moved', address: '127.0.0.1:6381' }],
-    ['MOVED 3999 2001:db8::7:6381', { kind: 'moved', address: '2001:db8::7:6381' }],
-    ['ASK 3999 node-1.example:6381', { kind: 'again', address: undefined }],
+    ['ASK 3999 node-1.example:6381', { kind: 'ask', address: 'node-1.example:6381' }],
+    ['ASK 3999 2001:db8::7:6381', { kind: 'ask', address: '2001:db8::7:6381' }],
     ['MOVED 3999 :6381', { kind: 'moved', address: ':6381' }],
     ['TRYAGAIN Multiple keys request during rehashing of slot', { kind: 'again', address: undefined }],
     ['Connection is closed.', { kind: 'lost', address: undefined }],
