@@ -311,11 +311,11 @@ export class LockService {
 
   /**
    * Yields every lock with this module's prefix that is held or waited for, on all servers. Reads from Redis step by
-   * step, with SCAN, so it neither blocks the server nor holds all locks in memory. Ends early if the caller leaves the
-   * loop.
+   * step, with SCAN, so it does not block the server. Remembers the yielded keys: 100,000 take about 20 MB. Ends early
+   * if the caller leaves the loop.
    *
    * A lock that is held or waited for throughout the scan is yielded once. Locks that appear or disappear meanwhile may
-   * be missing. Beyond 100,000 locks, one that changes between held and awaited may be yielded twice or not at all.
+   * be missing.
    *
    * ```ts
    * for await (const { resource, identity } of locks.list({ match: 'goods:*' })) console.log(resource, identity);

@@ -197,7 +197,6 @@ describe('the floors', () => {
       'lib/common/check-options.ts',
       'lib/common/format-value.ts',
       'lib/keys/resource-key.ts',
-      'lib/redis/decode.ts',
       'lib/redis/redis-script.ts',
     ];
     const isAllowed = ({ from, typeOnly }: Import) =>

@@ -12,7 +12,6 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
   match: { type: 'string' },
-  watch: { type: 'boolean' },
   key: { type: 'boolean' },
   'if-token': { type: 'string' },
   yes: { type: 'boolean', short: 'y' },
@@ -20,7 +19,7 @@ const OPTIONS = {
 
 /** The options of each command. All others apply to every command. */
 const OWN_OPTIONS = {
-  list: ['match', 'watch'],
+  list: ['match'],
   inspect: ['key'],
   release: ['key', 'if-token', 'yes'],
 } as const;
@@ -46,7 +45,6 @@ Shows the locks of nestjs-redis-lock in Redis, and releases them by force.
 Commands:
   list                  lists the locks that are held or waited for
     --match <glob>        only resources that match, such as 'goods:*'
-    --watch               prints the list again every second, until Ctrl-C
   inspect <resource>    shows the holders of one lock, and its queue
   release <resource>    ends the hold of a lock by force, after a confirmation
     --yes, -y             skips the confirmation

@@ -1,9 +1,8 @@
 import { messageOf } from '../common/errors.js';
 import type { KeyOptions } from '../keys/resource-key.js';
-import { SystemClock } from '../clock/clock.js';
 import { HELP, readArguments } from './arguments.js';
 import { EXIT, type ExitCode, exitCodeOf } from './cli-error.js';
-import { type CommandContext, inspect, list, release } from './commands.js';
+import { inspect, list, release } from './commands.js';
 import { type AdminSettings, type LockAdmin, openAdmin } from './lock-admin.js';
 import { printableMessage } from './printable.js';
 import { redisTarget } from './redis-target.js';
@@ -35,26 +34,13 @@ export async function run(args: readonly string[], surroundings: Surroundings): 
     try {
       if (command === 'inspect') return await inspect(context);
       if (command === 'release') return await release(context);
-      return options.watch ? await watch(context) : await list(context);
+      return await list(context);
     } finally {
       await admin.close();
     }
   } catch (error) {
     terminal.complain(textOf(error));
     return exitCodeOf(error);
-  }
-}
-
-/** Lists the locks until the process ends. A Redis outage does not end the command once it has listed them. */
-async function watch(context: CommandContext): Promise<never> {
-  await list(context);
-  for (;;) {
-    await new Promise<void>((resolve) => new SystemClock().schedule(1_000, resolve));
-    await context.terminal.print('\n');
-    await list(context).catch((error: unknown) => {
-      if (exitCodeOf(error) !== EXIT.unavailable) throw error;
-      context.terminal.complain(textOf(error));
-    });
   }
 }
 

@@ -39,7 +39,7 @@ export class ServerSigns {
    * @param now the time on a clock that leaves out blocked time.
    * @param oldestMs how long the oldest request has waited for its reply.
    */
-  look(now: number, oldestMs: number): void {
+  onLook(now: number, oldestMs: number): void {
     for (const connection of this.store.connections?.() ?? []) {
       const { server, received, lostAt } = connection;
       const known = this.signs.get(server);

@@ -30,6 +30,11 @@ export interface StorePing {
   readonly servers: readonly ServerPing[];
 }
 
+/** Returns how waiters learn of a release. @param polling why not from messages. Undefined if they do. */
+export function handoffOf(polling: string | undefined): StorePing['handoff'] {
+  return polling === undefined ? 'subscription' : 'polling';
+}
+
 /** Returns the ping of a server that cannot be reached. */
 export function downServer(server: string, error: string): ServerPing {
   return { server, isUp: false, latencyMs: undefined, error };

@@ -10,8 +10,7 @@ import { LockConfigError, messageOf } from '../common/errors.js';
 import { checkResource, helperKey } from '../keys/resource-key.js';
 import { scripts } from './scripts.js';
 import type { ScriptClient } from '../redis/client-port.js';
-import { isOne } from '../redis/decode.js';
-import { RedisScript, type ScriptConnection } from '../redis/redis-script.js';
+import { isOne, RedisScript, type ScriptConnection } from '../redis/redis-script.js';
 import { checkToken, staleOpen, staleWrite } from './check-token.js';
 
 /** The part of a client that a fence uses: an ioredis client, or what `fromNodeRedis` returned. */

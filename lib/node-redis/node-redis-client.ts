@@ -61,7 +61,6 @@ const clock = new SystemClock();
 
 /** What the caller's client and a connection of its own have in common. */
 abstract class NodeRedisServer {
-  readonly reconnects = true;
   readonly target: ServerTarget;
   status: 'wait' | 'connecting' | 'connect' | 'ready' | 'reconnecting' | 'end' = 'wait';
   private readonly listeners = new Set<ClientListener>();

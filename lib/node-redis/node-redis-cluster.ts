@@ -1,7 +1,7 @@
 import { runOutside } from '../common/async-context.js';
 import { SystemClock, withTimeout } from '../clock/clock.js';
 import { type ClusterClient, type ClusterListener, mastersOf } from '../redis/client-port.js';
-import { addressesBySlot } from '../redis/cluster/slot-table.js';
+import { addressesBySlot } from '../redis/redirection.js';
 import { hostAndPort, type NatMap } from '../redis/redirection.js';
 import { toError } from '../redis/redis-errors.js';
 import { type NodeRedisClient, OwnConnection, PLAIN, rethrow } from './node-redis-client.js';

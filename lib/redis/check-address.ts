@@ -1,31 +1,7 @@
 import { LockConfigError } from '../common/errors.js';
 
-/**
- * Options of other clients that say where a server is, and names that users wrote for `host`. ioredis ignores them and
- * connects to 127.0.0.1:6379.
- */
-const FOREIGN_OPTIONS = [
-  'url',
-  'uri',
-  'socket',
-  'connection',
-  'config',
-  'options',
-  'hostname',
-  'hosts',
-  'hots',
-  'Host',
-  'endpoint',
-  'server',
-  'servers',
-  'sentinel',
-  'address',
-  'addr',
-  'rootNodes',
-  'startupNodes',
-  'sentinelRootNodes',
-];
-
+const ALLOWED_HOST =
+  'the name or the address of a server; other forms are { path }, { sentinels, name }, { nodes }, or a redis:// URL';
 const ALLOWED_URL = 'a URL like redis://user:password@host:6379, with special characters percent-encoded';
 
 /** Returns the text without the password that it may hold. */
@@ -43,23 +19,22 @@ export function maskPassword(text: string): string {
  */
 export function checkAddress(address: unknown, place = 'redis'): void {
   if (typeof address === 'string' && !/^\d+$/.test(address)) return checkUrl(address, place);
-  const options: Readonly<Record<string, unknown>> = typeof address === 'object' ? { ...address } : { port: address };
-  if (options.path === '') throw new LockConfigError(`${place}: path is ""; expected the path of a socket.`);
-  if (typeof options.path === 'string') return;
-  // Options that were read from a client contain null.
-  const { host = null, port = null } = options;
-  const foreign = FOREIGN_OPTIONS.find((option) => host === null && (options[option] ?? null) !== null);
-  if (foreign !== undefined) {
-    const allowed =
-      'host and port, { sentinels, name }, { nodes } for a cluster, or a redis:// URL in place of the object';
-    throw new LockConfigError(`${place}: ioredis has no option ${foreign}; expected ${allowed}.`);
-  }
   if (address === null) throw new LockConfigError(`${place} is null; expected an object with host and port.`);
-  if (host !== null && (typeof host !== 'string' || host === ''))
-    throw new LockConfigError(`${place}: host is ${format(host)}; expected the name or the address of a server.`);
+  if (typeof address !== 'object') return checkPort(address, place);
+  const { host, port, path }: { readonly host?: unknown; readonly port?: unknown; readonly path?: unknown } = address;
+  if (path === '') throw new LockConfigError(`${place}: path is ""; expected the path of a socket.`);
+  if (typeof path === 'string') return;
+  // For an option of another client, such as url, ioredis would use this machine.
+  if (typeof host !== 'string' || host === '')
+    throw new LockConfigError(`${place}: host is ${format(host)}; expected ${ALLOWED_HOST}.`);
+  // Options that were read from a client contain null.
+  checkPort(port ?? 6379, place);
+}
+
+function checkPort(port: unknown, place: string): void {
   // ioredis also takes a number in a string.
   const isNumeric = typeof port === 'number' ? Number.isInteger(port) : typeof port === 'string' && /^\d+$/.test(port);
-  if (port === null || (isNumeric && Number(port) >= 0 && Number(port) <= 65_535)) return;
+  if (isNumeric && Number(port) >= 0 && Number(port) <= 65_535) return;
   throw new LockConfigError(`${place}: port is ${format(port)}; expected a whole number from 0 to 65535.`);
 }
 
@@ -111,5 +86,6 @@ function checkNumber(db: unknown, place: string): void {
 
 function format(value: unknown): string {
   if (typeof value === 'string') return `"${maskPassword(value)}"`;
-  return typeof value === 'number' ? String(value) : `a value of type ${typeof value}`;
+  const isShown = value === null || value === undefined || typeof value === 'number';
+  return isShown ? String(value) : `a value of type ${typeof value}`;
 }

@@ -11,7 +11,7 @@
  * - The error of a server has the name `ReplyError` and begins with the server's code.
  */
 
-import type { NatMap } from './redirection.js';
+import type { NatMap, SlotTable } from './redirection.js';
 
 /** Runs scripts: all that a fence needs. */
 export interface ScriptClient {
@@ -44,8 +44,6 @@ export interface ServerClient extends ScriptClient {
   readonly status: string;
   /** What the client puts before each key. */
   readonly keyPrefix: string;
-  /** Whether it connects again after a loss. */
-  readonly reconnects: boolean;
   /** Where it connects to. */
   readonly target: ServerTarget;
   /** The socket, while there is one. Undefined for a client that hides it and writes a tick's requests together. */
@@ -113,8 +111,7 @@ export interface ClusterClient extends ScriptClient {
   readonly keyPrefix: string;
   /** The nodes that were given, without passwords. */
   readonly givenNodes: readonly string[];
-  /** For each slot `host:port` of its master, then of its replicas. */
-  readonly slots: readonly (readonly string[] | undefined)[];
+  readonly slots: SlotTable;
   /** Maps the address that a node announces to the one at which it is reached. */
   readonly natMap?: NatMap | undefined;
   /** Returns the client of a node: a new one after the connection has ended. Undefined while there is none. */
@@ -138,14 +135,4 @@ export function isCluster(client: object): client is ClusterClient {
 export function mastersOf({ slots }: ClusterClient): ReadonlySet<string> {
   const masters = slots.map((addresses) => addresses?.[0]);
   return new Set(masters.filter((address) => address !== undefined));
-}
-
-/** Sends what a function requests in one packet. */
-export function inOnePacket<T>({ socket }: ServerClient, request: () => T): T {
-  socket?.cork();
-  try {
-    return request();
-  } finally {
-    socket?.uncork();
-  }
 }

@@ -1,11 +1,9 @@
-import { LockConfigError } from '../common/errors.js';
-import { type Clock, scheduleTimeout } from '../clock/clock.js';
+import type { Clock } from '../clock/clock.js';
 import { unavailableBecause } from './redis-errors.js';
 
 /**
- * Runs a release by force that needs several requests. After `requestTimeoutMs` its caller has an error, and
- * `checkTime` throws. So the lock of a later holder is not released. A reply that waits while this process stands still
- * is not late.
+ * Runs a release by force that needs several requests. `checkTime` throws after `requestTimeoutMs`, when its caller has
+ * an error. What is left is not requested then.
  *
  * @throws LockUnavailableError if a request fails. The lock may still have been released.
  */
@@ -14,16 +12,11 @@ export async function forcedRelease(
   requestTimeoutMs: number,
   release: (checkTime: () => void) => Promise<boolean>,
 ): Promise<boolean> {
-  let isLate = false;
-  const timer = scheduleTimeout(clock, requestTimeoutMs, () => (isLate = true));
-  try {
-    return await release(() => {
-      if (isLate) throw new Error('the reply came too late');
-    });
-  } catch (error) {
-    if (error instanceof LockConfigError) throw error;
+  const startedAt = clock.now();
+  const checkTime = (): void => {
+    if (clock.now() - startedAt > requestTimeoutMs) throw new Error('the reply came too late');
+  };
+  return release(checkTime).catch((error: unknown) => {
     throw unavailableBecause(error, 'a release by force');
-  } finally {
-    timer.cancel();
-  }
+  });
 }

@@ -7,7 +7,7 @@ import { IoredisCluster } from './ioredis/ioredis-cluster.js';
 import { failWithConnection, IoredisServer, onErrors } from './ioredis/ioredis-server.js';
 import { type Ioredis, loadIoredis } from './load-ioredis.js';
 import type { IoredisClient, RedisClient, RedisClusterOptions } from './redis-client.js';
-import { SILENCE_MS, sentinelConnector } from './sentinel-connector.js';
+import { sentinelConnector } from './sentinel-connector.js';
 
 /** A client of the module. */
 export interface OpenedRedis {
@@ -50,7 +50,7 @@ export function openRedis(redis: string | RedisOptions | RedisClusterOptions | R
 
 function portOf(client: IoredisClient, isOurs = false): ServerClient | ClusterClient {
   if (isCluster(client)) return new IoredisCluster(client as object as Cluster, isOurs);
-  return new IoredisServer(client as Redis, '', {}, isOurs);
+  return new IoredisServer(client as Redis, '', isOurs);
 }
 
 /** @throws LockConfigError if an address cannot be one. ioredis would print the password, or fail without end. */
@@ -86,23 +86,23 @@ const DEFAULTS: RedisOptions = {
   disconnectTimeout: 50,
 };
 
-const SHORTEST_RETRY_MS = 50;
+/** The pause before the next attempt to connect, for each that has failed, and the longest. They vary by half. */
+const RETRY_MS = 50;
 const LONGEST_RETRY_MS = 500;
 
-/** How many attempts to connect have the shortest pause before them. They find a Redis that was away for a moment. */
-const QUICK_RETRIES = 10;
+/** How long a Sentinel and its master may take, in milliseconds. They may hang, and another may have their place. */
+const SENTINEL_MS = 2_000;
 
 // ioredis' own pauses grow to 5 s. Leases run in that time, and callers get errors, so a connection has to come back
 // sooner.
 function defaultsFor(redis: RedisOptions, clock: Clock, ioredis: Ioredis): RedisOptions {
-  const retryAfter = (pauseMs: number): number =>
-    Math.min(Math.max(pauseMs, SHORTEST_RETRY_MS), LONGEST_RETRY_MS) * (0.5 + clock.random());
+  const retryStrategy = (times: number): number =>
+    Math.min(times * RETRY_MS, LONGEST_RETRY_MS) * (0.5 + clock.random());
   // Options that were read from a client contain null here.
-  if (!redis.sentinels)
-    return { ...DEFAULTS, retryStrategy: (times) => retryAfter((times - QUICK_RETRIES) * SHORTEST_RETRY_MS) };
-  const retryStrategy = (times: number): number => retryAfter(times * SHORTEST_RETRY_MS);
-  const Connector = sentinelConnector(ioredis.SentinelConnector, clock);
-  return { ...DEFAULTS, Connector, failoverDetector: true, sentinelCommandTimeout: SILENCE_MS, retryStrategy };
+  if (!redis.sentinels) return { ...DEFAULTS, retryStrategy };
+  const Connector = sentinelConnector(ioredis.SentinelConnector);
+  const limits = { connectTimeout: SENTINEL_MS, sentinelCommandTimeout: SENTINEL_MS };
+  return { ...DEFAULTS, ...limits, retryStrategy, Connector, failoverDetector: true };
 }
 
 function isClient(redis: RedisOptions | RedisClusterOptions | RedisClient | string): redis is RedisClient {

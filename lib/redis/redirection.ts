@@ -1,4 +1,5 @@
 import { messageOf } from '../common/errors.js';
+import { SLOTS } from './slots.js';
 import { causeOf } from './redis-errors.js';
 
 /** Why a node of a cluster has not served a request. */
@@ -24,6 +25,9 @@ const KINDS: Readonly<Record<string, Redirection['kind']>> = {
   'Connection is closed': 'lost',
 };
 
+/** For each slot `host:port` of its master, then of its replicas. */
+export type SlotTable = readonly (readonly string[] | undefined)[];
+
 /** Returns the redirection that an error of a cluster node contains, or undefined for every other error. */
 export function redirectionIn(error: unknown): Redirection | undefined {
   const found = /^(MOVED|ASK|TRYAGAIN|Connection is closed)\b(?: \d+ (\S*:\d+))?/.exec(messageOf(causeOf(error)));
@@ -41,4 +45,20 @@ export function reachedAt(named: string, sender: string, natMap: NatMap | undefi
 export function hostAndPort(address: string): { readonly host: string; readonly port: number } {
   const at = address.lastIndexOf(':');
   return { host: address.slice(0, at), port: Number(address.slice(at + 1)) };
+}
+
+/**
+ * Returns the addresses of each slot's master and replicas, from the reply to CLUSTER SLOTS.
+ *
+ * @param sender the address of the node that replied. A node that does not know its own host names an empty one.
+ */
+export function addressesBySlot(reply: unknown, sender: string, natMap: NatMap | undefined): SlotTable {
+  const slots = Array.from<readonly string[] | undefined>({ length: SLOTS });
+  for (const [first, last, ...nodes] of reply as [number, number, ...[string | null, number][]][]) {
+    const named = nodes.map(([host, port]) => `${host === '?' ? '' : (host ?? '')}:${port}`);
+    const addresses = named.map((address) => reachedAt(address, sender, natMap));
+    if (addresses.length > 0) slots.fill(addresses, first, last + 1);
+  }
+  if (slots.every((addresses) => addresses === undefined)) throw new Error('the node knows no slots');
+  return slots;
 }

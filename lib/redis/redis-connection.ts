@@ -1,26 +1,51 @@
 import { afterPromiseJobs, type Clock, scheduleTimeout, withTimeout, type Timer } from '../clock/clock.js';
+import { messageOf } from '../common/errors.js';
 import type { KeyFilter, ServerConnection } from '../contract/server-connection.js';
+import type { StoreListener } from '../contract/store.js';
 import { SILENT_LIMITS } from '../contract/server-signs.js';
-import { inOnePacket, type ServerClient } from './client-port.js';
-import { describeState, NO_HANDSHAKE, REPORT_EVERY_MS } from './connection-state.js';
+import { downServer, type ServerPing } from '../contract/store-ping.js';
+import type { ServerClient } from './client-port.js';
 import { hasClosed, isConnectTimeout, neverConnected, toError, withoutArguments } from './redis-errors.js';
 import type { ScriptConnection } from './redis-script.js';
-import { ServerTime } from './server-time.js';
 
 /** Receives what happens to the connections of a store. */
-export interface ConnectionListener {
+export interface ConnectionListener extends Pick<StoreListener, 'onReconnected' | 'onDown' | 'onUp'> {
   /** A connection ended, of all keys or of those that `concerns` selects. Its requests may never get a reply. */
   onDisconnected(concerns?: KeyFilter): void;
-  /** A connection that had ended is back. It may lead to another server, or to one that has lost locks. */
-  onReconnected(concerns?: KeyFilter): void;
-  /** A server, or the whole store, cannot be reached. May be reported repeatedly. */
-  onUnreachable(error: Error, server?: string): void;
-  /** A server, or the whole store, replies again. */
-  onReachable(server?: string): void;
 }
 
-/** A timer that fires more than this many milliseconds late shows that the event loop stood still. */
-const LATE_MS = 100;
+/**
+ * How often a client without a connection is reported, in milliseconds. The engine takes an outage for over if it was
+ * not seen for a second.
+ */
+export const REPORT_EVERY_MS = 250;
+
+const RECONNECTING = 'the connection was closed, and the client reconnects';
+
+/** What each state of a client means for its requests. */
+const STATES: Readonly<Record<string, string>> = {
+  wait: 'not connected yet',
+  connecting: 'not connected yet, the client is connecting',
+  connect: 'connected, but Redis is not ready: it may be loading its data',
+  ready: 'connected, but Redis does not reply',
+  close: RECONNECTING,
+  reconnecting: RECONNECTING,
+  disconnecting: 'the client is closing its connection',
+  end: 'the connection was closed, and the client does not reconnect',
+};
+
+/** The states in which a request would wait for a connection that has failed. */
+const WITHOUT_CONNECTION: readonly string[] = ['close', 'reconnecting', 'end'];
+
+/**
+ * Returns what the state of a client means for its requests.
+ *
+ * @param wasReady whether it has had a connection before.
+ */
+export function describeState(status: string, wasReady: boolean): string {
+  if (status === 'connecting' && wasReady) return RECONNECTING;
+  return STATES[status] ?? `no connection (${status})`;
+}
 
 /** A second connection, which has to lead to the same server as the first one. */
 export interface Follower {
@@ -48,9 +73,11 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   /** See {@link ServerConnection.lostAt}. */
   lostAt = -Infinity;
 
-  private readonly serverTime = new ServerTime();
-  private learning: Promise<void> | undefined;
-  private reaching: Promise<void> | undefined;
+  /** A reading of the server's clock, in µs since 1970, and the local moments before and after it. */
+  private reading: { readonly micros: number; readonly sentAt: number; readonly readAt: number } | undefined;
+  private contacting: Promise<void> | undefined;
+  /** Whether the server has replied over this connection. */
+  private isReached = false;
   private listener: ConnectionListener | undefined;
   private follower: Follower | undefined;
   private outageTimer: Timer | undefined;
@@ -59,18 +86,21 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   /** The last error since the connection was ready. */
   private lastError: Error | undefined;
   private wasReady = false;
-  /** How many replies have brought the server's time. */
+  /** How many probes were answered. */
   private replies = 0;
   /** The socket that holds back its bytes. Undefined if none does. */
   private corked: ServerClient['socket'];
 
+  /**
+   * @param sendProbe sends one cheap request. Default: TIME, which also brings the server's clock. Not every server or
+   *   proxy has it.
+   */
   constructor(
     readonly client: ServerClient,
     readonly clock: Clock,
     readonly requestTimeoutMs: number,
-    /** Whether to learn the server's clock. Not every server or proxy has TIME. */
-    private readonly usesServerTime: boolean = true,
     server?: string,
+    private readonly sendProbe?: () => Promise<unknown>,
   ) {
     this.server = server;
   }
@@ -112,7 +142,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   }
 
   probe(): void {
-    if (this.ready) this.learnTime().catch(() => undefined);
+    if (this.ready) this.contact().catch(() => undefined);
   }
 
   reset(): void {
@@ -127,7 +157,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     // connection before it is ready does so again.
     const isOver = status === 'connect' && (this.hadConnection || !hasClosed(lastError));
     if (lastError !== undefined && !isOver) return this.explain(lastError);
-    return this.explain(new Error(this.isInHandshake ? NO_HANDSHAKE : describeState(status, this.losses > 0)));
+    return this.explain(new Error(describeState(status, this.losses > 0)));
   }
 
   /** Sends in one packet the commands that the current code makes, so that the server reads them together. */
@@ -146,71 +176,71 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     corked?.uncork();
   }
 
-  /** Sends in one packet what a function requests, after the commands that wait for others. */
-  together<T>(request: () => T): T {
-    this.uncork();
-    return inOnePacket(this.client, request);
-  }
-
-  /**
-   * Returns a server time in µs that is certainly not later than the local moment `at`. Undefined if it is not known.
-   */
+  /** Returns about what the server's clock shows in µs at the local moment `at`. Undefined if it is not known. */
   microsAt(at: number): number | undefined {
-    const lowerBound = this.serverTime.serverLowerBound(at);
-    return lowerBound === undefined ? undefined : Math.floor(lowerBound * 1000);
+    const { reading } = this;
+    return reading && Math.floor(reading.micros + (at - reading.readAt) * 1_000);
   }
 
-  /** Returns a local moment that is certainly not later than this server time in µs. Undefined if it is not known. */
-  localLowerBound(serverMicros: number): number | undefined {
-    return this.serverTime.localLowerBound(serverMicros / 1000);
+  /** Returns about when the server's clock has shown this time in µs, on the local clock. Undefined if not known. */
+  localTimeOf(micros: number): number | undefined {
+    const { reading } = this;
+    return reading && reading.sentAt + (micros - reading.micros) / 1_000;
   }
 
-  /** Waits until requests can be sent, however long that takes. Rejects if the client does not reconnect. */
-  reached(): Promise<void> {
-    const { client } = this;
-    if (this.ready) return Promise.resolve();
-    if (client.status === 'end') return Promise.reject(this.whyNotReady());
-    this.reaching ??= new Promise<void>((resolve) => {
-      const stop = client.watch({
-        ready: () => {
-          this.reaching = undefined;
-          stop();
-          resolve();
-        },
+  /** Waits for a reply of the server, at most until the local moment `until`. Rejects if the client does. */
+  reached(until: number): Promise<void> {
+    return withTimeout(this.clock, until - this.clock.now(), this.contact(), () => undefined);
+  }
+
+  /** Returns whether the server replies in time, and how long that takes. Does not reject. */
+  async ping(server: string, timeoutMs = this.requestTimeoutMs): Promise<ServerPing> {
+    const { clock } = this;
+    const sentAt = clock.now();
+    try {
+      if (WITHOUT_CONNECTION.includes(this.client.status)) throw this.whyNotReady();
+      await withTimeout(clock, timeoutMs, this.contact(), () => {
+        throw this.ready ? new Error(`no reply within ${timeoutMs} ms`) : this.whyNotReady();
       });
-      if (client.status === 'wait') client.connect();
-    });
-    return this.reaching;
-  }
-
-  /** Waits until the server's clock is known, or until the local moment `until`. */
-  synchronise(until: number): Promise<void> {
-    return withTimeout(this.clock, until - this.clock.now(), this.learnTime(), () => undefined);
+      return { server, isUp: true, latencyMs: clock.now() - sentAt, error: undefined };
+    } catch (error) {
+      return downServer(server, messageOf(error));
+    }
   }
 
   /** Learns the server's clock from a reply to a request that was sent at `sentAt`. */
-  observeTime(serverMicros: number, sentAt: number): void {
-    const now = this.clock.now();
-    this.serverTime.learn(serverMicros / 1000, sentAt, now);
-    this.replies += 1;
-    this.listener?.onReachable();
+  observeTime(micros: number, sentAt: number): void {
+    this.reading = { micros, sentAt, readAt: this.clock.now() };
+    this.onReply();
   }
 
-  /** Sends one TIME for all callers. While the connection is down, the command waits in the client's queue. */
-  private learnTime(): Promise<void> {
-    if (this.learning !== undefined) return this.learning;
-    const learning = this.readTime().finally(() => {
-      if (this.learning === learning) this.learning = undefined;
+  /**
+   * Sends one cheap request for all callers. While the connection is down, it waits in the client's queue, so there is
+   * only one.
+   */
+  private contact(): Promise<void> {
+    if (this.contacting !== undefined) return this.contacting;
+    const contacting = this.probeNow().finally(() => {
+      if (this.contacting === contacting) this.contacting = undefined;
     });
-    this.learning = learning;
-    return learning;
+    this.contacting = contacting;
+    return contacting;
   }
 
-  private async readTime(): Promise<void> {
-    // If the connection is not ready yet, this includes the wait for it. The next reply improves the reading.
+  private async probeNow(): Promise<void> {
+    if (this.sendProbe !== undefined) {
+      await this.sendProbe();
+      return this.onReply();
+    }
     const sentAt = this.clock.now();
-    const reply = (await this.client.send('time')) as [string | number, string | number];
-    this.observeTime(Number(reply[0]) * 1e6 + Number(reply[1]), sentAt);
+    const [seconds, micros] = (await this.client.send('time')) as [string | number, string | number];
+    this.observeTime(Number(seconds) * 1e6 + Number(micros), sentAt);
+  }
+
+  private onReply(): void {
+    this.isReached = true;
+    this.replies += 1;
+    this.listener?.onUp();
   }
 
   private onFirstAttempt(): void {
@@ -234,15 +264,16 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     const isBack = this.losses > 0 && !this.wasReady;
     this.wasReady = true;
     this.lastError = undefined;
-    if (this.usesServerTime) this.learnTime().catch((error: unknown) => this.ready && this.onError(toError(error)));
-    else this.listener?.onReachable();
+    // Without TIME, there is nothing to learn, and a probe may need a key that the user may not read.
+    if (this.sendProbe !== undefined) this.onReply();
+    else this.contact().catch((error: unknown) => this.ready && this.onError(toError(error)));
     if (isBack) this.listener?.onReconnected();
   }
 
   private onError(error: Error): void {
     this.lastError = error;
     // A client also gives up an attempt to connect if this process was busy. The timer reports a lasting outage.
-    if (!isConnectTimeout(error)) this.listener?.onUnreachable(this.explain(error));
+    if (!isConnectTimeout(error)) this.listener?.onDown(this.explain(error));
   }
 
   private onClose(): void {
@@ -252,8 +283,9 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     this.wasReady = false;
     this.losses += 1;
     this.lostAt = this.clock.now();
-    this.learning = undefined;
-    this.serverTime.forget();
+    this.contacting = undefined;
+    this.reading = undefined;
+    this.isReached = false;
     this.sentScripts.clear();
     this.evalOnly = false;
     this.startOutageTimer();
@@ -262,39 +294,23 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   }
 
   /**
-   * Reports an outage if the connection is not back within `requestTimeoutMs`, and then repeatedly until it is: while
-   * the client only waits, nothing else shows that the outage continues. The time in which the event loop stood still
-   * does not count, because the connection may be back and its events were not read.
-   *
-   * @param restMs how long the connection may still need.
+   * Reports an outage if the server has not replied by then, and repeatedly until it has: while the client only waits,
+   * nothing else shows that the outage continues. If the event loop stood still, the report comes later.
    */
-  private startOutageTimer(restMs = this.requestTimeoutMs): void {
+  private startOutageTimer(delayMs = this.requestTimeoutMs): void {
     this.outageTimer?.cancel();
-    const stepMs = Math.min(restMs, REPORT_EVERY_MS);
-    const dueAt = this.clock.now() + stepMs;
-    const look = (): void => {
-      if (this.usesServerTime ? this.serverTime.known : this.ready) return;
-      const isLate = this.clock.now() - dueAt > LATE_MS;
-      const leftMs = isLate ? restMs : restMs - stepMs;
-      if (leftMs > 0) return this.startOutageTimer(leftMs);
-      this.listener?.onUnreachable(this.whyNotReady());
-      // A server that has refused TIME has replied. Each request learns why.
-      if (!this.ready || this.learning !== undefined) this.startOutageTimer(REPORT_EVERY_MS);
-    };
-    this.outageTimer = this.clock.schedule(stepMs, look, true);
+    this.outageTimer = scheduleTimeout(this.clock, delayMs, () => {
+      if (this.isReached) return;
+      this.listener?.onDown(this.whyNotReady());
+      // A server that has refused the probe has replied. Each request learns why.
+      if (!this.ready || this.contacting !== undefined) this.startOutageTimer(REPORT_EVERY_MS);
+    });
   }
 
   /** Returns the error, and what it may mean if there was no connection yet. */
   private explain(error: Error): Error {
     const reason = withoutArguments(error);
     return this.hadConnection ? reason : neverConnected(reason, this.usesTls);
-  }
-
-  /** Whether the server has accepted a connection, and waits for the end of its TLS handshake. */
-  private get isInHandshake(): boolean {
-    const { status, socket } = this.client;
-    // A client that hides its socket does not show whether the server has accepted it.
-    return this.usesTls && status === 'connecting' && (socket === undefined || socket.remoteAddress !== undefined);
   }
 
   private get hadConnection(): boolean {

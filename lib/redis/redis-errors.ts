@@ -73,9 +73,9 @@ export function hasClosed(error: Error | undefined): boolean {
   return error !== undefined && CLOSED.test(error.message);
 }
 
-/** How errors of a connection with TLS say that the server does not use TLS. */
+/** What errors of a connection with TLS say if the server does not use TLS. It may not reply to the handshake. */
 const NO_TLS =
-  /TLS handshake|secure TLS connection|wrong version number|packet length too long|ETIMEDOUT|timeout|not ready/i;
+  /is connecting|secure TLS connection|wrong version number|packet length too long|ETIMEDOUT|timeout|not ready/i;
 
 /**
  * Returns the error of a connection that was never ready. The error asks about TLS if the server has closed the
@@ -116,26 +116,6 @@ export function refusesEverything(error: unknown): boolean {
   return REFUSING_EVERYTHING.has(unavailableBecause(error, 'a script').refusal);
 }
 
-/** Converts the error of a failed acquire request. */
-export function acquireFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a lock');
-}
-
-/** Converts the error of a failed release. */
-export function releaseFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a release');
-}
-
-/** Converts the error of a failed renewal. */
-export function extendFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a renewal');
-}
-
-/** Converts the error of a failed transfer. */
-export function transferFailed(error: unknown): LockUnavailableError {
-  return unavailableBecause(error, 'a transfer');
-}
-
 /** Returns the error without the `command` that ioredis adds. Its arguments hold owners of locks and passwords. */
 export function withoutArguments<E>(error: E): E | Error {
   if (!(error instanceof Error) || !('command' in error)) return error;
@@ -146,11 +126,6 @@ export function withoutArguments<E>(error: E): E | Error {
 /** Returns true if the server does not have the script, for example after SCRIPT FLUSH, a restart or a failover. */
 export function isScriptMissing(error: unknown): boolean {
   return messageOf(error).startsWith('NOSCRIPT');
-}
-
-/** Returns true if the server has no sharded channels because it is older than Redis 7. */
-export function isShardingMissing(error: unknown): boolean {
-  return /unknown command '?`?ssubscribe/i.test(messageOf(error));
 }
 
 /** Returns true if the server refuses EVALSHA. It may still accept EVAL. */

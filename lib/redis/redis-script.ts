@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ReplyListener } from '../contract/reply-listener.js';
 import type { ScriptClient } from './client-port.js';
-import { isEvalShaRefused, isScriptMissing, toError } from './redis-errors.js';
+import { isEvalShaRefused, isScriptMissing } from './redis-errors.js';
 
 /** A script as `tools/embed-lua.mjs` writes it to a `scripts.ts`. */
 export interface EmbeddedScript {
@@ -50,18 +50,6 @@ export class RedisScript<Reply> {
     void connection.client.run('evalsha', this.digest, keys, args).then(
       (reply) => this.onReply(reply, listener),
       (error: unknown) => this.report(this.runAgain(error, connection, keys, args), listener),
-    );
-  }
-
-  /** Runs the script once for each call, in one packet. Returns a reply or an error for each. Does not reject. */
-  runAll(
-    connection: ScriptConnection & { together<T>(request: () => T): T },
-    calls: readonly { readonly keys: readonly string[]; readonly args: readonly string[] }[],
-  ): Promise<(Reply | Error)[]> {
-    // A renewal leaves before the work under its lock, which may block the event loop.
-    return connection.together(() =>
-      // The first script of a connection is sent as a whole, and the server knows it from then on.
-      Promise.all(calls.map(({ keys, args }) => this.run(connection, keys, args).catch(toError))),
     );
   }
 
@@ -115,4 +103,20 @@ export function promiseOf<Reply>(send: (listener: ReplyListener<Reply>) => void)
 /** Returns whole milliseconds for Redis, rounded up so that a lease does not end there before it ends here. */
 export function wholeMs(leaseMs: number): string {
   return String(Math.ceil(leaseMs));
+}
+
+/** Returns true if a script replied 1. A client with `stringNumbers` receives numbers as strings. */
+export function isOne(reply: unknown): boolean {
+  return Number(reply) === 1;
+}
+
+/** Returns `renewed` if an extend script replied 1, else `lost`. */
+export function toExtendReply(reply: unknown): 'renewed' | 'lost' {
+  return isOne(reply) ? 'renewed' : 'lost';
+}
+
+/** Converts a PTTL in milliseconds. A key without TTL has -1, which becomes Infinity. */
+export function toRemainingMs(pttl: unknown): number {
+  const ms = Number(pttl);
+  return ms === -1 ? Infinity : ms;
 }

@@ -1,23 +1,37 @@
 import type { Clock } from '../clock/clock.js';
+import { handoffOf, type StorePing } from '../contract/store-ping.js';
+import { type ClusterClient, isCluster, type ServerClient } from './client-port.js';
+import { ClusterTopology } from './cluster/cluster-topology.js';
 import { scanKeys, type ScanRequest } from './key-scan.js';
-import { Pinger } from './pinger.js';
-import type { ServerClient } from './client-port.js';
 import { type ChannelListener, ChannelSource } from './pubsub/channel-source.js';
 import { type ConnectionListener, RedisConnection } from './redis-connection.js';
-import type { RedisScript } from './redis-script.js';
 import { serverNameOf } from './server-address.js';
-import type { Call, NodeRequest, RedisNode, Topology, TopologyPing } from './topology.js';
+import type { NodeRequest, RedisNode, Topology } from './topology.js';
+
+/** What the topology of a store needs. */
+export interface TopologyContext {
+  readonly clock: Clock;
+  readonly requestTimeoutMs: number;
+  redis(): ServerClient | ClusterClient;
+}
+
+/** Returns the topology of the cluster or of the single server that the client leads to. */
+export function topologyOf(context: TopologyContext): Topology {
+  const { clock, requestTimeoutMs } = context;
+  const client = context.redis();
+  return isCluster(client)
+    ? new ClusterTopology(client, clock, requestTimeoutMs)
+    : new SingleNode(client, clock, requestTimeoutMs);
+}
 
 /** The topology of one server: every key is there. */
-export class SingleNode implements Topology, RedisNode {
+class SingleNode implements Topology, RedisNode {
   readonly connection: RedisConnection;
   readonly prefix: string;
-  private readonly pinger: Pinger;
   private readonly source: ChannelSource;
   private channels: ChannelListener | undefined;
 
   constructor(client: ServerClient, clock: Clock, requestTimeoutMs: number) {
-    this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs });
     this.prefix = client.keyPrefix;
     this.connection = new RedisConnection(client, clock, requestTimeoutMs);
     this.source = new ChannelSource(this.connection, clock, requestTimeoutMs, () => this.channels);
@@ -35,18 +49,13 @@ export class SingleNode implements Topology, RedisNode {
     request.send(this, request);
   }
 
-  runAll<Reply>(script: RedisScript<Reply>, calls: readonly Call[]): Promise<readonly (Reply | Error)[]> {
-    return script.runAll(this.connection, calls);
-  }
-
   scan(request: ScanRequest): AsyncIterable<readonly string[]> {
     return scanKeys(this.connection, request);
   }
 
-  async ping(): Promise<TopologyPing> {
-    const { client } = this.connection;
-    const server = await this.pinger.ping(this.connection, serverNameOf(client));
-    return { isUp: server.isUp, servers: [server], missing: undefined };
+  async ping(polling: string | undefined): Promise<StorePing> {
+    const server = await this.connection.ping(serverNameOf(this.connection.client));
+    return { isUp: server.isUp, handoff: handoffOf(polling), degraded: polling, servers: [server] };
   }
 
   connections(): readonly RedisConnection[] {
@@ -60,5 +69,9 @@ export class SingleNode implements Topology, RedisNode {
 
   sourceOf(): ChannelSource {
     return this.source;
+  }
+
+  nodeOf(): RedisNode {
+    return this;
   }
 }

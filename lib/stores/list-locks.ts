@@ -1,7 +1,7 @@
-import { dropOldest } from '../common/drop-oldest.js';
 import type { ListedLock, ListRequest } from '../contract/lock-listing.js';
 import type { LockState } from '../contract/lock-state.js';
-import { listingFailed } from '../redis/key-scan.js';
+import { listingFailed, type ScanTimes, withinTime } from '../redis/key-scan.js';
+import { toError } from '../redis/redis-errors.js';
 
 /** How a store lists its locks. */
 export interface LockSource {
@@ -12,46 +12,36 @@ export interface LockSource {
    * it names a helper key.
    */
   lockOf?(name: string): string | undefined;
-  /** Returns the state of each key, or an error. */
-  inspectAll(keys: readonly string[]): Promise<readonly (LockState | null | Error)[]>;
-  /**
-   * Returns whether a lock is also found in another way, by which it is yielded. It is called if not all yielded locks
-   * are remembered. Default: no.
-   *
-   * @param byOwnKey whether it was found by its own key, not by a helper key.
-   */
-  isFoundElsewhere?(key: string, state: LockState, byOwnKey: boolean): boolean;
+  /** Returns the state of a lock. Requests of one tick leave in one packet. */
+  inspect(key: string): Promise<LockState | null>;
 }
 
 /** How many locks are inspected together: one packet. */
 const BATCH = 128;
 
-/** How many yielded keys are remembered. These take about 20 MB. */
-const REMEMBERED = 100_000;
-
 /**
- * Yields the selected locks that are held or waited for. Up to 100,000 are yielded exactly once. Of more, only the last
- * 100,000 are remembered, so that memory is bounded. That is enough for keys that SCAN returns twice: it does so if the
- * server shrinks its table, with keys of the few buckets before the cursor.
+ * Yields the selected locks that are held or waited for, each once. It remembers all keys that it has yielded: 100,000
+ * take about 20 MB.
+ *
+ * @throws LockUnavailableError if a lock cannot be inspected within `requestTimeoutMs`.
  */
 export async function* listLocks(
   { selects }: Pick<ListRequest, 'selects'>,
   source: LockSource,
+  times: ScanTimes,
 ): AsyncGenerator<ListedLock> {
-  const yielded = new RecentKeys(REMEMBERED);
+  const yielded = new Set<string>();
   for await (const names of source.pages) {
-    const found = new Map<string, boolean>();
+    const found = new Set<string>();
     for (const name of names) {
       const key = source.lockOf === undefined ? lockNamed(name) : source.lockOf(name);
-      if (key === undefined || yielded.has(key) || !selects(key)) continue;
-      found.set(key, found.get(key) === true || name === key);
+      if (key !== undefined && !yielded.has(key) && selects(key)) found.add(key);
     }
-    for (const keys of batchesOf([...found.keys()])) {
-      const states = await source.inspectAll(keys);
+    for (const keys of batchesOf([...found])) {
+      const states = await withinTime(Promise.all(keys.map((key) => source.inspect(key).catch(toError))), times);
       for (const [i, key] of keys.entries()) {
         const state = stateIn(states[i]);
         if (state === null) continue;
-        if (yielded.hasForgotten && source.isFoundElsewhere?.(key, state, found.get(key) === true)) continue;
         yielded.add(key);
         yield { key, state };
       }
@@ -73,22 +63,4 @@ function stateIn(state: LockState | null | Error): LockState | null {
 
 function* batchesOf(keys: readonly string[]): Generator<readonly string[]> {
   for (let i = 0; i < keys.length; i += BATCH) yield keys.slice(i, i + BATCH);
-}
-
-/** The keys that were added last. */
-class RecentKeys {
-  private readonly keys = new Set<string>();
-  /** Whether keys were forgotten, because there were too many. */
-  hasForgotten = false;
-
-  constructor(private readonly limit: number) {}
-
-  has(key: string): boolean {
-    return this.keys.has(key);
-  }
-
-  add(key: string): void {
-    this.keys.add(key);
-    if (dropOldest(this.keys, this.limit)) this.hasForgotten = true;
-  }
 }

@@ -3,7 +3,7 @@ import { ServerSigns } from '../contract/server-signs.js';
 import type { Clock } from '../clock/clock.js';
 import { TimeoutPool } from '../clock/timeout-pool.js';
 import { unavailableBecause } from '../redis/redis-errors.js';
-import { UnansweredError } from '../contract/store.js';
+import { type ExtendReply, type ExtendRequest, type StoreListener, UnansweredError } from '../contract/store.js';
 import type { StoreContext } from './store-context.js';
 
 /** A request whose outcome is expected. */
@@ -31,15 +31,7 @@ export class PendingRequests {
   ) {
     this.clock = clock;
     this.limitMs = limitMs;
-    const signs = new ServerSigns(servers, limitMs);
-    this.timeouts = new TimeoutPool(
-      clock,
-      limitMs,
-      servers.connections && {
-        onLook: (attendedMs, oldestMs) => signs.look(attendedMs, oldestMs),
-        hasFailed: (key, sentAt, attendedMs) => signs.hasFailed(key, sentAt, attendedMs),
-      },
-    );
+    this.timeouts = new TimeoutPool(clock, limitMs, new ServerSigns(servers, limitMs));
   }
 
   /**
@@ -84,9 +76,24 @@ export class PendingRequests {
     });
   }
 
-  /** Returns the reply to a request, or what `late` returns after the time limit. */
-  inTime<T>(reply: Promise<T>, late: () => T): Promise<T> {
-    return this.timeouts.inTime(reply, late);
+  /**
+   * Extends leases. The reply to a request that fails is `unknown`, and the listener gets its error.
+   *
+   * @param send begins with the request before it returns.
+   */
+  extend(
+    requests: readonly ExtendRequest[],
+    listener: Pick<StoreListener, 'onExtendFailed'> | undefined,
+    send: (request: ExtendRequest) => Promise<ExtendReply>,
+  ): Promise<readonly ExtendReply[]> {
+    const extendOne = (request: ExtendRequest): Promise<ExtendReply> =>
+      this.expect(request.key, () => send(request)).catch((error: unknown) => {
+        // Silence and ended connections are reported for the whole server.
+        if (!(error instanceof UnansweredError))
+          listener?.onExtendFailed(request.key, unavailableBecause(error, 'a renewal'));
+        return 'unknown' as const;
+      });
+    return Promise.all(requests.map(extendOne));
   }
 
   /** Ends the requests that were sent over a connection that has ended. */

@@ -1,6 +1,5 @@
 import 'reflect-metadata';
 
-export type { BenchEvent } from './bench-events.js';
 export {
   createTestBench,
   type OccupiedLock,

@@ -13,7 +13,6 @@ import { loggerOf } from '../nest/logger.js';
 import { resolveOptions } from '../options/resolve-options.js';
 import { MemoryStore } from '../stores/memory/memory.store.js';
 import { AutoAdvancingClock } from './auto-advancing-clock.js';
-import { type BenchEvent, recordedChannels } from './bench-events.js';
 import { BenchStore } from './bench-store.js';
 import { ManualClock } from './manual-clock.js';
 
@@ -87,7 +86,6 @@ export class TestBench {
   private readonly options: RedisLockModuleOptions;
   /** Makes the keys of `locks`. */
   private readonly keyOf: KeyFactory;
-  private events: BenchEvent[] = [];
   private isDown = false;
   private own: LockService | undefined;
   private attempts = 0;
@@ -118,7 +116,9 @@ export class TestBench {
   async occupy(resource: string, options: OccupyOptions = {}): Promise<OccupiedLock> {
     const { forMs = Infinity } = checkOptions('occupy()', options, OCCUPY_RULES);
     const owner = `${this.identity}:${++this.attempts}`;
-    const occupation = new Occupation(resource, owner, this.memory, this.clock, () => this.free(occupation));
+    const occupation = new Occupation(resource, owner, this.memory, this.clock, () => {
+      this.occupations.delete(occupation);
+    });
     // Instances with other prefixes have other keys. An instance that starts later gets its key then.
     for (const keyOf of [this.keyOf, ...Array.from(this.instances, (instance) => instance.keyOf)]) {
       if (await occupation.take(keyOf(resource))) continue;
@@ -126,7 +126,6 @@ export class TestBench {
       throw new Error(`occupy(): ${resource} is already held; expected a free lock. ${this.described()}`);
     }
     this.occupations.add(occupation);
-    this.record({ type: 'occupied', resource });
     if (forMs !== Infinity) occupation.releaseAfter(forMs);
     this.look();
     return occupation;
@@ -153,29 +152,21 @@ export class TestBench {
   unavailable(isUnavailable: boolean = true): void {
     if (this.isDown === isUnavailable) return;
     this.isDown = isUnavailable;
-    this.record({ type: isUnavailable ? 'unavailable' : 'available' });
     for (const { store } of this.instances) store.setDown(isUnavailable);
     this.look();
   }
 
-  /** Returns what has happened so far, in order. @param resource the only one of interest. Default: all. */
-  history(resource?: string): readonly BenchEvent[] {
-    return this.events.filter((event) => resource === undefined || event.resource === resource);
-  }
-
-  /** Releases what other processes hold, opens the connection, and forgets the history. For `afterEach`. */
+  /** Releases what other processes hold, and opens the connection. For `afterEach`. */
   async reset(): Promise<void> {
     this.unavailable(false);
     for (const occupation of this.occupations) await occupation.release();
-    this.events = [];
   }
 
   /** See {@link startOnBench}. */
   private start(options: RedisLockModuleOptions, name: string = DEFAULT_INSTANCE): LockRuntime {
     const store = new BenchStore(this.memory, this.clock, () => void this.instances.delete(instance));
-    const channels = recordedChannels((event) => this.record(event));
     // The module closes what a function has made.
-    const internals = { clock: this.clock, channels, logger: loggerOf(name) };
+    const internals = { clock: this.clock, logger: loggerOf(name) };
     const runtime = LockRuntime.start({ ...options, store: () => store }, name, internals);
     const { service } = runtime;
     const keyOf = createKeyFactory(resolveOptions(options));
@@ -184,10 +175,6 @@ export class TestBench {
     store.setDown(this.isDown);
     for (const occupation of this.occupations) void occupation.take(keyOf(occupation.resource));
     return runtime;
-  }
-
-  private free(occupation: Occupation): void {
-    if (this.occupations.delete(occupation)) this.record({ type: 'freed', resource: occupation.resource });
   }
 
   /** Returns the locks that calls hold, with their instances. */
@@ -214,11 +201,6 @@ export class TestBench {
     if (occupation !== undefined) return waitMs < Infinity || occupation.isTimed;
     // Without a holder, only time frees the lock: a release is repeated, or a lease or `minHoldMs` ends.
     return !this.held().some(({ lock }) => lock.key === key);
-  }
-
-  private record(event: Pick<BenchEvent, 'type'> & Partial<BenchEvent>): void {
-    const rest = { resource: undefined, call: undefined, outcome: undefined, error: undefined };
-    this.events.push({ ...rest, ...event, at: this.clock.now() });
   }
 
   /** Returns who holds what, for an error. */

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
-import { slotOfTag } from '../../lib/redis/cluster/hash-slot.js';
+import { slotOfTag } from '../../lib/redis/slots.js';
 import { page, pages, root } from '../support/pages.js';
 
 const IMAGES = join(root, 'docs/images');

@@ -90,14 +90,4 @@ describe('redisson() beside Redisson in a cluster without sharded channels', () 
   afterAll(() => cluster.close());
 
   it('loses no update of a counter by a JVM and two Node processes', onJava(count));
-
-  it(
-    'notifies and is notified on plain channels of every node',
-    onJava(() =>
-      wakeEachOther(async ({ admin }) => {
-        const clients = (await admin.client('LIST')) as string;
-        return [...clients.matchAll(/ sub=(\d+)/g)].reduce((sum, [, channels]) => sum + Number(channels), 0);
-      }),
-    ),
-  );
 });

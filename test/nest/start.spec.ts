@@ -74,8 +74,8 @@ describe('the line of the start', () => {
     ],
     [
       'options with a key prefix',
-      () => ({ redis: { port: port(), keyPrefix: 'app:' } }),
-      /^Locks are in redis:\/\/localhost:\d+, keys begin with app:lock_\.$/,
+      () => ({ redis: { host: '127.0.0.1', port: port(), keyPrefix: 'app:' } }),
+      /^Locks are in redis:\/\/127\.0\.0\.1:\d+, keys begin with app:lock_\.$/,
     ],
     [
       'no prefix',

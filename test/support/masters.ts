@@ -1,4 +1,4 @@
-import { FenceKeys } from '../../lib/redis/fence-keys.js';
+import { FenceKeys } from '../../lib/redis/slots.js';
 import type { QuorumNode } from '../../lib/stores/quorum/quorum-node.js';
 import type { QuorumStore } from '../../lib/stores/quorum/quorum.store.js';
 import { Redis } from 'ioredis';

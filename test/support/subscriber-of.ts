@@ -1,5 +1,5 @@
 import type { LockService } from 'nestjs-redis-lock';
-import type { ChannelSubscription } from '../../lib/redis/pubsub/channel-subscription.js';
+import type { ChannelSubscription } from '../../lib/redis/pubsub/channel-subscriptions.js';
 import type { TokenStore } from '../../lib/stores/token/token.store.js';
 import { entryOf as encodedEntryOf } from '../../lib/stores/token/wire.js';
 import { eventually } from './async.js';

@@ -6,7 +6,7 @@ import { identityOf } from '../../lib/contract/instance-id.js';
 import { readTicket } from '../../lib/engine/ticket.js';
 import { encodeValue } from '../../lib/keys/key-values.js';
 import { createKeyFactory, helperKey } from '../../lib/keys/resource-key.js';
-import { FenceKeys } from '../../lib/redis/fence-keys.js';
+import { FenceKeys } from '../../lib/redis/slots.js';
 import { WIRE_VERSION as QUORUM_VERSION } from '../../lib/redis/wire.js';
 import * as wire from '../../lib/stores/token/wire.js';
 import { embeddedScripts } from '../support/embedded-scripts.js';
@@ -18,7 +18,7 @@ const TOKEN = '1767225720000000';
 const EXCLUSIVE = { owner: OWNER, mode: 'exclusive' } as const;
 const TICKET = `t1-${'Ab0_-x'.repeat(5)}`;
 /** A server whose clock is that of its tokens. */
-const CLOCK = { localLowerBound: (micros: number) => micros };
+const CLOCK = { localTimeOf: (micros: number) => micros };
 
 const keyOf = createKeyFactory({ prefix: 'lock_', hashTag: 'family' });
 const heldBy = (value: string) => wire.decodeAcquire([1, 5_000, value, 0, 2], CLOCK);

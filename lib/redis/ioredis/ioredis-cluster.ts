@@ -1,4 +1,4 @@
-import type { Cluster, ClusterNode, Redis, RedisOptions } from 'ioredis';
+import type { Cluster, ClusterNode, Redis } from 'ioredis';
 import { LockConfigError } from '../../common/errors.js';
 import type { ClusterClient, ClusterListener } from '../client-port.js';
 import { hostAndPort, type NatMap } from '../redirection.js';
@@ -12,9 +12,6 @@ interface Options {
   readonly redisOptions?: { readonly keyPrefix?: string | undefined } | undefined;
   readonly natMap?: NatMap | undefined;
 }
-
-/** Unlike ioredis' own connections to nodes, a further connection reconnects by itself. */
-const NODE_COPY: RedisOptions = { retryStrategy: (times) => Math.min(times * 50, 2_000) };
 
 /** An ioredis Cluster. */
 export class IoredisCluster implements ClusterClient {
@@ -91,7 +88,7 @@ export class IoredisCluster implements ClusterClient {
   private serverOf(client: Redis): IoredisServer {
     let server = this.nodes.get(client);
     if (server !== undefined) return server;
-    server = new IoredisServer(client, this.addedPrefix, NODE_COPY, this.isOurs);
+    server = new IoredisServer(client, this.addedPrefix, this.isOurs);
     this.nodes.set(client, server);
     return server;
   }

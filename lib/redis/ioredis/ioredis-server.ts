@@ -5,9 +5,13 @@ import type { ClientListener, FurtherConnection, ServerTarget } from '../client-
 
 type Command = (this: Redis, ...args: readonly (string | number)[]) => Promise<unknown>;
 
-/** Options of every further connection. Its owner subscribes again, and reconnects it after a loss of the client. */
+/**
+ * Options of every further connection. Its owner subscribes again, and ends it when the client has ended. Until then it
+ * comes back, even if the client would not, as ioredis' own clients of the nodes of a cluster.
+ */
 const COPY: RedisOptions = {
   lazyConnect: true,
+  retryStrategy: (times) => Math.min(times * 50, 2_000),
   maxRetriesPerRequest: null,
   disconnectTimeout: 50,
   failoverDetector: false,
@@ -39,14 +43,12 @@ export class IoredisServer implements FurtherConnection {
 
   /**
    * @param addedPrefix the part of the `keyPrefix` that the client does not add by itself.
-   * @param copyOptions further options of further connections.
    * @param isOurs whether the module made the client.
    */
   constructor(
     /** @internal Public for tests. */
     readonly client: Redis,
     private readonly addedPrefix = '',
-    private readonly copyOptions: RedisOptions = {},
     private readonly isOurs = false,
   ) {
     const { keyPrefix = '', enableAutoPipelining } = this.options;
@@ -56,10 +58,6 @@ export class IoredisServer implements FurtherConnection {
 
   get status(): string {
     return this.client.status;
-  }
-
-  get reconnects(): boolean {
-    return typeof this.options.retryStrategy === 'function';
   }
 
   get target(): ServerTarget {
@@ -105,7 +103,7 @@ export class IoredisServer implements FurtherConnection {
 
   open(purpose: 'handoffs' | 'replicas'): IoredisServer | undefined {
     if (typeof (this.client as Partial<Redis>).duplicate !== 'function') return undefined;
-    return this.copy({ ...COPY, ...this.copyOptions, ...PURPOSES[purpose] });
+    return this.copy({ ...COPY, ...PURPOSES[purpose] });
   }
 
   /** Returns a connection with the options of the client but for these. */
@@ -113,7 +111,7 @@ export class IoredisServer implements FurtherConnection {
     const copy = this.client.duplicate(options);
     onErrors(copy);
     failWithConnection(copy);
-    return new IoredisServer(copy, this.addedPrefix, this.copyOptions);
+    return new IoredisServer(copy, this.addedPrefix);
   }
 
   // A client of another library that looks like an ioredis client may have no options.

@@ -1,15 +1,11 @@
 import { runOutside } from '../../common/async-context.js';
 import { type Clock, scheduleTimeout, withTimeout, type Timer } from '../../clock/clock.js';
 import { messageOf } from '../../common/errors.js';
+import { SILENT_LIMITS } from '../../contract/server-signs.js';
 import type { FurtherConnection } from '../client-port.js';
 import type { Follower, RedisConnection } from '../redis-connection.js';
 import { redirectionIn } from '../redirection.js';
-import { isShardingMissing, unavailableBecause } from '../redis-errors.js';
-
-/**
- * `sharded or plain`: plain channels are used if the server is older than Redis 7. A single server has plain channels.
- */
-export type ChannelKind = 'sharded' | 'sharded or plain';
+import { unavailableBecause } from '../redis-errors.js';
 
 /** The servers that publish to channels: one, or the nodes of a cluster. */
 export interface ChannelSources {
@@ -25,8 +21,6 @@ export interface ChannelListener {
   onSourceReady(source: ChannelSource): void;
   /** The source's subscriptions are lost. */
   onSourceLost(source: ChannelSource): void;
-  /** The source's connection ended 10 s ago. It may be opened again. */
-  onSourceClosed(source: ChannelSource): void;
   onMessage(source: ChannelSource, channel: string, message: string): void;
   /** Called with the reason when subscribing is refused. */
   onRefused(why: string): void;
@@ -38,15 +32,6 @@ export interface ChannelListener {
 
 /** A connection that has received nothing for this long is verified by PING. */
 const SILENCE_MS = 3_000;
-
-/** How long to wait before a connection is opened again whose client does not reconnect by itself. */
-const REOPEN_AFTER_MS = 10_000;
-
-/**
- * How long a connection that was accepted may take until it is ready, in milliseconds, unless `requestTimeoutMs` is
- * longer. An instance polls meanwhile.
- */
-const LONGEST_CONNECT_MS = 5_000;
 
 /**
  * A server, and the connection on which its channels are subscribed. The connection is opened when it is first needed
@@ -60,21 +45,14 @@ export class ChannelSource implements Follower {
   /** @internal */
   pinging = false;
   private state: 'closed' | 'connecting' | 'ready' = 'closed';
-  private kind: ChannelKind = 'sharded';
-  /** Channels of a cluster that were subscribed as plain ones, because the server has no sharded ones. */
-  private readonly plain = new Set<string>();
-  /** How many connections in a row were accepted and did not become ready. */
-  private failedConnects = 0;
   /** Fires if a connection that was accepted does not become ready. */
   private connectTimer: Timer | undefined;
-  /** Runs while a connection that has ended is not opened again. */
-  private reopenTimer: Timer | undefined;
 
   /**
    * @param connection sends commands to the server.
    * @param listener returns the listener. Undefined after the end of the store.
-   * @param onMoved called if the server has removed channels because a slot has moved. Given for a node of a cluster.
-   *   A single server has plain channels only.
+   * @param onMoved called if the server has removed channels because a slot has moved. Given for a node of a cluster,
+   *   whose channels are sharded. A single server has plain channels.
    */
   constructor(
     readonly connection: RedisConnection,
@@ -89,21 +67,17 @@ export class ChannelSource implements Follower {
     return this.state === 'ready';
   }
 
-  /**
-   * Opens the connection in the background. Does nothing if it was opened already, or if it has ended less than 10 s
-   * ago. Never throws.
-   */
-  open(kind: ChannelKind): void {
-    if (this.state !== 'closed' || this.reopenTimer !== undefined) return;
+  /** Opens the connection in the background. Does nothing if it is open. Never throws. */
+  open(): void {
+    if (this.state !== 'closed') return;
     this.state = 'connecting';
-    this.kind = kind;
     runOutside(() => {
       try {
         const subscriber = this.connection.client.open('handoffs');
         if (subscriber === undefined) this.listener()?.onRefused('the client that was given cannot be duplicated');
         else this.use(subscriber);
       } catch (error) {
-        this.end(`a connection could not be made: ${messageOf(error)}`);
+        this.listener()?.onRefused(`a connection could not be made: ${messageOf(error)}`);
       }
     });
   }
@@ -113,7 +87,7 @@ export class ChannelSource implements Follower {
     const { subscriber } = this;
     if (!this.ready || subscriber === undefined) throw unavailableBecause(new Error('no connection'), 'pub/sub');
     try {
-      await withTimeout(this.clock, this.requestTimeoutMs, this.subscribeBy(subscriber, channel), () => {
+      await withTimeout(this.clock, this.requestTimeoutMs, subscriber.subscribe(channel, this.isSharded), () => {
         throw new Error('no reply');
       });
     } catch (error) {
@@ -125,8 +99,7 @@ export class ChannelSource implements Follower {
 
   /** Unsubscribes from a channel in the background. */
   unsubscribe(channel: string): void {
-    const isSharded = !this.plain.delete(channel) && this.onMoved !== undefined;
-    if (this.ready) this.subscriber?.unsubscribe(channel, isSharded).catch(() => undefined);
+    if (this.ready) this.subscriber?.unsubscribe(channel, this.isSharded).catch(() => undefined);
   }
 
   /** Sends PING in the background if nothing was received for 3 s. Reconnects if there is no reply in time. */
@@ -154,23 +127,14 @@ export class ChannelSource implements Follower {
   close(): void {
     const { subscriber, ready } = this;
     this.connectTimer?.cancel();
-    this.reopenTimer?.cancel();
-    this.reopenTimer = undefined;
     this.state = 'closed';
     this.subscriber = undefined;
     subscriber?.disconnect();
     if (ready) this.listener()?.onSourceLost(this);
   }
 
-  private async subscribeBy(subscriber: FurtherConnection, channel: string): Promise<unknown> {
-    this.plain.delete(channel);
-    try {
-      return await subscriber.subscribe(channel, this.onMoved !== undefined);
-    } catch (error) {
-      if (this.kind === 'sharded' || !isShardingMissing(error)) throw error;
-      this.plain.add(channel);
-      return subscriber.subscribe(channel, false);
-    }
+  private get isSharded(): boolean {
+    return this.onMoved !== undefined;
   }
 
   private use(subscriber: FurtherConnection): void {
@@ -182,7 +146,7 @@ export class ChannelSource implements Follower {
       connect: ifUsed(() => this.onConnect(subscriber)),
       ready: ifUsed(() => this.onReady()),
       close: ifUsed(() => this.onClose()),
-      end: ifUsed(() => this.end('its connection ended, and its retryStrategy makes no new one')),
+      end: ifUsed(() => this.close()),
       message: (channel, message) => {
         this.receivedAt = this.clock.now();
         this.listener()?.onMessage(this, channel, message);
@@ -194,11 +158,8 @@ export class ChannelSource implements Follower {
 
   // A server that hangs accepts connections that never become ready. Another server may have its place by now.
   private onConnect(subscriber: FurtherConnection): void {
-    const { requestTimeoutMs, failedConnects } = this;
-    const delayMs = Math.min(requestTimeoutMs * 2 ** failedConnects, Math.max(LONGEST_CONNECT_MS, requestTimeoutMs));
     this.connectTimer?.cancel();
-    this.connectTimer = scheduleTimeout(this.clock, delayMs, () => {
-      this.failedConnects += 1;
+    this.connectTimer = scheduleTimeout(this.clock, SILENT_LIMITS * this.requestTimeoutMs, () => {
       if (this.connection.ready) this.listener()?.onRefused('its connection was accepted and did not become ready');
       subscriber.disconnect(true);
     });
@@ -206,7 +167,6 @@ export class ChannelSource implements Follower {
 
   private onReady(): void {
     this.connectTimer?.cancel();
-    this.failedConnects = 0;
     this.state = 'ready';
     this.listener()?.onSourceReady(this);
   }
@@ -216,19 +176,5 @@ export class ChannelSource implements Follower {
     this.connectTimer?.cancel();
     this.state = 'connecting';
     if (ready) this.listener()?.onSourceLost(this);
-  }
-
-  /** Closes, and reports why. Another connection may be opened later. */
-  private end(why: string): void {
-    this.close();
-    this.reopenTimer = this.clock.schedule(REOPEN_AFTER_MS, () => this.mayReopen(), true);
-    this.listener()?.onRefused(why);
-  }
-
-  /** @internal Public for tests. */
-  mayReopen(): void {
-    this.reopenTimer?.cancel();
-    this.reopenTimer = undefined;
-    this.listener()?.onSourceClosed(this);
   }
 }

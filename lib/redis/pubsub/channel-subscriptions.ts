@@ -2,18 +2,63 @@ import { runOutside } from '../../common/async-context.js';
 import type { Clock, Timer } from '../../clock/clock.js';
 import { type Redirection, redirectionIn } from '../redirection.js';
 import { unavailableBecause } from '../redis-errors.js';
-import type { ChannelKind, ChannelListener, ChannelSource } from './channel-source.js';
-import type { ChannelSubscription } from './channel-subscription.js';
+import type { ChannelListener, ChannelSource } from './channel-source.js';
+
+/** The pause before a channel is subscribed again after a redirection. Nodes that disagree may redirect in a loop. */
+const PAUSE_MS = 50;
+
+/**
+ * `idle`: subscribed by the next `open`, or after a pause. `moved`: subscribed as soon as the slot's new node is known.
+ * `waiting`: subscribed as soon as there is a connection. `refused`: by the server.
+ */
+export type SubscriptionState = 'idle' | 'moved' | 'waiting' | 'subscribing' | 'subscribed' | 'refused';
+
+/** The state of one channel. */
+export class ChannelSubscription {
+  state: SubscriptionState = 'idle';
+  /** The server at which the channel is subscribed, or will be. */
+  source: ChannelSource | undefined;
+  /** When the channel was last needed. */
+  usedAt: number;
+  /** Fires when a channel is subscribed again whose subscription has failed. */
+  retryTimer: Timer | undefined;
+
+  /**
+   * @param key a key whose slot the channel follows.
+   * @param stays the channel stays subscribed without a use.
+   */
+  constructor(
+    readonly channel: string,
+    readonly key: string,
+    now: number,
+    readonly stays = false,
+  ) {
+    this.usedAt = now;
+  }
+
+  /** True if the channel is not subscribed, and nothing is under way to subscribe it. */
+  get inactive(): boolean {
+    return this.state === 'idle' || this.state === 'moved';
+  }
+
+  /** Enters a state, and cancels the retry of the last one. */
+  enter(state: SubscriptionState): void {
+    this.cancelRetry();
+    this.state = state;
+  }
+
+  cancelRetry(): void {
+    this.retryTimer?.cancel();
+    this.retryTimer = undefined;
+  }
+}
 
 /** What differs between the users of {@link ChannelSubscriptions}. */
 export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscription> {
   readonly clock: Clock;
   readonly requestTimeoutMs: number;
-  readonly kind: ChannelKind;
   /** How long an unused channel stays subscribed, in milliseconds. */
   readonly lingerMs: number;
-  /** How long after a redirection the channel is subscribed again. Undefined: as after other failures. */
-  readonly retryMs?: number;
   /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
   sourceOf(key: string): ChannelSource | undefined;
   onSubscribed(subscription: Subscription): void;
@@ -52,13 +97,12 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
 
   /** Subscribes in the background. Does nothing if the channel is subscribed where it should be, or soon will be. */
   open(subscription: Subscription): void {
-    const { clock, kind } = this.deps;
-    subscription.usedAt = clock.now();
+    subscription.usedAt = this.deps.clock.now();
     const source = this.deps.sourceOf(subscription.key);
     if (source === undefined) return;
     if (source !== subscription.source || subscription.inactive) runOutside(() => this.moveTo(subscription, source));
     // Its connection may have ended permanently since.
-    else if (subscription.state === 'waiting') source.open(kind);
+    else if (subscription.state === 'waiting') source.open();
   }
 
   /** Marks a subscribed channel as used, and verifies in the background that a silent connection still works. */
@@ -97,10 +141,6 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     for (const subscription of this.at(source)) subscription.enter('waiting');
   }
 
-  onSourceClosed(source: ChannelSource): void {
-    if (this.bySource.has(source)) source.open(this.deps.kind);
-  }
-
   onMessage(source: ChannelSource, channel: string, message: string): void {
     this.deps.onMessage(source, channel, message);
   }
@@ -134,7 +174,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   private moveTo(subscription: Subscription, source: ChannelSource): void {
     if (subscription.source !== source) this.assign(subscription, source);
     subscription.enter('waiting');
-    source.open(this.deps.kind);
+    source.open();
     // Otherwise `onSourceReady` subscribes it.
     if (source.ready) void this.subscribeAt(source, subscription);
   }
@@ -163,10 +203,9 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   }
 
   private onRedirected(subscription: Subscription, redirection: Redirection): void {
-    const { requestTimeoutMs, retryMs = requestTimeoutMs } = this.deps;
     subscription.enter(redirection.kind === 'moved' ? 'moved' : 'idle');
     this.deps.onRedirected();
-    this.retryLater(subscription, retryMs);
+    this.retryLater(subscription, PAUSE_MS);
   }
 
   private retryLater(subscription: Subscription, delayMs: number): void {

@@ -37,7 +37,6 @@ export class Ballot {
   /** Whether it is refused or released. */
   isOver = false;
   private closedUntil = 0;
-  private longestMs = 0;
 
   constructor(
     private readonly nodes: readonly QuorumNode[],
@@ -52,7 +51,6 @@ export class Ballot {
    * node at once, even if the result waits for nodes that do not reply.
    */
   acquire(leaseMs: number): Promise<AcquireReply> {
-    this.longestMs = Math.max(this.longestMs, leaseMs);
     this.given = new Map();
     this.token = undefined;
     this.agreed = new Promise((resolve) => (this.agree = resolve));
@@ -64,7 +62,6 @@ export class Ballot {
 
   /** Renews the lock on a majority. A node that has lost it gets it back then, so that losses do not add up. */
   extend(leaseMs: number): Promise<ExtendReply> {
-    this.longestMs = Math.max(this.longestMs, leaseMs);
     const extendAt = async (node: QuorumNode): Promise<boolean> => {
       const reply = await node.extend(this.key, this.name, leaseMs);
       if (reply < 0)
@@ -86,7 +83,7 @@ export class Ballot {
   }
 
   private releaseAt(node: QuorumNode): Promise<boolean> {
-    return node.release(this.key, this.name, this.closedUntil, this.clock.now() + this.longestMs);
+    return node.release(this.key, this.name, this.closedUntil);
   }
 
   /** The ballot has a majority, so nobody else can. A release that follows is sent behind this request. */

@@ -1,5 +1,4 @@
-import { isOne, toRemainingMs } from '../../redis/decode.js';
-import { RedisScript } from '../../redis/redis-script.js';
+import { isOne, RedisScript, toRemainingMs } from '../../redis/redis-script.js';
 import { scripts as redisScripts } from '../../redis/scripts.js';
 import { otherWireOf } from '../../redis/wire.js';
 import { scripts } from './scripts.js';

@@ -2,7 +2,7 @@ import type { RedisOptions } from 'ioredis';
 import { isNodeRedis } from '../../common/check-options.js';
 import { LockConfigError } from '../../common/errors.js';
 import { isCluster, type ServerClient, type ServerTarget } from '../../redis/client-port.js';
-import { FenceKeys } from '../../redis/fence-keys.js';
+import { FenceKeys } from '../../redis/slots.js';
 import type { RedisClient } from '../../redis/redis-client.js';
 import type { StoreContext } from '../store-context.js';
 import { QuorumNode } from './quorum-node.js';
@@ -19,9 +19,7 @@ export type QuorumNodeAddress = string | RedisOptions | RedisClient;
 export function openNodes(given: readonly QuorumNodeAddress[], context: StoreContext, nodeTimeoutMs: number) {
   if (!Array.isArray(given)) throw refused('nodes must be an array of URLs, ioredis options or clients');
   const { length } = given;
-  const why = 'a majority has to survive the loss of a node, and an even number survives no more losses than one less';
-  if (length < 3 || length % 2 === 0)
-    throw refused(`there are ${length} nodes; expected an odd number from 3 up: ${why}`);
+  if (length < 3 || length % 2 === 0) throw refused(`there are ${length} nodes; expected an odd number from 3 up`);
   for (const [i, address] of given.entries()) {
     if (isNodeRedis(address)) throw refused(`node ${i + 1} is a node-redis client; use fromNodeRedis(client)`);
     if (!isAddress(address))
@@ -51,11 +49,8 @@ function nameOf({ target }: ServerClient): string | undefined {
   return target.host === undefined ? undefined : addressOf(target);
 }
 
-const LOOPBACK = ['localhost', '::1', '0.0.0.0', '::', ''];
-
 function addressOf({ host = 'localhost', port = 6379 }: ServerTarget): string {
-  const name = host.toLowerCase();
-  return `${LOOPBACK.includes(name) ? '127.0.0.1' : name}:${port}`;
+  return `${host.toLowerCase()}:${port}`;
 }
 
 function refused(why: string): LockConfigError {

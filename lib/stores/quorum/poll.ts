@@ -61,7 +61,11 @@ export function noMajority(why: string, nodes: readonly QuorumNode[], outcomes: 
   const { length } = nodes;
   const majority = majorityOf(length);
   const answered = outcomes.filter(hasReplied).length;
-  const errors = nodes.map(({ name }, i) => errorOf(name, outcomes[i]));
+  const errors = nodes.map(({ name }, i) => {
+    const outcome = outcomes[i];
+    const said = outcome === undefined ? 'no reply yet' : 'it has answered';
+    return outcome instanceof Error ? outcome : new Error(`${name}: ${said}`);
+  });
   const failure = errors.find((_, i) => !hasReplied(outcomes[i]));
   const needed = answered < majority ? `, ${majority} are needed` : '';
   const first = failure === undefined ? '' : `; ${messageOf(failure)}`;
@@ -69,12 +73,4 @@ export function noMajority(why: string, nodes: readonly QuorumNode[], outcomes: 
   const permanent = outcomes.filter((outcome) => outcome instanceof LockUnavailableError && outcome.permanent);
   const cause = new AggregateError(errors, message);
   return new LockUnavailableError(message, { cause, permanent: permanent.length > length - majority });
-}
-
-function errorOf(name: string, outcome: Outcome<unknown>): Error {
-  if (outcome instanceof Error) return outcome;
-  // A number is the token of a vote, and an object is another owner's lock.
-  const said = { number: 'the lock was given, and is given back', object: 'the lock is held by others' };
-  const other = outcome === undefined ? 'no reply yet' : 'it has answered';
-  return new Error(`${name}: ${said[typeof outcome as 'number'] ?? other}`);
 }

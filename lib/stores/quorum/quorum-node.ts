@@ -3,7 +3,7 @@ import { dropOldest } from '../../common/drop-oldest.js';
 import { isPermanent, RefusalLog, type StoreOperation } from '../../contract/refusal-log.js';
 import { SILENT_LIMITS } from '../../contract/server-signs.js';
 import type { ServerClient } from '../../redis/client-port.js';
-import type { FenceKeys } from '../../redis/fence-keys.js';
+import type { FenceKeys } from '../../redis/slots.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
 import { unavailableBecause } from '../../redis/redis-errors.js';
 import { type RedisScript, wholeMs } from '../../redis/redis-script.js';
@@ -60,8 +60,8 @@ export class QuorumNode {
         this.requests.cut();
       },
       onReconnected: () => listener.onReconnected(),
-      onUnreachable: (error) => this.onDown(error),
-      onReachable: () => this.onUp(),
+      onDown: (error) => this.onDown(error),
+      onUp: () => this.onUp(),
     });
   }
 
@@ -101,15 +101,13 @@ export class QuorumNode {
    * Releases the lock. If that fails, it rejects, and the node gets the release again when it is up.
    *
    * @param closedUntil the local moment until which the node keeps the lock closed. In the past: it is free now.
-   * @param forgetAt the local moment at which the lease is over without a release.
    */
-  async release(key: string, ballot: string, closedUntil: number, forgetAt: number): Promise<boolean> {
-    const now = this.context.clock.now();
-    const args = [ballot, wholeMs(Math.max(0, closedUntil - now))];
+  async release(key: string, ballot: string, closedUntil: number): Promise<boolean> {
+    const closedForMs = Math.max(0, closedUntil - this.context.clock.now());
     try {
-      return now < forgetAt && (await this.send('release', nodeScripts.release, [key], args));
+      return await this.send('release', nodeScripts.release, [key], [ballot, wholeMs(closedForMs)]);
     } catch (error) {
-      if (!isPermanent(error)) this.owed.set(ballot, () => this.release(key, ballot, closedUntil, forgetAt));
+      if (!isPermanent(error)) this.owed.set(ballot, () => this.release(key, ballot, closedUntil));
       dropOldest(this.owed, MOST_OWED);
       throw error;
     }

@@ -1,5 +1,4 @@
 import { checkOptions, milliseconds } from '../../common/check-options.js';
-import { Pinger } from '../../redis/pinger.js';
 import type {
   AcquireReply,
   AcquireRequest,
@@ -7,8 +6,8 @@ import type {
   ExtendRequest,
   LockStore,
   ReleaseRequest,
+  StoreListener,
 } from '../../contract/store.js';
-import type { StoreListener } from '../../contract/store.js';
 import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type { StoreContext, StoreFactory } from '../store-context.js';
 import { Ballot } from './ballot.js';
@@ -77,7 +76,7 @@ export class QuorumStore implements LockStore {
   };
 
   private readonly nodes: readonly QuorumNode[];
-  private readonly pinger: Pinger;
+  private readonly nodeTimeoutMs: number;
   /** What the owners ask for and have. */
   private readonly ballots = new Map<string, Ballot>();
   private ballotCount = 0;
@@ -88,17 +87,15 @@ export class QuorumStore implements LockStore {
     options: QuorumOptions,
     private readonly context: StoreContext,
   ) {
-    const { clock, requestTimeoutMs } = context;
     // An acquire takes two requests if the token has to be written back.
-    const most = requestTimeoutMs / 2;
+    const most = context.requestTimeoutMs / 2;
     checkOptions('quorum()', options, { nodeTimeoutMs: milliseconds(1, most) });
-    const { nodeTimeoutMs: timeoutMs = Math.min(NODE_TIMEOUT_MS, most) } = options;
-    this.nodes = openNodes(nodes, context, timeoutMs);
-    this.pinger = new Pinger({ clock, timeoutMs });
+    this.nodeTimeoutMs = options.nodeTimeoutMs ?? Math.min(NODE_TIMEOUT_MS, most);
+    this.nodes = openNodes(nodes, context, this.nodeTimeoutMs);
   }
 
   listen(listener: StoreListener): void {
-    const report = healthReport(this.nodes, this.context.clock, listener);
+    const report = healthReport(this.nodes, listener);
     for (const node of this.nodes) node.listen(listener, report);
   }
 
@@ -144,12 +141,12 @@ export class QuorumStore implements LockStore {
   }
 
   async ping() {
-    const servers = await Promise.all(this.nodes.map(({ connection, name }) => this.pinger.ping(connection, name)));
-    const down = servers.filter(({ isUp }) => !isUp);
-    const isUp = down.length * 2 < servers.length;
-    const limit = `Locks continue with ${servers.length - down.length} of ${servers.length} nodes`;
-    const why = down.map(({ server, error }) => `${server}: ${error}`).join(', ');
-    const degraded = isUp && down.length > 0 ? `${limit}: ${why}` : undefined;
+    const { nodes, nodeTimeoutMs } = this;
+    const servers = await Promise.all(nodes.map(({ connection, name }) => connection.ping(name, nodeTimeoutMs)));
+    const up = servers.filter((server) => server.isUp).length;
+    const isUp = up * 2 > servers.length;
+    const why = servers.flatMap(({ server, error }) => (error === undefined ? [] : `${server}: ${error}`)).join(', ');
+    const degraded = isUp && why !== '' ? `Locks continue with ${up} of ${servers.length} nodes: ${why}` : undefined;
     return { isUp, handoff: 'polling', degraded, servers } as const;
   }
 
@@ -161,7 +158,7 @@ export class QuorumStore implements LockStore {
   /** Waits for the first connections. A caller must not keep the lock on some nodes while it waits for others. */
   private connect(): Promise<unknown> {
     const until = this.context.clock.now() + this.context.requestTimeoutMs;
-    const connectTo = ({ connection }: QuorumNode): Promise<boolean> => connection.synchronise(until).then(() => true);
+    const connectTo = ({ connection }: QuorumNode): Promise<boolean> => connection.reached(until).then(() => true);
     return poll(this.nodes, 'A connection', connectTo, verdictOf).catch(() => undefined);
   }
 }

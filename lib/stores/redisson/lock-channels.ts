@@ -1,7 +1,6 @@
 import type { Clock } from '../../clock/clock.js';
 import type { ChannelSource, ChannelSources } from '../../redis/pubsub/channel-source.js';
-import { ChannelSubscription } from '../../redis/pubsub/channel-subscription.js';
-import { ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
+import { ChannelSubscription, ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
 import type { StoreContext } from '../store-context.js';
 import { UNLOCKED } from './wire.js';
 
@@ -17,9 +16,6 @@ interface LockChannelsListener {
 
 /** Longer than the pause between two acquire requests of a waiter. */
 const LINGER_MS = 4_000;
-
-/** The pause before subscribing again after a redirection. Nodes that disagree may redirect in a loop for a moment. */
-const PAUSE_MS = 50;
 
 /** How long the own message about a release is awaited. One that comes later counts as the message of others. */
 const OWN_MESSAGE_MS = 100;
@@ -52,9 +48,7 @@ export class LockChannels {
     this.subscriptions = new ChannelSubscriptions<LockChannel>({
       clock,
       requestTimeoutMs,
-      kind: 'sharded or plain',
       lingerMs: LINGER_MS,
-      retryMs: PAUSE_MS,
       sourceOf: (key) => sources.sourceOf(key),
       onSubscribed: (channel) => {
         listener.onSubscribed();

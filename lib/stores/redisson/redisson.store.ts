@@ -1,11 +1,9 @@
 import { LockConfigError } from '../../common/errors.js';
-import { ClusterTopology } from '../../redis/cluster/cluster-topology.js';
 import { isCluster } from '../../redis/client-port.js';
 import { forcedRelease } from '../../redis/forced-release.js';
-import { withinTime } from '../../redis/key-scan.js';
-import { toError, unavailableBecause } from '../../redis/redis-errors.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
 import { wholeMs } from '../../redis/redis-script.js';
-import { SingleNode } from '../../redis/single-node.js';
+import { topologyOf } from '../../redis/single-node.js';
 import type { RedisNode, Topology } from '../../redis/topology.js';
 import type {
   AcquireReply,
@@ -13,6 +11,7 @@ import type {
   ExtendReply,
   ExtendRequest,
   ForceReleaseRequest,
+  KeyFilter,
   ListedLock,
   ListRequest,
   LockState,
@@ -22,10 +21,8 @@ import type {
   StoreListener,
   StorePing,
 } from '../../contract/store.js';
-import { extendReplies } from '../extend-replies.js';
-import { listLocks, type LockSource } from '../list-locks.js';
+import { listLocks } from '../list-locks.js';
 import { PendingRequests } from '../pending-requests.js';
-import { toStorePing } from '../ping-reply.js';
 import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type { StoreContext } from '../store-context.js';
 import { warnOnce } from '../warn-once.js';
@@ -44,7 +41,7 @@ export class RedissonStore implements LockStore {
   private channels: LockChannels | undefined;
   private listener: StoreListener | undefined;
   private stopWatching: (() => void) | undefined;
-  /** Why release messages cannot be received. Undefined if they can, or if nobody has waited yet. */
+  /** What is limited because messages cannot be received. Undefined if they can, or if nobody has waited yet. */
   private refusal: string | undefined;
   /** Reports once that waiting costs more requests. */
   private readonly warn = warnOnce((message) => this.listener?.onDegraded(message));
@@ -54,17 +51,17 @@ export class RedissonStore implements LockStore {
     private readonly fencing: boolean,
     private readonly context: StoreContext,
   ) {
-    const { clock, requestTimeoutMs } = context;
-    const client = context.redis();
-    this.topology = isCluster(client)
-      ? new ClusterTopology(client, clock, requestTimeoutMs)
-      : new SingleNode(client, clock, requestTimeoutMs);
-    this.publishArgs = isCluster(client) ? ['sharded'] : [];
+    this.topology = topologyOf(context);
+    this.publishArgs = isCluster(context.redis()) ? ['sharded'] : [];
     if (fencing && this.topology.prefix !== '') {
       const advice = 'a client without it, and a `key` function that gives the whole name';
       throw new LockConfigError(`redisson: fencing does not work with the keyPrefix of a client; use ${advice}.`);
     }
-    const onSilent = (error: Error, server: string | undefined): void => this.listener?.onDown(error, server);
+    const onSilent = (error: Error, server: string | undefined): void => {
+      // A stopped node keeps its connection open, so only its silence shows that another may have its slots.
+      this.topology.refresh?.();
+      this.listener?.onDown(error, server);
+    };
     this.requests = new PendingRequests(context, this.topology, onSilent);
     this.capabilities = {
       name: 'redisson()',
@@ -84,13 +81,8 @@ export class RedissonStore implements LockStore {
       onSubscribed: () => (this.refusal = undefined),
       onRefused: (why) => this.onRefused(why),
     });
-    const connections = {
-      onDisconnected: this.requests.cut.bind(this.requests),
-      onReconnected: listener.onReconnected.bind(listener),
-      onUnreachable: listener.onDown.bind(listener),
-      onReachable: listener.onUp.bind(listener),
-    };
-    this.stopWatching = topology.watch(connections, this.channels.subscriptions);
+    const onDisconnected = (concerns?: KeyFilter): void => this.requests.cut(concerns);
+    this.stopWatching = topology.watch({ ...listener, onDisconnected }, this.channels.subscriptions);
   }
 
   serverOf(key: string): string | undefined {
@@ -106,10 +98,11 @@ export class RedissonStore implements LockStore {
   }
 
   private async acquireOne({ key, owner, leaseMs }: AcquireRequest): Promise<AcquireReply> {
+    const { clock, requestTimeoutMs } = this.context;
     const args = [owner, wholeMs(leaseMs)];
     const send = (isOver: () => boolean): Promise<AcquireReply> =>
       this.topology.sendToNode(key, async ({ connection, failsFast }) => {
-        if (!failsFast) await connection.reached();
+        if (!failsFast) await connection.reached(clock.now() + 2 * requestTimeoutMs);
         // The owner may have been released since.
         if (isOver()) throw connection.whyNotReady();
         return ACQUIRE.run(connection, this.keysOf(key), args);
@@ -130,13 +123,17 @@ export class RedissonStore implements LockStore {
     return receivers !== NOT_HELD;
   }
 
-  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    if (requests.length === 0) return [];
-    const calls = requests.map(({ key, owner, leaseMs }) => ({ key, keys: [key], args: [owner, wholeMs(leaseMs)] }));
-    // They are for one server, as the engine sends them.
-    const sent = this.requests.expect(requests[0].key, () => this.topology.runAll(EXTEND, calls));
-    const replies = await sent.catch((error: unknown) => requests.map(() => toError(error)));
-    return extendReplies(requests, replies, this.listener);
+  extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    const { topology } = this;
+    const replies = this.requests.extend(requests, this.listener, ({ key, owner, leaseMs }) =>
+      topology.sendToNode(key, ({ connection }) => {
+        connection.cork();
+        return EXTEND.run(connection, [key], [owner, wholeMs(leaseMs)]);
+      }),
+    );
+    // The work under these locks may block the event loop.
+    for (const connection of topology.connections()) connection.uncork();
+    return replies;
   }
 
   /** Ends only the hold that it has read, so that a script that is sent again does not end the next one. */
@@ -160,22 +157,19 @@ export class RedissonStore implements LockStore {
 
   async inspect(key: string): Promise<LockState | null> {
     try {
-      return await this.topology.sendToNode(key, ({ connection }) => INSPECT.run(connection, this.keysOf(key), []));
+      return await this.read(key);
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
   }
 
   list(request: ListRequest): AsyncIterable<ListedLock> {
-    const inspectAll: LockSource['inspectAll'] = (keys) => {
-      const calls = keys.map((key) => ({ key, keys: this.keysOf(key), args: [] }));
-      return withinTime(this.topology.runAll(INSPECT, calls), this.context);
-    };
-    return listLocks(request, { pages: this.topology.scan(request), inspectAll });
+    const inspect = (key: string): Promise<LockState | null> => this.read(key);
+    return listLocks(request, { pages: this.topology.scan(request), inspect }, this.context);
   }
 
-  async ping(): Promise<StorePing> {
-    return toStorePing(await this.topology.ping(), DEGRADED, this.refusal);
+  ping(): Promise<StorePing> {
+    return this.topology.ping(this.refusal);
   }
 
   close(): Promise<void> {
@@ -184,6 +178,13 @@ export class RedissonStore implements LockStore {
     this.channels?.close();
     this.requests.close();
     return Promise.resolve();
+  }
+
+  private read(key: string): Promise<LockState | null> {
+    return this.topology.sendToNode(key, ({ connection }) => {
+      connection.cork();
+      return INSPECT.run(connection, this.keysOf(key), []);
+    });
   }
 
   /** Releases a lock. Returns what the script does. */
@@ -202,8 +203,8 @@ export class RedissonStore implements LockStore {
   }
 
   private onRefused(why: string): void {
-    this.refusal = why;
-    this.warn(`${DEGRADED}: ${why}`);
+    this.refusal = `${DEGRADED}: ${why}`;
+    this.warn(this.refusal);
   }
 
   private keysOf(key: string): readonly string[] {

@@ -25,7 +25,7 @@ export interface RedissonStoreOptions {
  *
  * The guarantee is Redisson's: exclusion while the server keeps its data. Waiting callers are notified by Redisson's
  * pub/sub messages, in no particular order. A caller whose message is lost retries after at most 3 s, or when the
- * holder's lease expires.
+ * holder's lease expires. In a cluster, the messages need Redis 7. Without it, waiting callers poll.
  *
  * @throws LockConfigError if an option is unknown or not allowed.
  * @throws LockConfigError at the start of the module if `fencing` is on and the client has a `keyPrefix`, because such

@@ -1,5 +1,4 @@
-import { toExtendReply, toRemainingMs } from '../../redis/decode.js';
-import { RedisScript } from '../../redis/redis-script.js';
+import { RedisScript, toExtendReply, toRemainingMs } from '../../redis/redis-script.js';
 import type { AcquireReply, LockState } from '../../contract/store.js';
 import { scripts } from './scripts.js';
 

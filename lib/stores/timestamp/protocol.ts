@@ -1,4 +1,4 @@
-import { toRemainingMs } from '../../redis/decode.js';
+import { toRemainingMs } from '../../redis/redis-script.js';
 import type { AcquireReply, ExtendReply, LockState } from '../../contract/store.js';
 import type { ExpiryClock } from './expiry-clock.js';
 

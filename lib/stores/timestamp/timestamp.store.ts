@@ -1,9 +1,8 @@
 import { LockConfigError } from '../../common/errors.js';
 import { type ClusterClient, isCluster, type ServerClient } from '../../redis/client-port.js';
-import { scanKeys, withinTime } from '../../redis/key-scan.js';
-import { Pinger } from '../../redis/pinger.js';
+import { scanKeys } from '../../redis/key-scan.js';
 import { RedisConnection } from '../../redis/redis-connection.js';
-import { toError, unavailableBecause } from '../../redis/redis-errors.js';
+import { unavailableBecause } from '../../redis/redis-errors.js';
 import { serverNameOf } from '../../redis/server-address.js';
 import type {
   AcquireReply,
@@ -19,8 +18,7 @@ import type {
   StoreListener,
   StorePing,
 } from '../../contract/store.js';
-import { extendReplies } from '../extend-replies.js';
-import { listLocks, type LockSource } from '../list-locks.js';
+import { listLocks } from '../list-locks.js';
 import { PendingRequests } from '../pending-requests.js';
 import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type { StoreContext } from '../store-context.js';
@@ -49,8 +47,7 @@ export class TimestampStore implements LockStore {
   private readonly connection: RedisConnection;
   private readonly requests: PendingRequests;
   private readonly protocol: Protocol;
-  private readonly pinger: Pinger;
-  /** A key that the Redis user may read, for the ping: the last one that was requested. */
+  /** A key that the Redis user may read, for probes by plain commands: the last one that was requested. */
   private readableKey: string;
   private listener: StoreListener | undefined;
   private stopListening: (() => void) | undefined;
@@ -63,16 +60,15 @@ export class TimestampStore implements LockStore {
     const { clock, requestTimeoutMs, prefix } = context;
     const client = oneServer(context.redis());
     const time = new ExpiryClock(clock, unit);
-    this.connection = new RedisConnection(client, clock, requestTimeoutMs, scripts);
+    this.readableKey = `${prefix}ping`;
+    const read = scripts ? undefined : () => client.send('get', [this.readableKey]);
+    this.connection = new RedisConnection(client, clock, requestTimeoutMs, undefined, read);
     const { connection } = this;
     const onSilent = (error: Error): void => this.listener?.onDown(error);
     this.requests = new PendingRequests(context, { connections: () => [connection] }, onSilent);
     this.protocol = scripts ? new WithScripts(connection, time) : new PlainCommands(connection, time, requestTimeoutMs);
     const { protocol } = this;
     this.forceRelease = protocol.forceRelease && (async ({ key }) => protocol.forceRelease?.(key) ?? false);
-    this.readableKey = `${prefix}ping`;
-    const read = scripts ? undefined : () => client.send('get', [this.readableKey]);
-    this.pinger = new Pinger({ clock, timeoutMs: requestTimeoutMs, send: read });
     this.capabilities = {
       name: 'timestamp()',
       queue: false,
@@ -88,12 +84,7 @@ export class TimestampStore implements LockStore {
 
   listen(listener: StoreListener): void {
     this.listener = listener;
-    this.stopListening = this.connection.listen({
-      onDisconnected: () => this.requests.cut(),
-      onReconnected: () => listener.onReconnected(),
-      onUnreachable: (error) => listener.onDown(error),
-      onReachable: () => listener.onUp(),
-    });
+    this.stopListening = this.connection.listen({ ...listener, onDisconnected: () => this.requests.cut() });
   }
 
   serverOf(): undefined {
@@ -102,9 +93,10 @@ export class TimestampStore implements LockStore {
 
   acquire({ key, owner, leaseMs }: AcquireRequest, listener: ReplyListener<AcquireReply>): void {
     const { connection, protocol } = this;
+    const { clock, requestTimeoutMs } = this.context;
     this.readableKey = key;
     const send = async (isOver: () => boolean): Promise<AcquireReply> => {
-      if (!connection.ready) await connection.reached();
+      if (!connection.ready) await connection.reached(clock.now() + 2 * requestTimeoutMs);
       // The owner may have been released since.
       if (isOver()) throw connection.whyNotReady();
       return protocol.acquire(key, owner, leaseMs, isOver);
@@ -117,13 +109,14 @@ export class TimestampStore implements LockStore {
     answer(listener, this.requests.expect(key, send, 'a release'));
   }
 
-  async extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
-    const extend = ({ key, owner, leaseMs }: ExtendRequest): Promise<ExtendReply | Error> => {
-      const send = (): Promise<ExtendReply> => this.ifReady(() => this.protocol.extend(key, owner, leaseMs));
-      return this.requests.expect(key, send).catch(toError);
-    };
-    const replies = this.connection.together(() => requests.map(extend));
-    return extendReplies(requests, await Promise.all(replies), this.listener);
+  extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
+    this.connection.cork();
+    const replies = this.requests.extend(requests, this.listener, ({ key, owner, leaseMs }) =>
+      this.ifReady(() => this.protocol.extend(key, owner, leaseMs)),
+    );
+    // The work under these locks may block the event loop.
+    this.connection.uncork();
+    return replies;
   }
 
   async inspect(key: string): Promise<LockState | null> {
@@ -135,15 +128,17 @@ export class TimestampStore implements LockStore {
   }
 
   list(request: ListRequest): AsyncIterable<ListedLock> {
-    const inspect = (key: string): Promise<LockState | null | Error> => this.protocol.inspect(key).catch(toError);
-    const inspectAll: LockSource['inspectAll'] = (keys) =>
-      withinTime(Promise.all(this.connection.together(() => keys.map(inspect))), this.context);
-    return listLocks(request, { pages: scanKeys(this.connection, request), inspectAll });
+    const { connection, protocol } = this;
+    const inspect = (key: string): Promise<LockState | null> => {
+      connection.cork();
+      return protocol.inspect(key);
+    };
+    return listLocks(request, { pages: scanKeys(connection, request), inspect }, this.context);
   }
 
   async ping(): Promise<StorePing> {
     const { connection } = this;
-    const server = await this.pinger.ping(connection, serverNameOf(connection.client));
+    const server = await connection.ping(serverNameOf(connection.client));
     return { isUp: server.isUp, handoff: 'polling', degraded: undefined, servers: [server] };
   }
 

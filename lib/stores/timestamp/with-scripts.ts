@@ -1,8 +1,7 @@
 import { helperKey } from '../../keys/resource-key.js';
-import { isOne, toExtendReply } from '../../redis/decode.js';
+import { isOne, RedisScript, toExtendReply } from '../../redis/redis-script.js';
 import { forcedRelease } from '../../redis/forced-release.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
-import { RedisScript } from '../../redis/redis-script.js';
 import type { AcquireReply, ExtendReply, LockState } from '../../contract/store.js';
 import type { ExpiryClock } from './expiry-clock.js';
 import { GRANTED, heldReply, type Protocol, stateOf } from './protocol.js';

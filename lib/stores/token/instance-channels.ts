@@ -1,12 +1,12 @@
 import { atEndOfTick, type Clock } from '../../clock/clock.js';
 import type { ChannelSource } from '../../redis/pubsub/channel-source.js';
-import { ChannelSubscription } from '../../redis/pubsub/channel-subscription.js';
-import { ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
+import { ChannelSubscription, ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
 import { reasonOf } from '../../redis/redis-errors.js';
 import { RedisScript } from '../../redis/redis-script.js';
 import type { KeyFilter } from '../../contract/store.js';
+import type { Topology } from '../../redis/topology.js';
 import { scripts } from './scripts.js';
-import type { TokenTopology } from './token-topology.js';
+import type { LockNames } from './lock-names.js';
 import { channelEnd } from './wire.js';
 
 /** Receives the messages of an instance. */
@@ -62,13 +62,13 @@ export class InstanceChannels {
 
   constructor(
     private readonly instanceId: string,
-    private readonly topology: TokenTopology,
+    private readonly topology: Topology,
+    private readonly names: LockNames,
     private readonly deps: { readonly clock: Clock; readonly requestTimeoutMs: number },
     private readonly listener: ChannelsListener,
   ) {
     this.subscriptions = new ChannelSubscriptions<InstanceChannel>({
       ...deps,
-      kind: 'sharded',
       lingerMs: LINGER_MS,
       sourceOf: (key) => topology.sourceOf(key),
       onSubscribed: (channel) => this.onSubscribed(channel),
@@ -142,9 +142,9 @@ export class InstanceChannels {
   }
 
   private async tryMessages({ channel, key }: InstanceChannel, { connection }: ChannelSource): Promise<void> {
-    const { isCluster } = this.topology;
+    const { isCluster } = this.names;
     try {
-      const { lock } = this.topology.keysOf(key);
+      const { lock } = this.names.keysOf(key);
       const refused = await TRY_MESSAGES.run(connection, [lock], [channel, isCluster ? '1' : '0']);
       this.mayUseAll = refused === null;
       if (refused === null || this.isClosed) return;
@@ -164,11 +164,11 @@ export class InstanceChannels {
   }
 
   private channelOf(key: string): string {
-    return this.topology.channelsOf(key) + channelEnd(this.instanceId);
+    return this.names.channelsOf(key) + channelEnd(this.instanceId);
   }
 
   private add(channel: string, key: string): InstanceChannel {
-    const added = new InstanceChannel(channel, key, this.deps.clock.now(), undefined, !this.topology.isCluster);
+    const added = new InstanceChannel(channel, key, this.deps.clock.now(), !this.names.isCluster);
     this.subscriptions.add(added);
     return added;
   }

@@ -6,9 +6,9 @@ import type { RedisConnection } from '../../redis/redis-connection.js';
 import { isCrossSlot, isErrorReply, refusesEverything } from '../../redis/redis-errors.js';
 import { redirectionIn } from '../../redis/redirection.js';
 import type { RedisScript } from '../../redis/redis-script.js';
-import type { NodeRequest, RedisNode } from '../../redis/topology.js';
+import type { NodeRequest, RedisNode, Topology } from '../../redis/topology.js';
 import { type KeyFilter, UnansweredError } from '../../contract/store.js';
-import type { TokenTopology } from './token-topology.js';
+import type { LockNames } from './lock-names.js';
 
 /** Redis runs one script at a time: 64 locks take about a third of a millisecond if they are free. */
 const MAX_LOCKS = 64;
@@ -44,7 +44,8 @@ export interface LockScripts {
 
 /** What an outbox needs. */
 export interface OutboxDeps {
-  readonly topology: TokenTopology;
+  readonly topology: Topology;
+  readonly names: LockNames;
   readonly clock: Clock;
   readonly requestTimeoutMs: number;
   readonly limitRequest: LimitRequest;
@@ -52,12 +53,6 @@ export interface OutboxDeps {
   /** Called if nothing was read from the key's server for the time limit, although a request was on its way. */
   readonly onSilent: (key: string, why: string) => void;
 }
-
-/** Stands for the reply to a call that the server refuses, because it names several locks. */
-const REFUSED = Symbol('refused');
-
-/** Stands for the reply to a call whose locks turned out to be in several slots. */
-const SPLIT = Symbol('split');
 
 /**
  * The door through which requests for locks leave: those of one tick in one packet for each server, and in one script
@@ -84,7 +79,7 @@ export class Outbox {
       atNextTick(this.onDue);
     }
     // Redis begins with them while further requests are made.
-    if (requests.length >= MAX_LOCKS && !this.deps.topology.isCluster) this.flush();
+    if (requests.length >= MAX_LOCKS && !this.deps.names.isCluster) this.flush();
   }
 
   /** Sends a request now, in a call of its own behind what waits. */
@@ -125,13 +120,13 @@ export class Outbox {
   private callsOf(kind: Kind, requests: readonly LockRequest[]): readonly ScriptCall[] {
     if (requests.length === 0) return [];
     if (requests.length === 1) return [new ScriptCall(this, kind, requests)];
-    const { topology } = this.deps;
+    const { names } = this.deps;
     // While a cluster moves a slot, it puts off scripts with several keys. Leases are renewed meanwhile.
-    const isAlone = kind === 'extend' && topology.isCluster;
+    const isAlone = kind === 'extend' && names.isCluster;
     const calls: LockRequest[][] = [];
     const open = new Map<string, LockRequest[]>();
     for (const request of requests) {
-      const group = isAlone ? undefined : topology.scriptGroupOf(request.key);
+      const group = isAlone ? undefined : names.scriptGroupOf(request.key);
       const call = group === undefined || this.goesAlone(group) ? undefined : open.get(group);
       if (call !== undefined && call.length < MAX_LOCKS && call[0].handoffMs === request.handoffMs) {
         call.push(request);
@@ -172,8 +167,8 @@ export class Outbox {
 
   /** Sends the requests of a call again, each in a call of its own or by groups. @internal */
   divide({ kind, requests }: ScriptCall, isRefused: boolean): void {
-    const { topology, clock } = this.deps;
-    if (isRefused) this.aloneUntil.set(topology.scriptGroupOf(requests[0].key), clock.now() + ALONE_MS);
+    const { names, clock } = this.deps;
+    if (isRefused) this.aloneUntil.set(names.scriptGroupOf(requests[0].key), clock.now() + ALONE_MS);
     runOutside(() => this.send(this.callsOf(kind, requests)));
   }
 }
@@ -183,12 +178,16 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
   private timer: Timer | undefined = undefined;
   private isSent = false;
   private isOver = false;
+  /** Whether its locks are known to be in one slot. */
+  private readonly isSlotted: boolean;
 
   constructor(
     private readonly outbox: Outbox,
     readonly kind: Kind,
     readonly requests: readonly LockRequest[],
-  ) {}
+  ) {
+    this.isSlotted = outbox.deps.names.isSlotted;
+  }
 
   get key(): string {
     return this.requests[0].key;
@@ -217,7 +216,6 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
   onReply(reply: unknown): void {
     if (this.isOver) return;
     this.end();
-    if (reply === REFUSED || reply === SPLIT) return this.outbox.divide(this, reply === REFUSED);
     const { requests } = this;
     const each = requests.length > 1 && Array.isArray(reply) ? (reply as readonly unknown[]) : undefined;
     requests.forEach((request, i) => {
@@ -230,6 +228,8 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
   onFailed(error: unknown): void {
     if (this.isOver) return;
     this.end();
+    if (!this.isSlotted && this.outbox.deps.names.learnsSlots(error)) return this.outbox.divide(this, false);
+    if (this.requests.length > 1 && refusesSeveral(error)) return this.outbox.divide(this, true);
     for (const request of this.requests) tell(request, error, undefined);
   }
 
@@ -251,7 +251,7 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
     const { clock, requestTimeoutMs } = this.outbox.deps;
     const { connection } = node;
     // Longer than this call may take.
-    void connection.synchronise(clock.now() + 2 * requestTimeoutMs).then(
+    void connection.reached(clock.now() + 2 * requestTimeoutMs).then(
       // A reply came, although a client may not call its connection ready yet.
       () => (this.isOver ? listener.onFailed(noConnection()) : this.run(node, listener)),
       (error: unknown) => listener.onFailed(error),
@@ -259,20 +259,14 @@ class ScriptCall implements NodeRequest<unknown>, LimitedRequest {
   }
 
   private run(node: RedisNode, listener: ReplyListener<unknown>): void {
-    const { requests, outbox, kind, isSent } = this;
-    const { topology, scripts } = outbox.deps;
-    if (isSent && requests.length > 1) {
-      const group = topology.scriptGroupOf(this.key);
-      if (requests.some(({ key }) => topology.scriptGroupOf(key) !== group))
-        return afterPromiseJobs(() => listener.onReply(SPLIT));
-    }
+    const { requests, outbox, kind } = this;
     this.isSent = true;
-    const { head, one, many } = scripts[kind];
+    const { head, one, many } = outbox.deps.scripts[kind];
     const { keys, args } = head(requests);
     for (const request of requests) args.push(...request.args);
     outbox.collect(node.connection);
-    if (requests.length === 1 || many === undefined) one.runThen(node.connection, keys, args, listener);
-    else many.runThen(node.connection, keys, args, new SeveralLocks(listener));
+    const script = requests.length === 1 ? one : (many ?? one);
+    script.runThen(node.connection, keys, args, listener);
   }
 
   private end(): void {
@@ -293,21 +287,9 @@ function tell({ done }: LockRequest, error: unknown, reply: unknown): void {
   }
 }
 
-/** Receives the reply to a call for several locks, which some servers and proxies refuse. */
-class SeveralLocks implements ReplyListener<unknown> {
-  constructor(private readonly listener: ReplyListener<unknown>) {}
-
-  onReply(reply: unknown): void {
-    this.listener.onReply(reply);
-  }
-
-  onFailed(error: unknown): void {
-    // A call that was redirected goes to the node that has its slot, with all its locks.
-    const kind = redirectionIn(error)?.kind;
-    const isRedirected = kind === 'moved' || kind === 'ask' || kind === 'lost' || isCrossSlot(error);
-    if (isRedirected || !isErrorReply(error) || refusesEverything(error)) this.listener.onFailed(error);
-    else this.listener.onReply(REFUSED);
-  }
+/** Returns whether a server or a proxy may have refused a call because it names several locks. */
+function refusesSeveral(error: unknown): boolean {
+  return isErrorReply(error) && redirectionIn(error) === undefined && !isCrossSlot(error) && !refusesEverything(error);
 }
 
 function noConnection(): Error {

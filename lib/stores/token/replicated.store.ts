@@ -1,10 +1,9 @@
 import { runOutside } from '../../common/async-context.js';
 import { LockConfigError, LockReplicationError, type LockUnavailableError, messageOf } from '../../common/errors.js';
 import { withTimeout } from '../../clock/clock.js';
-import { type FurtherConnection, inOnePacket, type ServerClient } from '../../redis/client-port.js';
-import { isOne } from '../../redis/decode.js';
-import { acquireFailed, toError, withoutArguments } from '../../redis/redis-errors.js';
-import { wholeMs } from '../../redis/redis-script.js';
+import type { FurtherConnection, ServerClient } from '../../redis/client-port.js';
+import { isOne, wholeMs } from '../../redis/redis-script.js';
+import { toError, unavailableBecause, withoutArguments } from '../../redis/redis-errors.js';
 import { answer, type ReplyListener } from '../../contract/reply-listener.js';
 import type {
   AcquireReply,
@@ -18,7 +17,7 @@ import type {
 import type { ReplicaDemand, StoreContext } from '../store-context.js';
 import { scripts } from './scripts.js';
 import { TokenStore } from './token.store.js';
-import type { TokenTopology } from './token-topology.js';
+import type { LockNames } from './lock-names.js';
 import { entryOf } from './wire.js';
 
 /** Why too few replicas know of a lock. Undefined if enough of them do. */
@@ -47,7 +46,7 @@ export class ReplicatedStore extends TokenStore {
   ) {
     super(context);
     // A node of a cluster opens its second connection when it is needed.
-    if (this.topology.isCluster || this.connectionFor('') !== undefined) return;
+    if (this.names.isCluster || this.connectionFor('') !== undefined) return;
     throw new LockConfigError('replicas: they need a second connection; redis must be duplicable: a URL, for example.');
   }
 
@@ -79,7 +78,7 @@ export class ReplicatedStore extends TokenStore {
   protected override onDisconnected(concerns?: KeyFilter): void {
     super.onDisconnected(concerns);
     // The first connection may lead to another server when it is back. That to a node always leads to the node.
-    if (!this.topology.isCluster) for (const second of this.seconds.values()) second.reconnect();
+    if (!this.names.isCluster) for (const second of this.seconds.values()) second.reconnect();
   }
 
   /** Returns a listener that waits for the replicas if the owner has the lock. */
@@ -113,10 +112,10 @@ export class ReplicatedStore extends TokenStore {
     if (client === undefined || known !== undefined || this.isClosed) return known;
     const opened = client.open('replicas');
     if (opened === undefined) return undefined;
-    const second = new ReplicaConnection(opened, this.topology, this.demand, this.context);
+    const second = new ReplicaConnection(opened, this.names, this.demand, this.context);
     this.seconds.set(client, second);
     // A node that comes back has another client.
-    if (this.topology.isCluster) client.watch({ end: () => this.seconds.delete(client) && second.close() });
+    if (this.names.isCluster) client.watch({ end: () => this.seconds.delete(client) && second.close() });
     return second;
   }
 }
@@ -145,7 +144,7 @@ export class ReplicaConnection {
 
   constructor(
     private readonly connection: FurtherConnection,
-    private readonly names: Pick<TokenTopology, 'keysOf'>,
+    private readonly names: Pick<LockNames, 'keysOf'>,
     private readonly demand: ReplicaDemand,
     private readonly times: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
   ) {
@@ -189,7 +188,9 @@ export class ReplicaConnection {
     const { connection, demand, times } = this;
     if (this.isClosed) return [];
     if (connection.status === 'wait' || connection.status === 'end') connection.connect();
-    const sent = inOnePacket(connection, () => [
+    const { socket } = connection;
+    socket?.cork();
+    const sent = [
       // As a whole: a script with an unknown digest would be sent again behind WAIT.
       ...batch.map(({ request }) => {
         const { lock, holders } = this.names.keysOf(request.key);
@@ -197,14 +198,15 @@ export class ReplicaConnection {
         return connection.run('eval', scripts.extend.lua, keys, [entryOf(request), wholeMs(request.leaseMs)]);
       }),
       connection.send('wait', [], [String(demand.min), String(demand.timeoutMs)]),
-    ]);
+    ];
+    socket?.uncork();
     const replies: Promise<readonly unknown[]> = Promise.all(sent.map((reply) => reply.catch(toError)));
     return withTimeout(times.clock, times.requestTimeoutMs, replies, () => []);
   }
 
   private failureOf(extended: unknown, waited: unknown): Failure {
     if (extended === undefined) return noReply();
-    if (extended instanceof Error) return acquireFailed(extended);
+    if (extended instanceof Error) return unavailableBecause(extended, 'a lock');
     if (!isOne(extended)) return new LockReplicationError('The lock was gone before replicas knew of it.');
     if (waited instanceof Error) {
       const message = messageOf(waited);
@@ -227,5 +229,5 @@ function leadsElsewhere(extended: unknown, isHeld: () => boolean): boolean {
 }
 
 function noReply(): LockUnavailableError {
-  return acquireFailed(new Error('there was no reply on the connection that waits for replicas'));
+  return unavailableBecause(new Error('there was no reply on the connection that waits for replicas'), 'a lock');
 }

@@ -3,18 +3,11 @@ import { ServerSigns } from '../../contract/server-signs.js';
 import type { Clock } from '../../clock/clock.js';
 import { TimeoutPool } from '../../clock/timeout-pool.js';
 import { forcedRelease } from '../../redis/forced-release.js';
-import { withinTime } from '../../redis/key-scan.js';
-import {
-  acquireFailed,
-  extendFailed,
-  releaseFailed,
-  toError,
-  transferFailed,
-  unavailableBecause,
-} from '../../redis/redis-errors.js';
-import type { ConnectionListener } from '../../redis/redis-connection.js';
+import { toError, unavailableBecause } from '../../redis/redis-errors.js';
+import { isCluster } from '../../redis/client-port.js';
 import { type EmbeddedScript, RedisScript, wholeMs } from '../../redis/redis-script.js';
-import type { Call } from '../../redis/topology.js';
+import { topologyOf } from '../../redis/single-node.js';
+import type { Topology } from '../../redis/topology.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -34,14 +27,13 @@ import {
   type TransferRequest,
   UnansweredError,
 } from '../../contract/store.js';
-import { listLocks, type LockSource } from '../list-locks.js';
-import { toStorePing } from '../ping-reply.js';
+import { listLocks } from '../list-locks.js';
 import type { StoreContext } from '../store-context.js';
 import { warnOnce } from '../warn-once.js';
 import { InstanceChannels } from './instance-channels.js';
+import { LockNames } from './lock-names.js';
 import { type LockRequest, type LockScripts, Outbox } from './outbox.js';
 import { scripts } from './scripts.js';
-import { tokenTopology, type TokenTopology } from './token-topology.js';
 import {
   decodeAcquire,
   decodeExtend,
@@ -53,7 +45,6 @@ import {
   decodeWake,
   aboutOf,
   entryOf,
-  isFoundElsewhere,
   stateOf,
 } from './wire.js';
 
@@ -91,7 +82,9 @@ export class TokenStore implements LockStore {
     resolutionMs: 1,
   };
 
-  readonly topology: TokenTopology;
+  readonly topology: Topology;
+  /** @internal */
+  readonly names: LockNames;
   /** @internal Public for tests. */
   channels: InstanceChannels | undefined;
   private readonly clock: Clock;
@@ -100,7 +93,7 @@ export class TokenStore implements LockStore {
   private readonly outbox: Outbox;
   private listener: StoreListener | undefined;
   private stopWatching: (() => void) | undefined;
-  /** Why messages cannot be received. Undefined if they can, or if that has not been tried yet. */
+  /** What is limited because messages cannot be received. Undefined if they can, or if that has not been tried yet. */
   private refusal: string | undefined;
   /** Reports once that waiting costs more requests, or more time. */
   private readonly warn = warnOnce((message) => this.listener?.onDegraded(message));
@@ -109,20 +102,15 @@ export class TokenStore implements LockStore {
     const { clock, requestTimeoutMs } = context;
     this.clock = clock;
     this.requestTimeoutMs = requestTimeoutMs;
-    this.topology = tokenTopology(context);
-    const { topology } = this;
-    const signs = new ServerSigns(
-      { connections: () => topology.connections(), serverOf: (key) => this.serverOf(key) },
-      requestTimeoutMs,
-    );
-    this.timeouts = new TimeoutPool(clock, requestTimeoutMs, {
-      onLook: (attendedMs, oldestMs) => signs.look(attendedMs, oldestMs),
-      hasFailed: (key, sentAt, attendedMs) => signs.hasFailed(key, sentAt, attendedMs),
-    });
+    this.topology = topologyOf(context);
+    this.names = new LockNames(this.topology.prefix, context.prefix, isCluster(context.redis()));
+    const { topology, names } = this;
+    this.timeouts = new TimeoutPool(clock, requestTimeoutMs, new ServerSigns(topology, requestTimeoutMs));
     const handingOff: LockScripts['head'] = (requests) => this.headOf(requests);
     const renewing: LockScripts['head'] = (requests) => ({ keys: this.heldKeysOf(requests), args: [] });
     this.outbox = new Outbox({
       topology,
+      names,
       clock,
       requestTimeoutMs,
       limitRequest: this.timeouts.limitRequest,
@@ -130,18 +118,23 @@ export class TokenStore implements LockStore {
         acquire: { ...ACQUIRE, head: handingOff },
         release: { ...RELEASE, head: handingOff },
         extend: { ...EXTEND, head: renewing },
-        transfer: { ...TRANSFER, head: ([{ key }]) => ({ keys: [topology.keysOf(key).lock], args: [] }) },
+        transfer: { ...TRANSFER, head: ([{ key }]) => ({ keys: [names.keysOf(key).lock], args: [] }) },
       },
-      onSilent: (key, why) => this.listener?.onDown(new UnansweredError(why), this.serverOf(key)),
+      onSilent: (key, why) => {
+        // A stopped node keeps its connection open, so only its silence shows that another may have its slots.
+        topology.refresh?.();
+        this.listener?.onDown(new UnansweredError(why), this.serverOf(key));
+      },
     });
   }
 
   listen(listener: StoreListener): void {
     this.listener = listener;
-    const { topology, clock, requestTimeoutMs } = this;
+    const { topology, names, clock, requestTimeoutMs } = this;
     this.channels = new InstanceChannels(
       listener.instanceId,
       topology,
+      names,
       { clock, requestTimeoutMs },
       {
         onMessage: (message) => this.onMessage(message, listener),
@@ -150,19 +143,14 @@ export class TokenStore implements LockStore {
           listener.onSubscribed(concerns);
         },
         onRefused: (why) => {
-          this.refusal = why;
-          this.warn(`${DEGRADED}: ${why}`);
+          this.refusal = `${DEGRADED}: ${why}`;
+          this.warn(this.refusal);
         },
         onMute: (why) => this.warn(`${MUTE}: ${why}`),
       },
     );
-    const connections: ConnectionListener = {
-      onDisconnected: (concerns) => this.onDisconnected(concerns),
-      onReconnected: (concerns) => listener.onReconnected(concerns),
-      onUnreachable: (error, server) => listener.onDown(error, server),
-      onReachable: (server) => listener.onUp(server),
-    };
-    this.stopWatching = topology.watch(connections, this.channels.subscriptions);
+    const onDisconnected = (concerns?: KeyFilter): void => this.onDisconnected(concerns);
+    this.stopWatching = topology.watch({ ...listener, onDisconnected }, this.channels.subscriptions);
   }
 
   serverOf(key: string): string | undefined {
@@ -185,7 +173,7 @@ export class TokenStore implements LockStore {
       return acquired;
     };
     const args = [entryOf(request), wholeMs(leaseMs), wait ? '1' : '0', aboutOf(request)];
-    this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(decoded, listener, acquireFailed) });
+    this.outbox.add('acquire', { key, handoffMs, args, done: outcomeOf(decoded, listener, 'a lock') });
   }
 
   release(request: ReleaseRequest, listener: ReplyListener<boolean>): void {
@@ -193,7 +181,7 @@ export class TokenStore implements LockStore {
     const closed = wholeMs(closedForMs);
     const isMarked = isDone === true && mode === 'exclusive' && closedForMs > 0;
     const args = [entryOf(request), isMarked ? `-${closed}` : closed];
-    this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(decodeRelease, listener, releaseFailed) });
+    this.outbox.add('release', { key, handoffMs, args, done: outcomeOf(decodeRelease, listener, 'a release') });
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<readonly ExtendReply[]> {
@@ -208,7 +196,7 @@ export class TokenStore implements LockStore {
     const [source, target] = [from, to].map((owner) => entryOf({ owner, mode: 'exclusive' }));
     const limit = restMs === undefined ? '' : String(Math.floor(restMs));
     const args = [source, target, wholeMs(leaseMs), token === undefined ? '' : String(token), limit];
-    const done = outcomeOf(decodeTransfer, listener, transferFailed);
+    const done = outcomeOf(decodeTransfer, listener, 'a transfer');
     this.outbox.addAlone('transfer', { key, handoffMs: 0, args, done });
   }
 
@@ -229,22 +217,22 @@ export class TokenStore implements LockStore {
   async inspect(key: string): Promise<LockState | null> {
     this.outbox.flush();
     try {
-      return stateOf(...(await this.read(key)), this.topology.nodeOf(key)?.connection);
+      return await this.stateNow(key);
     } catch (error) {
       throw unavailableBecause(error, 'an inspection');
     }
   }
 
   list(request: ListRequest): AsyncIterable<ListedLock> {
-    const { clock, requestTimeoutMs } = this;
     const pages = this.topology.scan(request);
-    const inspectAll: LockSource['inspectAll'] = (keys) => withinTime(this.statesOf(keys), { clock, requestTimeoutMs });
-    const lockOf: LockSource['lockOf'] = (name) => this.topology.lockOf(name);
-    return listLocks(request, { pages, lockOf, inspectAll, isFoundElsewhere });
+    const lockOf = (name: string): string | undefined => this.names.lockOf(name);
+    const inspect = (key: string): Promise<LockState | null> => this.stateNow(key);
+    const { clock, requestTimeoutMs } = this;
+    return listLocks(request, { pages, lockOf, inspect }, { clock, requestTimeoutMs });
   }
 
-  async ping(): Promise<StorePing> {
-    return toStorePing(await this.topology.ping(), DEGRADED, this.refusal);
+  ping(): Promise<StorePing> {
+    return this.topology.ping(this.refusal);
   }
 
   close(): Promise<void> {
@@ -270,72 +258,65 @@ export class TokenStore implements LockStore {
         if (!(error instanceof UnansweredError)) this.listener?.onExtendFailed(key, toError(error));
         resolve('unknown');
       };
-      const done = outcomeOf(decodeExtend, { onReply: resolve, onFailed }, extendFailed);
+      const done = outcomeOf(decodeExtend, { onReply: resolve, onFailed }, 'a renewal');
       this.outbox.add('extend', { key, handoffMs: 0, args: [entryOf(request), wholeMs(leaseMs)], done });
     });
   }
 
   /** Returns the keys and the common arguments of a script for locks of one group. */
   private headOf(requests: readonly Pick<LockRequest, 'key' | 'handoffMs'>[]): { keys: string[]; args: string[] } {
-    const { topology } = this;
+    const { names } = this;
     const [{ key: first, handoffMs }] = requests;
-    const names = requests.map(({ key }) => topology.keysOf(key));
-    const keys = [names[0].fence];
-    for (const { lock } of names) keys.push(lock);
-    for (const { queue } of names) keys.push(queue);
-    for (const { holders } of names) keys.push(holders);
-    return { keys, args: [wholeMs(handoffMs), topology.channelsOf(first), topology.isCluster ? '1' : '0'] };
+    const locks = requests.map(({ key }) => names.keysOf(key));
+    const keys = [locks[0].fence];
+    for (const { lock } of locks) keys.push(lock);
+    for (const { queue } of locks) keys.push(queue);
+    for (const { holders } of locks) keys.push(holders);
+    return { keys, args: [wholeMs(handoffMs), names.channelsOf(first), names.isCluster ? '1' : '0'] };
   }
 
   /** Returns the keys of a script that renews leases. Only an owner that shares its lock is in a second key. */
   private heldKeysOf(requests: readonly LockRequest[]): string[] {
-    const names = requests.map(({ key }) => this.topology.keysOf(key));
-    const keys = names.map(({ lock }) => lock);
+    const locks = requests.map(({ key }) => this.names.keysOf(key));
+    const keys = locks.map(({ lock }) => lock);
     if (requests.length === 1 && !requests[0].args[0].includes(' ')) return keys;
-    for (const { holders } of names) keys.push(holders);
+    for (const { holders } of locks) keys.push(holders);
     return keys;
+  }
+
+  private async stateNow(key: string): Promise<LockState | null> {
+    return stateOf(...(await this.read(key)), this.topology.nodeOf(key)?.connection);
   }
 
   /** Returns who holds a lock and who waits for it. */
   private read(key: string) {
-    const { topology } = this;
-    const { lock, holders, queue } = topology.keysOf(key);
+    const { lock, holders, queue } = this.names.keysOf(key);
     const run = <T>(script: RedisScript<T>, name: string): Promise<T> =>
-      topology.sendToNode(key, ({ connection }) => script.run(connection, [name], []));
+      this.topology.sendToNode(key, ({ connection }) => {
+        connection.cork();
+        return script.run(connection, [name], []);
+      });
     // Scripts with one key each: while a cluster moves a slot, a script with several keys is refused. They have no time
     // limit, because the engine limits an inspection.
     return Promise.all([run(INSPECT, lock), run(INSPECT_HOLDERS, holders), run(INSPECT_QUEUE, queue)]);
   }
 
-  private async statesOf(keys: readonly string[]): Promise<readonly (LockState | null | Error)[]> {
-    const { topology } = this;
-    const names = keys.map((key) => ({ key, ...topology.keysOf(key) }));
-    const calls = (kind: 'lock' | 'holders' | 'queue'): Call[] =>
-      names.map(({ key, ...each }) => ({ key, keys: [each[kind]], args: [] }));
-    const [locks, holders, queues] = await Promise.all([
-      topology.runAll(INSPECT, calls('lock')),
-      topology.runAll(INSPECT_HOLDERS, calls('holders')),
-      topology.runAll(INSPECT_QUEUE, calls('queue')),
-    ]);
-    return locks.map((lock, i) => {
-      const [sharers, waiting] = [holders[i], queues[i]];
-      if (lock instanceof Error) return lock;
-      if (sharers instanceof Error) return sharers;
-      return waiting instanceof Error ? waiting : stateOf(lock, sharers, waiting, topology.nodeOf(keys[i])?.connection);
-    });
-  }
-
   private end(request: ForceReleaseRequest, digest: string, entries: string): Promise<boolean> {
-    const { key } = request;
+    const { names } = this;
+    const { isSlotted } = names;
     const { keys, args } = this.headOf([request]);
-    return this.topology.sendToNode(key, async ({ connection, failsFast }) => {
+    const ended = this.topology.sendToNode(request.key, async ({ connection, failsFast }) => {
       // In the client's queue it would wait through an outage.
       if (!failsFast) throw new Error('there is no connection');
       const { losses } = connection;
-      const ended = await FORCE_RELEASE.run(connection, keys, [...args, digest, entries]);
+      const count = await FORCE_RELEASE.run(connection, keys, [...args, digest, entries]);
       // The client resent the script, and its first run may have released the lock.
-      if (ended === 0 && connection.losses !== losses) throw new Error('the connection ended before the reply');
-      return ended > 0;
+      if (count === 0 && connection.losses !== losses) throw new Error('the connection ended before the reply');
+      return count > 0;
+    });
+    return ended.catch((error: unknown) => {
+      if (!isSlotted && names.learnsSlots(error)) return this.end(request, digest, entries);
+      throw error;
     });
   }
 
@@ -348,19 +329,25 @@ export class TokenStore implements LockStore {
   }
 }
 
-/** Returns what a request calls with its outcome. A server or a proxy may send what no script returns. */
+/**
+ * Returns what a request calls with its outcome.
+ *
+ * @param subject what it is for, in errors.
+ */
 function outcomeOf<Reply>(
   decode: (reply: unknown) => Reply,
   listener: ReplyListener<Reply>,
-  failed: (error: unknown) => Error,
+  subject: string,
 ): LockRequest['done'] {
   return (error, reply) => {
-    if (error !== undefined) return listener.onFailed(error instanceof UnansweredError ? error : failed(error));
+    if (error instanceof UnansweredError) return listener.onFailed(error);
     let decoded: Reply;
     try {
+      if (error !== undefined) throw error;
+      // A server or a proxy may send what no script returns.
       decoded = decode(reply);
-    } catch (unusable) {
-      return listener.onFailed(failed(unusable));
+    } catch (failure) {
+      return listener.onFailed(unavailableBecause(failure, subject));
     }
     listener.onReply(decoded);
   };

@@ -2,7 +2,7 @@ import { helperKey, keyOfHelper } from '../../keys/resource-key.js';
 import { instanceOf } from '../../contract/instance-id.js';
 import { withoutForgery } from '../../common/format-value.js';
 import type { HolderInfo, HolderWork, LockState, WaiterInfo } from '../../contract/lock-state.js';
-import { isOne, toRemainingMs } from '../../redis/decode.js';
+import { isOne, toRemainingMs } from '../../redis/redis-script.js';
 import type { RedisConnection } from '../../redis/redis-connection.js';
 import type { AcquireReply, ExtendReply, LockMode, TransferReply } from '../../contract/store.js';
 
@@ -101,14 +101,6 @@ export function lockOf(name: string, prefix = ''): string | undefined {
   return name.includes('|') ? keyOfHelper(name, 'queue', prefix) : name;
 }
 
-/**
- * Returns whether a listing finds the lock by its other key: by its own if it is held, otherwise by its queue. A lock
- * that changes between the two during the listing may be found twice or not at all.
- */
-export function isFoundElsewhere(_key: string, { holder }: LockState, byOwnKey: boolean): boolean {
-  return byOwnKey !== (holder !== undefined);
-}
-
 /** Decodes `<owner> <mode> <key>`, the message that makes an owner look again. Undefined for any other text. */
 export function decodeWake(message: string): (Owned & { readonly key: string }) | undefined {
   const [, owner, mode, key] = WAKE.exec(message) ?? [];
@@ -116,7 +108,7 @@ export function decodeWake(message: string): (Owned & { readonly key: string }) 
   return { owner, mode: modeIn(mode === '-' ? undefined : mode), key };
 }
 
-type ServerClock = Pick<RedisConnection, 'localLowerBound'>;
+type ServerClock = Pick<RedisConnection, 'localTimeOf'>;
 
 /**
  * Decodes a reply of the acquire script. A client with `stringNumbers` receives numbers as strings.
@@ -132,7 +124,7 @@ export function decodeAcquire(reply: unknown, from: ServerClock | undefined): Ac
   const other = own === undefined ? otherVersionOf(String(holder)) : undefined;
   const remainingMs = numberIn(remaining);
   const before = numberIn(ahead);
-  const since = own?.token === undefined ? undefined : from?.localLowerBound(own.token);
+  const since = own?.token === undefined ? undefined : from?.localTimeOf(own.token);
   const count = numberIn(sharers);
   return {
     status: 'held',
@@ -227,7 +219,7 @@ export function stateOf(
   if (exclusive !== null) {
     const { holder, remainingMs, token, wireVersion, isDone, method, label } = exclusive;
     // Tokens are the server's time, unless its clock was set back.
-    const since = token === undefined ? undefined : from?.localLowerBound(token);
+    const since = token === undefined ? undefined : from?.localTimeOf(token);
     return { holder, remainingMs, token, since, wireVersion, isDone, method, label, others: [], waiting };
   }
   const [first, ...others] = sharers.map(({ entry: _entry, ...sharer }) => sharer);

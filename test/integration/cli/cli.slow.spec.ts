@@ -144,7 +144,6 @@ describe('a Redis that cannot be used', () => {
     const { code, err } = await cli('list', { env });
     expect(code).toBe(3);
     expect(err).toContain('"Permissions" on the page');
-    expect(await cli('list --watch', { env })).toMatchObject({ code: 3 });
     expect(await cli('inspect goods:300', { env })).toMatchObject({ code: 4 });
   });
 
@@ -264,22 +263,8 @@ describe('a process', () => {
     expect([code, stdout, stderr.includes('s3cret')]).toEqual([3, '', false]);
   });
 
-  it('prints the list again every second with --watch, and goes on after an outage', async () => {
-    const command = new CliProcess('list --watch');
-    const count = (text: string): number => command.stdout.split(text).length - 1;
-    await command.until('two lists', () => count('RESOURCE') > 1);
-    await admin.acl('SETUSER', 'default', '-scan');
-    await command.until('an error', () => command.stderr.includes('error: '));
-    await admin.acl('SETUSER', 'default', '+scan');
-    const before = count('RESOURCE');
-    await command.until('the list again', () => count('RESOURCE') > before);
-    command.child.kill('SIGINT');
-    await command.ended;
-  });
-
   it('ends quietly if the reader of its output has ended', async () => {
-    const command = new CliProcess('list --watch --json');
-    await command.until('goods:300', () => command.stdout.includes('goods:300'));
+    const command = new CliProcess('list --json');
     command.child.stdout.destroy();
     expect(await command.ended).toMatchObject({ code: 0, stderr: '' });
   });

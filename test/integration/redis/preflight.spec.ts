@@ -51,7 +51,7 @@ async function configure(policy: string, maxmemory: string): Promise<void> {
 
 // The ready check of ioredis is an INFO, too.
 const start = (options: RedisLockModuleOptions = {}): LockService =>
-  running.start({ ...PATIENT, redis: { port: proxy.port, enableReadyCheck: false }, ...options });
+  running.start({ ...PATIENT, redis: { host: '127.0.0.1', port: proxy.port, enableReadyCheck: false }, ...options });
 
 /** Waits until the reply to the last INFO has come: the next reply comes after it. */
 async function looked(locks: LockService, times: number): Promise<void> {
@@ -123,7 +123,7 @@ describe('the preflight on one server', () => {
     await configure('volatile-lru', '100mb');
     await admin.call('ACL', 'SETUSER', 'limited', 'on', 'nopass', '~*', '&*', '+@all', '-info');
     const locks = start({
-      redis: { port: proxy.port, username: 'limited', password: 'any', enableReadyCheck: false },
+      redis: { host: '127.0.0.1', port: proxy.port, username: 'limited', password: 'any', enableReadyCheck: false },
       checks: 'error',
     });
     await looked(locks, 1);
@@ -239,7 +239,7 @@ describe('an application on a Redis that evicts locks', () => {
 
   it('does not start if findings are errors, and leaves no connection', async () => {
     const connectionName = 'refused';
-    const redis = { port: proxy.port, connectionName };
+    const redis = { host: '127.0.0.1', port: proxy.port, connectionName };
     const app = await create({ redis, checks: 'error', requestTimeoutMs: 60_000 });
     const failure: unknown = await app.init().catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(LockConfigError);

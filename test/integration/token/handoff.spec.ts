@@ -154,7 +154,7 @@ describe('a handoff to an owner that is over', () => {
     ['in shared mode', ' *', {}],
     ["with the client's keyPrefix", '', { keyPrefix: 'app:' }],
   ])('is given up at once %s', async (_, mode, client) => {
-    const redis = { port: here.server.port, ...client };
+    const redis = { host: '127.0.0.1', port: here.server.port, ...client };
     const queue = `${redis.keyPrefix ?? ''}${here.key}|queue`;
     const [locks, other] = [here.instance({ redis }), here.instance({ redis })];
     const hasEntries = (count: number): Promise<void> =>

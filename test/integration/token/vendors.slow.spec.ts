@@ -3,7 +3,7 @@ import { type RedisLockModuleOptions, token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { hashTag } from '../../../lib/keys/resource-key.js';
-import { slotOfTag } from '../../../lib/redis/cluster/hash-slot.js';
+import { slotOfTag } from '../../../lib/redis/slots.js';
 import { embeddedScripts } from '../../support/embedded-scripts.js';
 import { refuseOtherKeys } from '../../support/literal-keys.js';
 import { RedisProxy } from '../../support/proxy.js';

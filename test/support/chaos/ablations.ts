@@ -6,7 +6,6 @@ import { Lock } from '../../../lib/engine/lock.js';
 import { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { Releaser } from '../../../lib/engine/releaser.js';
 import { Renewer } from '../../../lib/engine/renewer.js';
-import { ClusterNodes } from '../../../lib/redis/cluster/cluster-nodes.js';
 import { ClusterTopology } from '../../../lib/redis/cluster/cluster-topology.js';
 import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { RedisScript } from '../../../lib/redis/redis-script.js';
@@ -140,7 +139,7 @@ const ablations = {
   /** A slot stays where it was at the start. */
   'following slots': () => {
     replace(ClusterTopology, 'sendAgain', (_, [, error]) => Promise.reject(error));
-    replace(ClusterNodes, 'refresh', () => undefined);
+    replace(ClusterTopology, 'refresh', () => undefined);
   },
   /** A shutdown waits for no call and no hold. */
   'grace of a shutdown': () => {

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type RedisOptions, SentinelConnector } from 'ioredis';
-import { SystemClock } from '../../../lib/clock/clock.js';
 import { sentinelConnector } from '../../../lib/redis/sentinel-connector.js';
 import { encodeRequest, RespRequestReader } from '../../support/resp.js';
 import { eventually } from '../../support/redis-locks.js';
@@ -110,6 +109,6 @@ describe('a failover that Sentinel announces while a client reconnects', () => {
   });
 
   it('does not end the attempt with our connector', async () => {
-    expect(await failoverDuringConnect(sentinelConnector(SentinelConnector, new SystemClock())!)).toBe('connected');
+    expect(await failoverDuringConnect(sentinelConnector(SentinelConnector)!)).toBe('connected');
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { addressesBySlot } from '../../../lib/redis/cluster/slot-table.js';
+import { addressesBySlot } from '../../../lib/redis/redirection.js';
 
 const REPLY = [
   [0, 8_191, ['10.0.0.1', 7_001, 'id', []], ['10.0.0.2', 7_002, 'id', []]],

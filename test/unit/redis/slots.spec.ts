@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { hashTag } from '../../../lib/keys/resource-key.js';
-import { slotOfTag } from '../../../lib/redis/cluster/hash-slot.js';
-import { FenceKeys } from '../../../lib/redis/fence-keys.js';
+import { FenceKeys, slotOfTag } from '../../../lib/redis/slots.js';
 import { Command } from 'ioredis';
 
 const slotOf = (key: string): number => slotOfTag(hashTag(key));

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import type { ChannelSource } from '../../../../lib/redis/pubsub/channel-source.js';
-import { ChannelSubscription } from '../../../../lib/redis/pubsub/channel-subscription.js';
-import { ChannelSubscriptions } from '../../../../lib/redis/pubsub/channel-subscriptions.js';
+import { ChannelSubscription, ChannelSubscriptions } from '../../../../lib/redis/pubsub/channel-subscriptions.js';
 
 describe('a channel that is redirected again and again', () => {
   it('has one retry timer, however often the slots change meanwhile', async () => {
@@ -22,9 +21,7 @@ describe('a channel that is redirected again and again', () => {
     const subscriptions = new ChannelSubscriptions<ChannelSubscription>({
       clock,
       requestTimeoutMs: 1_000,
-      kind: 'sharded or plain',
       lingerMs: 60_000,
-      retryMs: 50,
       sourceOf: () => source,
       onSubscribed: () => undefined,
       onMessage: () => undefined,
