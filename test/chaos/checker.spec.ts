@@ -438,18 +438,18 @@ describe('a lock that is released by force', () => {
 });
 
 describe('a detached lock', () => {
-  const read: OpEvent[] = [invoke('a', 9), entered('a', 10, 100, 5)];
+  const first: OpEvent[] = [invoke('a', 9), entered('a', 10, 100, 5)];
   const detached = (at: number): OpEvent => ({ kind: 'detached', op: 'a', at, expiresInMs: 50 });
   const resumes = (process: string, at: number): OpEvent => ({ kind: 'resumes', op: 'a', at, process });
   const resumed = (at: number, token = 5): OpEvent => ({ kind: 'resumed', op: 'a', at, token, expiresInMs: 100 });
-  const moved = [...read, detached(20), resumes('b', 30), resumed(40)];
+  const moved = [...first, detached(20), resumes('b', 30), resumed(40)];
   const overlaps = (events: readonly Event[]) => found(events).overlaps.map(({ second, ms }) => [second, ms]);
 
   it('keeps all others out until the lease of its ticket is over', () => {
-    expect(overlaps([...read, detached(20), ...visit('c', 69, 80)])).toEqual([['c', 1]]);
-    expect(overlaps([...read, detached(20), ...visit('c', 70, 80)])).toEqual([]);
+    expect(overlaps([...first, detached(20), ...visit('c', 69, 80)])).toEqual([['c', 1]]);
+    expect(overlaps([...first, detached(20), ...visit('c', 70, 80)])).toEqual([]);
     // The process that detached it no longer matters, and neither does its death.
-    expect(overlaps([...read, detached(20), absent('a', 25, null), ...visit('c', 69, 80)])).toEqual([['c', 1]]);
+    expect(overlaps([...first, detached(20), absent('a', 25, null), ...visit('c', 69, 80)])).toEqual([['c', 1]]);
   });
 
   it('belongs to the process that resumes it', () => {
@@ -458,26 +458,26 @@ describe('a detached lock', () => {
     expect(overlaps([...moved, absent('b', 50, null), ...visit('c', 60, 70)])).toEqual([]);
     expect(overlaps([...moved, left('a', 55), ...visit('c', 60, 70)])).toEqual([]);
     // It died after its request.
-    const asked = [...read, detached(20), resumes('b', 30), absent('b', 35, null)];
+    const asked = [...first, detached(20), resumes('b', 30), absent('b', 35, null)];
     expect(overlaps([...asked, ...visit('c', 40, 50)])).toEqual([]);
   });
 
   it('overlaps all that had it before it was resumed', () => {
-    const late = [...read, detached(20), ...visit('c', 75, 95), resumes('b', 80), resumed(90)];
+    const late = [...first, detached(20), ...visit('c', 75, 95), resumes('b', 80), resumed(90)];
     expect(overlaps(late)).toEqual([['c', 20]]);
   });
 
   it('has its token after that', () => {
     expect(found(moved).fallenTokens).toEqual([]);
-    const other = [...read, detached(20), resumes('b', 30), resumed(40, 6), left('a', 50)];
+    const other = [...first, detached(20), resumes('b', 30), resumed(40, 6), left('a', 50)];
     expect(found(other).fallenTokens).toEqual([{ earlier: 'a', later: 'a', excused: false }]);
     expect([...breachesOf(found(other), { waitMs: 1_000 }).keys()]).toEqual(['token']);
   });
 
   it('hangs only if a living process has its ticket', () => {
-    expect(found([...read, detached(20)]).hung).toEqual([]);
-    expect(found([...read, detached(20), resumes('b', 30)]).hung).toEqual(['a']);
-    expect(found([...read, detached(20), resumes('b', 30), absent('b', 40, null)]).hung).toEqual([]);
+    expect(found([...first, detached(20)]).hung).toEqual([]);
+    expect(found([...first, detached(20), resumes('b', 30)]).hung).toEqual(['a']);
+    expect(found([...first, detached(20), resumes('b', 30), absent('b', 40, null)]).hung).toEqual([]);
   });
 });
 

@@ -155,7 +155,8 @@ const ablations = {
     edit(['transfer'], '#(isGiven and ARGV[2] or ARGV[1]) + 2', "#string.match(value, '^[^ ]*') + 2");
   },
   /** A lock has another token after it was detached. */
-  'tokens of tickets': () => edit(['transfer'], "token = ARGV[4] == '' and token or ARGV[4]", "token = string.format('%.0f', token + 1)"),
+  'tokens of tickets': () =>
+    edit(['transfer'], "token = ARGV[4] == '' and token or ARGV[4]", "token = string.format('%.0f', token + 1)"),
   /** A message of a release by force does not make the holder renew its lock. */
   'notices of forced releases': () => replace(KeyQueue, 'checkHeld', () => undefined),
   /** The resource accepts any token. The workload itself does this. */

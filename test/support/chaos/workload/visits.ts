@@ -105,7 +105,7 @@ export class Visits {
     return locks.acquire(`goods:${own}`, { ...optionsFor(mode), waitMs: 0 }).catch(() => undefined);
   }
 
-  private async hold(op: string, lock: Held, { mode, resources, detaches = false }: Caller): Promise<void> {
+  private async hold(op: string, lock: Held, { mode, resources, detaches }: Caller): Promise<void> {
     const { log, now } = this.deps;
     const ordered = this.orderFor(mode);
     // A visit that begins after a long hold was lost does not end that hold.
@@ -114,7 +114,7 @@ export class Visits {
     const grants = resources.map((name) => grantOf(lock, name, now()));
     const until = { at: now(), expiresInMs: lock.expiresInMs };
     log({ kind: 'entered', op, mode, resources, grants, token: token ?? null, ...until }, ordered !== undefined);
-    if (detaches) await this.detach(op, lock as Lock, ordered);
+    if (detaches === true) await this.detach(op, lock as Lock, ordered);
     else await this.work(op, lock, ordered, begin(mode, { ...this.deps, op, token }));
   }
 
