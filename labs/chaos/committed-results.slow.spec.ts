@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { type Fault, FAULTS } from '../../test/support/chaos/faults/index.js';
-import { CONTROL_COLUMNS, RUN_COLUMNS, SHARING_COLUMNS } from './results.js';
+import { CONTROL_COLUMNS, RUN_COLUMNS, SHARING_COLUMNS, WAIT_COLUMNS } from './results.js';
 import { tableWith } from './tables.js';
 import { shares, WORKLOADS } from '../../test/support/chaos/workload/kinds.js';
 import { STORES } from '../../test/support/chaos/workload/orders.js';
@@ -57,6 +57,14 @@ describe('labs/chaos/RESULTS.md', () => {
       // Otherwise the lock was not shared.
       expect(Number(numbers['most at once'])).toBeGreaterThan(1);
     }
+  });
+
+  it('has no wait for a free lock that is longer than promised', () => {
+    const waits = tableWith(text, WAIT_COLUMNS);
+    const limited = FAULTS.filter(({ promises }) => promises.freeMs !== undefined);
+    expect(waits.map(({ fault }) => fault)).toEqual(expect.arrayContaining(limited.map(({ name }) => name)));
+    const msOf = (cell: string): number => Number(cell.replaceAll(',', ''));
+    for (const row of waits) expect(msOf(row['free meanwhile, ms'])).toBeLessThanOrEqual(msOf(row['promised, ms']));
   });
 
   it('names the breach of each control', () => {

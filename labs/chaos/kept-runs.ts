@@ -59,6 +59,6 @@ export class KeptRuns {
   }
 }
 
-function nameOf({ fault, store, seed, times, control }: RunOrder): string {
-  return JSON.stringify([fault.name, store, seed, times, control]);
+function nameOf({ fault, store, seed, control }: RunOrder): string {
+  return JSON.stringify([fault.name, store, seed, control]);
 }

@@ -21,7 +21,7 @@ const HELP = `npm run chaos -- [options]
   --fault <part>       only the faults whose name contains this
   --store <name>       ${STORES.join(', ')}
   --seed <number>      repeats the choices of an earlier run
-  --runs <n>           how often each fault is injected on each store (default 1)
+  --runs <n>           how many runs each fault has on each store, with a seed each (default 1)
   --jobs <number>      how many runs at a time (default 2, with --quick 3)
   --histories <folder> writes the history of each run into the folder, for npm run judge -- <files>
   --resume             keeps the results of an earlier campaign with the same seed, and runs only what is missing
@@ -53,7 +53,7 @@ const store = options.store as StoreName | undefined;
 if (store !== undefined && !STORES.includes(store)) throw new Error(`--store is one of ${STORES.join(', ')}`);
 if (quick && store !== undefined && store !== 'token') throw new Error('--quick runs on the store token only');
 const seed = Number(options.seed ?? Date.now() % 1e9);
-const runs = options.runs === undefined ? undefined : Number(options.runs);
+const runs = Number(options.runs ?? 1);
 const whole = !quick && fault === undefined && store === undefined;
 const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
 

@@ -1,48 +1,32 @@
 import type { Findings } from '../../test/support/chaos/history/checker.js';
-import type { RunResult } from '../../test/support/chaos/run.js';
+import type { RunOrder, RunResult } from '../../test/support/chaos/run.js';
 
-/** Returns one result for each fault and store, in the order of the first runs. */
-export function merged(runs: readonly RunResult[]): readonly RunResult[] {
-  const rows = new Map<string, RunResult>();
-  for (const result of runs) {
-    const { fault, store } = result.order;
-    const name = `${fault.name} ${store}`;
-    const before = rows.get(name);
-    rows.set(name, before === undefined ? result : together(before, result));
+/** The findings of all runs of a fault on a store. */
+export interface Row {
+  readonly order: RunOrder;
+  readonly runs: number;
+  readonly findings: Findings;
+}
+
+/** Returns one row for each fault and store, in the order of the first runs. */
+export function merged(results: readonly RunResult[]): readonly Row[] {
+  const rows = new Map<string, Row>();
+  for (const { order, findings } of results) {
+    const name = `${order.fault.name} ${order.store}`;
+    const { runs, findings: before } = rows.get(name) ?? { runs: 0, findings };
+    rows.set(name, { order, runs: runs + 1, findings: runs === 0 ? findings : bothOf(before, findings) });
   }
   return [...rows.values()];
 }
 
-function together(one: RunResult, other: RunResult): RunResult {
-  const times = one.order.times + other.order.times;
-  const breaches = new Map([...one.breaches, ...other.breaches]);
-  return { ...one, order: { ...one.order, times }, findings: bothOf(one.findings, other.findings), breaches };
-}
+const COUNTS: readonly string[] = ['acquisitions', 'shared'] satisfies (keyof Findings)[];
 
 /** Adds up what was counted, and keeps the longest times. */
 function bothOf(one: Findings, other: Findings): Findings {
-  const longest = (...times: readonly (number | undefined)[]): number | undefined => {
-    const known = times.filter((ms) => ms !== undefined);
-    return known.length === 0 ? undefined : Math.max(...known);
-  };
-  return {
-    acquisitions: one.acquisitions + other.acquisitions,
-    shared: one.shared + other.shared,
-    mostAtOnce: Math.max(one.mostAtOnce, other.mostAtOnce),
-    overlaps: [...one.overlaps, ...other.overlaps],
-    fallenTokens: [...one.fallenTokens, ...other.fallenTokens],
-    lostUpdates: [...one.lostUpdates, ...other.lostUpdates],
-    lostBehindFence: [...one.lostBehindFence, ...other.lostBehindFence],
-    tornReads: [...one.tornReads, ...other.tornReads],
-    lostElements: [...one.lostElements, ...other.lostElements],
-    longWaits: [...one.longWaits, ...other.longWaits],
-    longestWaitMs: Math.max(one.longestWaitMs, other.longestWaitMs),
-    waitsAfterFaults: [...one.waitsAfterFaults, ...other.waitsAfterFaults],
-    hung: [...one.hung, ...other.hung],
-    lostHolds: [...one.lostHolds, ...other.lostHolds],
-    trustedAfterForce: [...one.trustedAfterForce, ...other.trustedAfterForce],
-    unavailable: [...one.unavailable, ...other.unavailable],
-    leftovers: [...one.leftovers, ...other.leftovers],
-    recoveryMs: longest(one.recoveryMs, other.recoveryMs),
-  };
+  const both = Object.keys(one).map((name) => {
+    const [value, more] = [one, other].map((each) => each[name as keyof Findings] ?? 0);
+    if (typeof value !== 'number') return [name, [...value, ...(more as typeof value)]];
+    return [name, COUNTS.includes(name) ? value + Number(more) : Math.max(value, Number(more))];
+  });
+  return Object.fromEntries(both) as Findings;
 }

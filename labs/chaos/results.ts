@@ -1,7 +1,7 @@
 import { markdownTable } from '../../test/support/markdown-table.js';
+import { promisesOf } from '../../test/support/chaos/run.js';
 import type { Campaign, Control } from '../../test/support/chaos/campaign.js';
-import type { RunResult } from '../../test/support/chaos/run.js';
-import { merged } from './merged.js';
+import { merged, type Row } from './merged.js';
 import { shares, WORKLOADS } from '../../test/support/chaos/workload/kinds.js';
 
 /** The heading of the results. */
@@ -56,18 +56,19 @@ export const SHARING_COLUMNS = [
   'longest time to recover, ms',
 ] as const;
 
+/** For runs that promise how long a lock may stay free while callers wait. */
+export const WAIT_COLUMNS = ['fault', 'lease, ms', 'longest wait, ms', 'free meanwhile, ms', 'promised, ms'] as const;
+
 export const CONTROL_COLUMNS = ['fault', 'what happens', 'ablation', 'without it'] as const;
 
 /** Returns the text of `labs/chaos/RESULTS.md`. */
 export function resultsOf({ runs: all, controls }: Campaign, head: ResultsHead): string {
-  const runs = merged(all);
-  const sharing = runs.filter(isSharing);
-  const alone = runs.filter((result) => !isSharing(result));
+  const rows = merged(all);
   return `# Chaos results
 
 Written by \`${head.command}\`, not edited by hand. ${head.date}, seed ${head.seed}, ${head.versions}.
 
-Several processes read, pause and write under one lock. _Runs_ is how often the fault was injected.
+Several processes read, pause and write under one lock. Each run injects the fault once.
 
 - _Overlaps_: holds that began while another holder had an unaborted signal and an unexpired local deadline.
 - _Lost updates_: writes over a value that their writer had not read, because its lock was gone meanwhile. _With fence_:
@@ -78,7 +79,7 @@ Several processes read, pause and write under one lock. _Runs_ is how often the 
 
 [README.md](README.md) describes the runs.
 
-${markdownTable(RUN_COLUMNS, alone.map(runRow))}
+${markdownTable(RUN_COLUMNS, rows.filter((row) => !isSharing(row)).map(runRow))}
 
 ## Shared locks and permits
 
@@ -86,7 +87,14 @@ On the \`token\` store. _Overlaps_: holds of a writer and of another caller at t
 than permits, counted as above. _Torn readings_: a writer wrote between the two reads of a reader, because the reader's
 lock was gone.
 
-${markdownTable(SHARING_COLUMNS, sharing.map(sharingRow))}
+${markdownTable(SHARING_COLUMNS, rows.filter(isSharing).map(sharingRow))}
+
+## Waits
+
+Deployments, failovers, slots that move, and others on the \`token\` store. _Free meanwhile_: the longest part of a wait
+in which nobody trusted the lock, and the fault was over. A run with a longer one than _promised_ fails.
+
+${markdownTable(WAIT_COLUMNS, rows.flatMap(waitRow))}
 
 ${controls.length === 0 ? 'No control was run: no defence was switched off.' : controlSection(controls)}
 `;
@@ -100,29 +108,35 @@ The same faults on the \`token\` store, with one defence switched off. Each cont
 ${markdownTable(CONTROL_COLUMNS, controls.map(controlRow))}`;
 }
 
-function runRow({ order, findings }: RunResult): readonly string[] {
-  const { fault, store, times } = order;
+function runRow({ order, runs, findings }: Row): readonly string[] {
+  const { fault, store } = order;
   const { acquisitions, overlaps, lostUpdates, lostBehindFence, lostElements, lostHolds } = findings;
-  const counts = [times, acquisitions, overlaps.length, lostUpdates.length].map(whole);
+  const counts = [runs, acquisitions, overlaps.length, lostUpdates.length].map(whole);
   const fenced = store === 'timestamp' ? 'no tokens' : whole(lostBehindFence.length);
   const { longestWaitMs, recoveryMs = 0 } = findings;
   const rest = [lostElements.length, lostHolds.length, longestWaitMs, recoveryMs].map(whole);
   return [fault.name, store, ...counts, fenced, ...rest];
 }
 
-function isSharing({ order }: RunResult): boolean {
+function isSharing({ order }: Row): boolean {
   return shares(order.fault.workload ?? 'alone');
 }
 
-function sharingRow({ order, findings }: RunResult): readonly string[] {
-  const { fault, times } = order;
-  const { workload = 'alone' } = fault;
+function sharingRow({ order, runs, findings }: Row): readonly string[] {
+  const { name, workload = 'alone' } = order.fault;
   const { acquisitions, shared, mostAtOnce, overlaps, lostHolds, longestWaitMs, recoveryMs = 0 } = findings;
   const { tornReads, lostUpdates, lostBehindFence } = findings;
-  const counts = [times, shared, acquisitions - shared, mostAtOnce, overlaps.length].map(whole);
+  const counts = [runs, shared, acquisitions - shared, mostAtOnce, overlaps.length].map(whole);
   const kept = [tornReads, lostUpdates, lostBehindFence].map(({ length }) => whole(length));
   const rest = [lostHolds.length, longestWaitMs, recoveryMs].map(whole);
-  return [fault.name, WORKLOADS[workload].label, ...counts, ...kept, ...rest];
+  return [name, WORKLOADS[workload].label, ...counts, ...kept, ...rest];
+}
+
+function waitRow({ order, findings }: Row): readonly (readonly string[])[] {
+  const { name, terms } = order.fault;
+  const { freeMs } = promisesOf(order.fault, order.store);
+  const { longestWaitMs, longestFreeMs } = findings;
+  return freeMs === undefined ? [] : [[name, ...[terms.ttlMs, longestWaitMs, longestFreeMs, freeMs].map(whole)]];
 }
 
 function controlRow({ result: { order, breaches } }: Control): readonly string[] {

@@ -34,6 +34,7 @@ const clock = (at: number, server: number): Event => ({ kind: 'clock', at, serve
 const dataLost = (at: number, to = at): Event => ({ kind: 'dataLost', at, to });
 const lockDeleted = (at: number): Event => ({ kind: 'lockDeleted', at, to: at + 1 });
 const forced = (former: string, at: number): Event => ({ kind: 'forced', former, at });
+const injected = (at: number): Event => ({ kind: 'injected', fault: 'any', at });
 const healed = (at: number): Event => ({ kind: 'healed', fault: 'any', at });
 
 /** A complete operation without a mishap. */
@@ -86,7 +87,7 @@ describe('a history without a mishap', () => {
       lostElements: [],
       longWaits: [],
       longestWaitMs: 1,
-      waitsAfterFaults: [],
+      longestFreeMs: 1,
       hung: [],
       lostHolds: [],
       trustedAfterForce: [],
@@ -391,13 +392,16 @@ describe('waits', () => {
     expect(found(waiting).longWaits).toEqual([]);
   });
 
-  it('that outlast a fault also count from its end', () => {
-    const rests = (events: readonly Event[]) => found(events).waitsAfterFaults.map(({ op, ms }) => [op, ms]);
-    const wait = [invoke('a', 10), entered('a', 100)];
-    expect(rests([...wait, healed(30)])).toEqual([['a', 70]]);
-    expect(rests([...wait, healed(30), healed(60), healed(120)])).toEqual([['a', 40]]);
-    expect(rests([...wait, healed(5)])).toEqual([]);
-    expect(rests([...wait, healed(30), absent('a', 40, 50)])).toEqual([]);
+  it('for a free lock do not count holds and faults', () => {
+    const free = (...events: readonly Event[]) => found([invoke('a', 10), entered('a', 100), ...events]).longestFreeMs;
+    expect(free()).toBe(90);
+    expect(free(injected(20), healed(30))).toBe(80);
+    expect(free(injected(5), healed(30), injected(90), healed(120))).toBe(60);
+    expect(free(...visit('b', 11, 40), ...visit('b2', 70, 80))).toBe(51);
+    // A hold within a fault, and a hold whose deadline is over.
+    expect(free(injected(20), healed(50), ...visit('b', 30, 40))).toBe(60);
+    expect(free(invoke('b', 10), entered('b', 10, 25))).toBe(65);
+    expect(free(absent('a', 40, 50))).toBe(0);
   });
 
   it('after a fault count until the next grant', () => {
@@ -430,6 +434,50 @@ describe('a lock that is released by force', () => {
 
   it('is that of the named operation only', () => {
     expect(trusted([...visit('b', 1, 4), ...held, forced('a', 30), left('a', 50)])).toEqual([['a', 20]]);
+  });
+});
+
+describe('a detached lock', () => {
+  const first: OpEvent[] = [invoke('a', 9), entered('a', 10, 100, 5)];
+  const detached = (at: number): OpEvent => ({ kind: 'detached', op: 'a', at, expiresInMs: 50 });
+  const resumes = (process: string, at: number): OpEvent => ({ kind: 'resumes', op: 'a', at, process });
+  const resumed = (at: number, token = 5): OpEvent => ({ kind: 'resumed', op: 'a', at, token, expiresInMs: 100 });
+  const moved = [...first, detached(20), resumes('b', 30), resumed(40)];
+  const overlaps = (events: readonly Event[]) => found(events).overlaps.map(({ second, ms }) => [second, ms]);
+
+  it('keeps all others out until the lease of its ticket is over', () => {
+    expect(overlaps([...first, detached(20), ...visit('c', 69, 80)])).toEqual([['c', 1]]);
+    expect(overlaps([...first, detached(20), ...visit('c', 70, 80)])).toEqual([]);
+    // The process that detached it no longer matters, and neither does its death.
+    expect(overlaps([...first, detached(20), absent('a', 25, null), ...visit('c', 69, 80)])).toEqual([['c', 1]]);
+  });
+
+  it('belongs to the process that resumes it', () => {
+    expect(overlaps([...moved, ...visit('c', 139, 150)])).toEqual([['c', 1]]);
+    expect(overlaps([...moved, absent('a', 50, null), ...visit('c', 60, 70)])).toEqual([['c', 10]]);
+    expect(overlaps([...moved, absent('b', 50, null), ...visit('c', 60, 70)])).toEqual([]);
+    expect(overlaps([...moved, left('a', 55), ...visit('c', 60, 70)])).toEqual([]);
+    // It died after its request.
+    const asked = [...first, detached(20), resumes('b', 30), absent('b', 35, null)];
+    expect(overlaps([...asked, ...visit('c', 40, 50)])).toEqual([]);
+  });
+
+  it('overlaps all that had it before it was resumed', () => {
+    const late = [...first, detached(20), ...visit('c', 75, 95), resumes('b', 80), resumed(90)];
+    expect(overlaps(late)).toEqual([['c', 20]]);
+  });
+
+  it('has its token after that', () => {
+    expect(found(moved).fallenTokens).toEqual([]);
+    const other = [...first, detached(20), resumes('b', 30), resumed(40, 6), left('a', 50)];
+    expect(found(other).fallenTokens).toEqual([{ earlier: 'a', later: 'a', excused: false }]);
+    expect([...breachesOf(found(other), { waitMs: 1_000 }).keys()]).toEqual(['token']);
+  });
+
+  it('hangs only if a living process has its ticket', () => {
+    expect(found([...first, detached(20)]).hung).toEqual([]);
+    expect(found([...first, detached(20), resumes('b', 30)]).hung).toEqual(['a']);
+    expect(found([...first, detached(20), resumes('b', 30), absent('b', 40, null)]).hung).toEqual([]);
   });
 });
 
@@ -472,11 +520,12 @@ describe('promises', () => {
     expect(breaches(events, {}, { losesHolds: true, noticeMs: 49 })).toEqual(['late notice']);
   });
 
-  it('limit what is left of a wait when the fault ends', () => {
-    const events = [invoke('a', 0), healed(500), entered('a', 900), left('a', 950), ...visit('b', 1_000, 1_010)];
-    expect(breaches(events)).toEqual([]);
-    expect(breaches(events, {}, { afterMs: 400 })).toEqual([]);
-    expect(breaches(events, {}, { afterMs: 399 })).toEqual(['wait']);
+  it('limit how long a caller waits for a free lock', () => {
+    const events = [invoke('a', 0), injected(0), healed(500), entered('a', 900), left('a', 950)];
+    const all = [...events, ...visit('b', 1_000, 1_010)];
+    expect(breaches(all)).toEqual([]);
+    expect(breaches(all, {}, { freeMs: 400 })).toEqual([]);
+    expect(breaches(all, {}, { freeMs: 399 })).toEqual(['wait']);
   });
 
   it('allow torn reads after the last check or a violation, unless excluded', () => {

@@ -59,13 +59,10 @@ class SoakMember {
   async leave(): Promise<void> {
     const begunAt = performance.now();
     const left = this.signal('SIGTERM').then(() => true);
-    const timeout = new AbortController();
-    const late = sleep(EXIT_MS, false, { signal: timeout.signal }).catch(() => false);
-    if (!(await Promise.race([left, late]))) {
+    if (!(await Promise.race([left, sleep(EXIT_MS, false, { ref: false })]))) {
       await this.signal('SIGKILL');
       this.faults.push(`it was still running ${Math.round(performance.now() - begunAt)} ms after SIGTERM`);
     }
-    timeout.abort();
   }
 
   private onReport(report: SoakReport): void {

@@ -148,6 +148,14 @@ const ablations = {
   },
   /** A process whose grace is over ends without a release of its locks, as if no hook had run. */
   'release at shutdown': () => replace(LockEngine, 'loseAtShutdown', () => process.exit()),
+  /** A ticket that is over takes the lock from any holder. */
+  'owner check of tickets': () => {
+    edit(['transfer'], 'if not isGiven and not (value and isOf(value, ARGV[1])) then', 'if not value then');
+    edit(['transfer'], '#(isGiven and ARGV[2] or ARGV[1]) + 2', "#string.match(value, '^[^ ]*') + 2");
+  },
+  /** A lock has another token after it was detached. */
+  'tokens of tickets': () =>
+    edit(['transfer'], "token = ARGV[4] == '' and token or ARGV[4]", "token = string.format('%.0f', token + 1)"),
   /** A message of a release by force does not make the holder renew its lock. */
   'notices of forced releases': () => replace(KeyQueue, 'checkHeld', () => undefined),
   /** The resource accepts any token. The workload itself does this. */

@@ -22,8 +22,6 @@ export interface RunOrder {
   readonly fault: Fault;
   readonly store: StoreName;
   readonly seed: number;
-  /** How often the fault is injected. */
-  readonly times: number;
   /** Switches the fault's defence off. */
   readonly control: boolean;
   /** The file that the history is written to, in the format of `labs/chaos/judge`. Default: it is not written. */
@@ -114,7 +112,7 @@ export function promisesOf(fault: Fault, store: StoreName): Promises {
   const promises = { ...fault.promises, ...fault.stores[store] };
   if (store === ORDERED) return promises;
   const { waitMs, requestTimeoutMs } = fault.terms;
-  return { ...promises, afterMs: undefined, waitMs: Math.max(promises.waitMs, waitMs + requestTimeoutMs + REFUSED_MS) };
+  return { ...promises, freeMs: undefined, waitMs: Math.max(promises.waitMs, waitMs + requestTimeoutMs + REFUSED_MS) };
 }
 
 /** Returns how long all members may take to get the lock again. It exceeds every promise. */
@@ -142,17 +140,17 @@ async function historyOf(order: RunOrder, fleet: Fleet, topology: Topology, url:
   return { events: events.toSorted((one, other) => one.at - other.at), ...contents, ...end };
 }
 
-async function runToTheEnd({ fault, times }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers'>> {
-  for (let i = 0; i < times; i += 1) await fault.inject(scene);
+async function runToTheEnd({ fault }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers'>> {
+  await fault.inject(scene);
   const stayed = await scene.fleet.leave();
   if (stayed.length > 0) throw new Misbehaviour(`${stayed.join()} did not leave`);
   return { leftovers: await leftoversOf(scene.topology) };
 }
 
 /** Injects the fault. Without its defence, it may end in any way. */
-async function runControl({ fault, times }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers' | 'until'>> {
+async function runControl({ fault }: RunOrder, scene: Scene): Promise<Pick<History, 'leftovers' | 'until'>> {
   try {
-    for (let i = 0; i < times; i += 1) await fault.inject(scene);
+    await fault.inject(scene);
   } catch {
     // The fault waited for something that did not happen.
   }

@@ -1,6 +1,6 @@
 import type { Member } from '../fleet/member.js';
 import type { Scene } from '../scene.js';
-import { ALL_STORES, type Fault, leases } from './fault.js';
+import { ALL_STORES, type Fault, freeFor, leases } from './fault.js';
 
 /** Faults of deployments: processes shut down while they hold and wait, and new ones take their places. */
 
@@ -14,7 +14,7 @@ const deployed: Fault = {
   ablation: 'grace of a shutdown',
   breaks: 'hold lost',
   terms: PATIENT,
-  promises: { waitMs: 6_000, keepsUpdates: true },
+  promises: { waitMs: 6_000, freeMs: freeFor(PATIENT.ttlMs), keepsUpdates: true },
   stores: ALL_STORES,
   async inject(scene) {
     const { fleet, random } = scene;
@@ -65,7 +65,7 @@ async function shutDown(scene: Scene, name: string, { member, holder }: Leave): 
   await fleet.allWait(holder);
   scene.injected(name);
   member.terminate();
-  await fleet.gone(member);
   scene.healed(name);
+  await fleet.gone(member);
   await fleet.longHoldsEnd();
 }

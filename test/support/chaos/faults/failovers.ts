@@ -1,6 +1,6 @@
 import { ClusterTopology, PartitionTopology, SentinelTopology } from '../topology/index.js';
 import type { LockTerms } from '../workload/orders.js';
-import { type Fault, leases } from './fault.js';
+import { type Fault, freeFor, leases } from './fault.js';
 
 /**
  * Faults in which a replica takes a master's place, on the token store. `timestamp` and `quorum` add nothing to them.
@@ -16,7 +16,7 @@ const lastGrantLost: Fault = {
   ablation: 'fence',
   breaks: 'fenced update lost',
   terms: leases(3_000, { requestTimeoutMs: 500, waitMs: 20_000 }),
-  promises: { waitMs: 12_000, refuses: true, losesHolds: true, overlapMs: Infinity },
+  promises: { waitMs: 12_000, freeMs: freeFor(3_000), refuses: true, losesHolds: true, overlapMs: Infinity },
   stores: { token: {} },
   on: 'sentinel',
   async inject(scene) {
@@ -52,7 +52,7 @@ const replicasAsked: Fault = {
   what: 'as above, but a grant counts only if a replica has it: nothing is lost with the master',
   breaks: 'update lost',
   ...acknowledged(3_000, { waitMs: 20_000 }),
-  promises: { waitMs: 12_000, refuses: true, keepsUpdates: true },
+  promises: { waitMs: 12_000, freeMs: freeFor(3_000), refuses: true, keepsUpdates: true },
   on: 'sentinel',
   async inject(scene) {
     const { fleet, random } = scene;
@@ -81,7 +81,7 @@ const masterKilled: Fault = {
   ablation: 'following slots',
   breaks: 'hold lost',
   terms: leases(LEASE_MS, { requestTimeoutMs: 500, waitMs: 30_000 }),
-  promises: { waitMs: LEASE_MS + 8_000, refuses: true, keepsUpdates: true },
+  promises: { waitMs: LEASE_MS + 8_000, freeMs: freeFor(LEASE_MS), refuses: true, keepsUpdates: true },
   stores: { token: {} },
   on: 'cluster',
   async inject(scene) {
@@ -164,8 +164,7 @@ const failedOverTwice: Fault = {
   ablation: 'retry while queued',
   breaks: 'wait',
   terms: leases(LEASE_MS, { requestTimeoutMs: 1_000, waitMs: 40_000 }),
-  // With a new master, a lock is closed for a lease at most. The lease and the failover together take longer.
-  promises: { waitMs: 30_000, afterMs: LEASE_MS + 1_500, refuses: true, losesHolds: true, overlapMs: Infinity },
+  promises: { waitMs: 30_000, freeMs: freeFor(LEASE_MS), refuses: true, losesHolds: true, overlapMs: Infinity },
   stores: { token: {} },
   on: 'sentinel',
   async inject(scene) {

@@ -6,13 +6,12 @@ import { forcedFaults } from './forced.js';
 import { loadFaults } from './loads.js';
 import { memoryFaults } from './memory.js';
 import { messageFaults } from './messages.js';
-import { mixtures } from './mixed.js';
 import { networkFaults } from './network.js';
 import { permitFaults } from './permits.js';
 import { processFaults, waitersStopped } from './processes.js';
 import { readerFaults } from './readers.js';
 import { serverFaults } from './servers.js';
-import { stallFaults } from './stalls.js';
+import { ticketFaults } from './tickets.js';
 
 /** All faults: the rows of the results. */
 export const FAULTS: readonly Fault[] = [
@@ -21,7 +20,6 @@ export const FAULTS: readonly Fault[] = [
   ...serverFaults,
   ...networkFaults,
   ...messageFaults,
-  ...stallFaults,
   ...memoryFaults,
   ...clockFaults,
   ...failoverFaults,
@@ -29,7 +27,7 @@ export const FAULTS: readonly Fault[] = [
   ...forcedFaults,
   ...readerFaults,
   ...permitFaults,
-  ...mixtures,
+  ...ticketFaults,
   ...loadFaults,
 ];
 

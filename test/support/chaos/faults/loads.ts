@@ -1,18 +1,35 @@
-import type { WorkloadName } from '../workload/kinds.js';
 import { ClusterTopology } from '../topology/index.js';
-import type { ClientName, LockTerms } from '../workload/orders.js';
+import type { ClientName } from '../workload/orders.js';
 import { failoverFaults } from './failovers.js';
-import { ALL_STORES, type Fault, leases } from './fault.js';
-import { mixtures } from './mixed.js';
+import { ALL_STORES, type Fault, freeFor, leases } from './fault.js';
 import { networkFaults } from './network.js';
 import { processFaults } from './processes.js';
 import { named, oneAfterAnother } from './sequence.js';
 import { serverFaults } from './servers.js';
 
-/** The same faults under another load: short leases, many passes in a process, several locks, other clients. */
+/** Mixed faults, and faults under another load: short leases, many passes, several locks, other clients. */
 
 /** How long a visit may wait on top of its `waitMs`: one reply. */
 const REPLY_MS = 4_000;
+
+/** Faults that keep the servers' data: the lock must hold throughout. */
+const HARMLESS = [
+  ...processFaults,
+  ...networkFaults,
+  ...named(serverFaults, 'server stopped', 'server killed', 'SCRIPT FLUSH'),
+];
+
+export const dataKept: Fault = {
+  name: 'mixed, data kept',
+  what: 'all faults without data loss, one after another, in an order chosen by the seed',
+  ablation: 'local deadline',
+  breaks: 'overlap',
+  terms: leases(1_000, { requestTimeoutMs: 500 }),
+  promises: { waitMs: 8_000 + REPLY_MS, refuses: true, losesHolds: true },
+  stores: { token: {} },
+  durable: true,
+  inject: (scene) => oneAfterAnother(scene, HARMLESS),
+};
 
 /** None of these needs a hold that lives on: with a short lease, a busy machine may end any hold. */
 const SURVIVED = [
@@ -39,28 +56,21 @@ const shortLeases: Fault = {
   terms: leases(300, TERMS),
   promises: { waitMs: WAITED_MS + REPLY_MS, refuses: true, losesHolds: true },
   stores: ALL_STORES,
-  mixed: true,
   inject: (scene) => oneAfterAnother(scene, SURVIVED),
 };
 
-/** Faults that end holds and lose data, under a load that is named in the results. */
-function losses(name: string, workload: WorkloadName, terms: LockTerms): Fault {
-  return {
-    name: `mixed, ${name}`,
-    what: 'faults of processes, and faults that take the lock away from its holder, in an order chosen by the seed',
-    ablation: 'fence',
-    breaks: 'fenced update lost',
-    terms,
-    promises: { waitMs: terms.waitMs + REPLY_MS, refuses: true, losesHolds: true, overlapMs: Infinity },
-    stores: { token: {} },
-    workload,
-    mixed: true,
-    inject: (scene) => oneAfterAnother(scene, LOSSES),
-  };
-}
-
-/** Harder than what `fairness` allows: one process may keep the lock for a second. */
-const MANY_PASSES = { maxLocalPasses: 256, maxLocalHoldMs: 1_000 };
+const manyPasses: Fault = {
+  name: 'mixed, data lost, 256 local passes',
+  what: 'faults of processes, and faults that take the lock away from its holder, in an order chosen by the seed',
+  ablation: 'fence',
+  breaks: 'fenced update lost',
+  // Harder than what `fairness` allows: one process may keep the lock for a second.
+  terms: leases(1_000, { ...TERMS, passing: { maxLocalPasses: 256, maxLocalHoldMs: 1_000 } }),
+  promises: { waitMs: WAITED_MS + REPLY_MS, refuses: true, losesHolds: true, overlapMs: Infinity },
+  stores: { token: {} },
+  workload: 'crowd',
+  inject: (scene) => oneAfterAnother(scene, LOSSES),
+};
 
 /** Reconnecting after each kind of failure is the client's part, and so is what happens to requests without a reply. */
 const CLIENTS: readonly ClientName[] = ['ioredis 5', 'ioredis, resends', 'node-redis'];
@@ -68,19 +78,19 @@ const CLIENTS: readonly ClientName[] = ['ioredis 5', 'ioredis, resends', 'node-r
 /** Returns the same fault with each client. */
 function withClients(fault: Fault, clients = CLIENTS): readonly Fault[] {
   return clients.map((client) => {
-    return { ...fault, name: `${fault.name}, ${client}`, stores: { token: {} }, client, once: true };
+    return { ...fault, name: `${fault.name}, ${client}`, stores: { token: {} }, client };
   });
 }
 
 /** Redirections come while each process has six requests or holds, and a slot moves while a renewal is needed. */
 const slotMoved: Fault = {
   name: 'cluster slot moved under load',
-  what: "the lock's slot moves while it is held and all others wait, and then again while all take turns",
+  what: "the lock's slot moves while it is held, and again while all take turns; nodes reply ASK, TRYAGAIN and MOVED",
   ablation: 'following slots',
   breaks: 'hold lost',
   terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 40_000 }),
   // The hold, and a turn of each of the 24 callers before it and after it.
-  promises: { waitMs: 20_000, refuses: true, keepsUpdates: true },
+  promises: { waitMs: 20_000, freeMs: freeFor(2_000), refuses: true, keepsUpdates: true },
   stores: { token: {} },
   workload: 'crowd',
   on: 'cluster',
@@ -89,7 +99,7 @@ const slotMoved: Fault = {
     const holder = fleet.other(random);
     const moveSlot = async (): Promise<void> => {
       scene.injected(this.name);
-      await scene.on(ClusterTopology).moveSlot(() => scene.sleep(1_000));
+      await scene.on(ClusterTopology).moveSlot();
       scene.healed(this.name);
       await scene.settle();
     };
@@ -110,7 +120,6 @@ const severalKept: Fault = {
   promises: { waitMs: 24_000, refuses: true, losesHolds: true },
   stores: { token: {} },
   workload: 'several',
-  mixed: true,
   inject: (scene) => oneAfterAnother(scene, SURVIVED),
 };
 
@@ -129,11 +138,12 @@ const batched: Fault = {
 };
 
 export const loadFaults = [
+  dataKept,
   shortLeases,
-  losses('256 local passes', 'crowd', leases(1_000, { ...TERMS, passing: MANY_PASSES })),
+  manyPasses,
   severalKept,
   batched,
-  ...named(mixtures, 'mixed, data kept').flatMap((fault) => withClients(fault)),
+  ...withClients(dataKept),
   ...named(failoverFaults, 'cluster master killed').flatMap((fault) => withClients(fault)),
   slotMoved,
   ...withClients(slotMoved, ['ioredis, resends', 'node-redis']),

@@ -17,7 +17,7 @@ function outOfMemory(holders = 1, how: HoldDetails = {}): Fault {
     breaks: 'hold lost',
     terms: leases(LEASE_MS),
     // Without a release, the lock would stay closed for a lease after the fault.
-    promises: { waitMs: 9_000, afterMs: 1_800, refuses: true, keepsUpdates: true },
+    promises: { waitMs: 9_000, freeMs: 1_800, refuses: true, keepsUpdates: true },
     stores: {
       token: {},
       // Its renewals write a new value, which needs memory.

@@ -1,9 +1,8 @@
 import { eventually } from '../../redis-locks.js';
 import type { Member } from '../fleet/member.js';
 import type { Scene } from '../scene.js';
-import { queueOf } from '../workload/key.js';
+import { keyOf, queueOf } from '../workload/key.js';
 import { type Fault, leases } from './fault.js';
-import { Forger } from './forger.js';
 
 /** Faults of the messages that wake waiters. */
 
@@ -81,34 +80,40 @@ const dropped: Fault = {
 
 const forged: Fault = {
   name: 'forged messages',
-  what: 'a user that may use the channels, and no key, repeats, changes and invents messages while the lock is held',
+  what: 'every 10 ms, messages to the waiters: that the lock is theirs, that of their next requests, and nonsense',
   ablation: 'messages only wake',
   breaks: 'overlap',
   terms: leases(2_000),
   promises: { waitMs: 6_000, keepsUpdates: true },
   stores: { token: {} },
   async inject(scene) {
-    const { fleet, random, victim } = scene;
-    const forger = await Forger.start(victim.server, victim.admin, random);
-    try {
-      // It receives some messages first.
-      await scene.sleep(500);
-      const holder = fleet.other(random);
-      await fleet.longHold(holder, 2_500);
-      await fleet.allWait(holder);
-      scene.injected(this.name);
-      forger.begin();
-      await fleet.longHoldsEnd();
-      await scene.sleep(1_000);
-    } finally {
-      forger.stop();
-    }
+    const { fleet, random } = scene;
+    const holder = fleet.other(random);
+    await fleet.longHold(holder, 2_500);
+    await fleet.allWait(holder);
+    scene.injected(this.name);
+    for (const until = scene.now() + 3_500; scene.now() < until; await scene.sleep(10)) await forge(scene);
     scene.healed(this.name);
     await scene.settle();
   },
 };
 
 export const messageFaults = [delayed, dropped, forged] as const;
+
+const NONSENSE = ['', '0', '-1', 'NaN', '1e999', String(2 ** 53), '\u0000', ' ', '*', '3', 'any:key', '9'.repeat(400)];
+
+/** Publishes messages to all that wait: `<instance>:<attempt> <mode> <key>`. */
+async function forge({ random, victim: { admin } }: Scene): Promise<void> {
+  const channels = (await admin.call('PUBSUB', 'CHANNELS', '*nestjs-redis-lock:*')) as string[];
+  for (const entry of await admin.zrange(queueOf(), '0', '-1')) {
+    const [instance, attempt] = entry.replace(/^v2-/, '').split(':');
+    const next = Number(attempt) + Math.floor(random() * 50);
+    const words = [`${instance}:${random() < 0.5 ? attempt : next}`, '-', keyOf()];
+    const odd = words.with(Math.floor(random() * words.length), NONSENSE[Math.floor(random() * NONSENSE.length)]);
+    for (const message of [words, odd, odd.slice(1)])
+      for (const channel of channels) await admin.publish(channel, message.join(' '));
+  }
+}
 
 /** Makes the holder hold the lock, `first` wait for it at the head of the queue, and all others behind. */
 async function inLine({ fleet, victim }: Scene, holder: Member, first: Member): Promise<void> {

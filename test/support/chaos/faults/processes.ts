@@ -142,9 +142,8 @@ export const waitersStopped: Fault = {
   breaks: 'wait',
   terms: leases(12_000, { waitMs: 30_000 }),
   // 1.2 s for the first stopped process, at most 540 ms for each other one, and room.
-  promises: { waitMs: 7_000, afterMs: 5_500, losesHolds: true },
+  promises: { waitMs: 7_000, freeMs: 5_500, losesHolds: true },
   stores: { token: {} },
-  once: true,
   async inject(scene) {
     const { fleet, random, victim } = scene;
     await Promise.all(Array.from({ length: FROZEN + 1 - fleet.members.length }, () => fleet.join()));

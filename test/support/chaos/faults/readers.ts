@@ -2,7 +2,7 @@ import { eventually } from '../../redis-locks.js';
 import type { Scene } from '../scene.js';
 import { ClusterTopology } from '../topology/index.js';
 import { holdersOf, keyOf, queueOf } from '../workload/key.js';
-import { among, type Fault, leases } from './fault.js';
+import { among, type Fault, freeFor, leases } from './fault.js';
 import { killed } from './processes.js';
 import { keyDeleted } from './servers.js';
 import { rush } from './sharing.js';
@@ -121,7 +121,7 @@ const slotMoved: Fault = {
   ablation: 'following slots',
   breaks: 'hold lost',
   terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 20_000 }),
-  promises: { waitMs: 10_000, refuses: true, keepsUpdates: true },
+  promises: { waitMs: 10_000, freeMs: freeFor(2_000), refuses: true, keepsUpdates: true },
   ...AMONG_READERS,
   on: 'cluster',
   async inject(scene) {
@@ -131,7 +131,7 @@ const slotMoved: Fault = {
     await fleet.longHolds(members, 5_000, READER);
     await fleet.allWait(...members);
     scene.injected(this.name);
-    await scene.on(ClusterTopology).moveSlot(() => scene.sleep(1_000));
+    await scene.on(ClusterTopology).moveSlot();
     scene.healed(this.name);
     await scene.settle();
   },

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { machineMs, randomFrom } from '../../random.js';
 import { eventually } from '../../redis-locks.js';
 import type { AblationName } from '../ablations.js';
@@ -39,6 +40,7 @@ export class Fleet {
   readonly all: Member[] = [];
   readonly crashes: string[] = [];
   private joined = 0;
+  private passed = 0;
   private readonly seeds: () => number;
   private readonly watchers = new Set<(member: Member, report: Report) => void>();
 
@@ -184,10 +186,10 @@ export class Fleet {
       if (report.kind === 'entered') missing.delete(member);
     };
     this.watchers.add(watch);
-    const waiting = this.members.map((member) => ({ member, ops: member.waitingOps }));
+    const waiting = this.members.map((member) => ({ member, ops: [...member.waiting] }));
     const done = (): boolean =>
       [...missing].every(({ alive }) => !alive) &&
-      waiting.every(({ member, ops }) => !member.alive || ops.every((op) => !member.waitsWith(op)));
+      waiting.every(({ member, ops }) => !member.alive || ops.every((op) => !member.waiting.has(op)));
     const entered = await eventually('all members enter', done, withinMs).then(
       () => true,
       () => false,
@@ -226,14 +228,8 @@ export class Fleet {
 
   private async part(member: Member): Promise<readonly string[]> {
     member.send({ kind: 'leave' });
-    const timeout = new AbortController();
-    const late = new Promise<boolean>((resolve) => {
-      const timer = setTimeout(() => resolve(true), LEAVE_MS);
-      timeout.signal.addEventListener('abort', () => clearTimeout(timer));
-    });
-    const stayed = await Promise.race([member.exited.then(() => false), late]);
-    timeout.abort();
-    return stayed ? [member.name] : [];
+    const stayed = sleep(LEAVE_MS, [member.name], { ref: false });
+    return Promise.race([member.exited.then(() => []), stayed]);
   }
 
   private async next(fits: (member: Member, report: Report) => boolean): Promise<Member> {
@@ -253,6 +249,8 @@ export class Fleet {
 
   private onReport(member: Member, report: Report): void {
     if (report.kind === 'crash') this.crashes.push(`${member.name}: ${report.error}`);
+    // One after another: among them one that is stopped, and one whose connections are cut.
+    if (report.kind === 'pass') this.members[(this.passed += 1) % this.members.length]?.take(report.visit);
     for (const watch of this.watchers) watch(member, report);
   }
 }

@@ -6,7 +6,7 @@ import { machineMs } from '../../random.js';
 import type { HarnessEvent } from '../history/events.js';
 import type { FleetOptions } from './fleet.js';
 import { ioredis5Flags } from './ioredis-5.js';
-import type { Order, Report, WorkerTask } from '../workload/orders.js';
+import type { Detached, Order, Report, WorkerTask } from '../workload/orders.js';
 
 /** Called with each report of a member. */
 export type MemberListener = (member: Member, report: Report) => void;
@@ -16,17 +16,19 @@ export class Member {
   /** The id of its module instance. Empty until it is ready. */
   instance = '';
   readonly absences: HarnessEvent[] = [];
+  /** Operations that wait for the lock. */
+  readonly waiting = new Set<string>();
+  /** The operation of its long hold. Undefined if it has none. */
+  longHold: string | undefined;
+  /** Whether its long hold has checked the lock for the last time. */
+  looked = false;
+  /** Whether the signal of its long hold has aborted. */
+  lost = false;
   readonly exited: Promise<void>;
   private readonly child: ChildProcess;
   private stoppedAt: number | undefined;
   private dead = false;
-  /** Operations that wait for the lock, and operations that hold it. */
-  private readonly waiting = new Set<string>();
   private readonly holding = new Set<string>();
-  /** The ordered hold while it lasts, and whether it has checked the lock for the last time. */
-  private ordered: string | undefined;
-  private hasLooked = false;
-  private hasLost = false;
 
   constructor(
     private readonly task: WorkerTask,
@@ -70,31 +72,7 @@ export class Member {
 
   /** Returns whether it has a long hold. */
   get busy(): boolean {
-    return this.ordered !== undefined;
-  }
-
-  /** Returns whether its long hold has checked the lock for the last time. */
-  get looked(): boolean {
-    return this.hasLooked;
-  }
-
-  /** Returns the operation of its long hold. Undefined if it has none. */
-  get longHold(): string | undefined {
-    return this.ordered;
-  }
-
-  /** Returns whether the signal of its long hold has aborted. */
-  get lost(): boolean {
-    return this.hasLost;
-  }
-
-  /** Returns its operations that wait for the lock. */
-  get waitingOps(): readonly string[] {
-    return [...this.waiting];
-  }
-
-  waitsWith(op: string): boolean {
-    return this.waiting.has(op);
+    return this.longHold !== undefined;
   }
 
   get waits(): boolean {
@@ -103,6 +81,12 @@ export class Member {
 
   get idle(): boolean {
     return this.waiting.size === 0 && !this.holds;
+  }
+
+  /** Makes it continue a visit of any member. */
+  take(visit: Detached): void {
+    this.holding.add(visit.op);
+    this.send({ kind: 'resume', visit });
   }
 
   send(order: Order): void {
@@ -149,18 +133,19 @@ export class Member {
       this.holding.add(report.op);
       if (report.ordered === true) this.begins(report.op);
     } else if (report.kind === 'fail') this.waiting.delete(report.op);
-    else if (report.kind === 'looked') this.hasLooked = true;
-    else if (report.kind === 'lost') this.hasLost ||= report.op === this.ordered;
+    else if (report.kind === 'looked') this.looked = true;
+    else if (report.kind === 'lost') this.lost ||= report.op === this.longHold;
+    else if (report.kind === 'pass') this.holding.delete(report.visit.op);
     else if (report.kind === 'left') this.ends(report.op);
   }
 
   private begins(op: string): void {
-    this.ordered = op;
-    this.hasLooked = this.hasLost = false;
+    this.longHold = op;
+    this.looked = this.lost = false;
   }
 
   private ends(op: string): void {
     this.holding.delete(op);
-    if (this.ordered === op) this.ordered = undefined;
+    if (this.longHold === op) this.longHold = undefined;
   }
 }

@@ -26,8 +26,8 @@ export interface Findings {
   /** Waits for the lock, or for a refusal, that were longer than `longWaitMs`. */
   readonly longWaits: readonly { readonly op: string; readonly ms: number }[];
   readonly longestWaitMs: number;
-  /** What was left of waits when a fault ended. */
-  readonly waitsAfterFaults: readonly { readonly op: string; readonly ms: number }[];
+  /** The longest part of a wait in which nobody trusted the lock, and no fault was going on. */
+  readonly longestFreeMs: number;
   /** Operations that never ended although their process was alive. */
   readonly hung: readonly string[];
   /** Holds that were lost before their work was done. */
@@ -58,7 +58,8 @@ export function check(history: History, terms: CheckTerms): Findings {
   const waits = operations.flatMap((one) => waitOf(one, absences, history.until));
   const isExcused = (write: Write): boolean =>
     terms.tokens === 'counter' && haveOneToken(write, history.fenced, holds, history.events);
-  const healedAt = history.events.filter(({ kind }) => kind === 'healed').map(({ at }) => at);
+  const held = holds.map(({ enteredAt, trustedUntil }) => ({ from: enteredAt, to: trustedUntil }));
+  const taken = [...held, ...faultsOf(history.events)].toSorted((one, other) => one.from - other.from);
   return {
     acquisitions: holds.length,
     shared: holds.filter(({ mode }) => mode !== 'exclusive').length,
@@ -70,7 +71,7 @@ export function check(history: History, terms: CheckTerms): Findings {
     lostElements: lostElementsOf(operations, history.set),
     longWaits: waits.filter(({ ms }) => ms > terms.longWaitMs).map(({ op, ms }) => ({ op, ms })),
     longestWaitMs: Math.max(0, ...waits.map(({ ms }) => ms)),
-    waitsAfterFaults: waits.flatMap((wait) => afterFault(wait, healedAt)),
+    longestFreeMs: Math.max(0, ...waits.map((wait) => freeMs(wait, taken))),
     hung: hungOf(operations, absences),
     lostHolds: holds.filter(({ lost }) => lost).map(({ op }) => op),
     trustedAfterForce: holds.flatMap((hold) => trustedAfterForce(hold, history.events)),
@@ -119,10 +120,13 @@ function lostElementsOf(operations: readonly Operation[], set: readonly string[]
 
 type Absence = Extract<Event, { kind: 'absent' }>;
 
-interface Wait {
-  readonly op: string;
+interface Span {
   readonly from: number;
   readonly to: number;
+}
+
+interface Wait extends Span {
+  readonly op: string;
   readonly ms: number;
 }
 
@@ -134,10 +138,22 @@ function waitOf(operation: Operation, absences: readonly Absence[], end: number 
   return [{ op, from: invokedAt, to: until, ms: until - invokedAt }];
 }
 
-/** Returns the rest of a wait after the last fault that ended meanwhile. */
-function afterFault({ op, from, to }: Wait, healedAt: readonly number[]): Findings['waitsAfterFaults'] {
-  const last = healedAt.findLast((at) => at > from && at < to);
-  return last === undefined ? [] : [{ op, ms: to - last }];
+/** Returns when faults were going on. */
+function faultsOf(events: readonly Event[]): readonly Span[] {
+  const healedAt = events.filter(({ kind }) => kind === 'healed').map(({ at }) => at);
+  const begun = events.filter(({ kind }) => kind === 'injected');
+  return begun.map(({ at }) => ({ from: at, to: healedAt.find((end) => end >= at) ?? Infinity }));
+}
+
+/** Returns how long a wait lasted beside these spans, which are sorted by their beginnings. */
+function freeMs({ from, to }: Wait, taken: readonly Span[]): number {
+  let [free, until] = [0, from];
+  for (const span of taken) {
+    if (span.from >= to) break;
+    free += Math.max(0, span.from - until);
+    until = Math.max(until, span.to);
+  }
+  return free + Math.max(0, to - until);
 }
 
 function trustedAfterForce({ op, trustedUntil }: Hold, events: readonly Event[]): Findings['trustedAfterForce'] {
@@ -147,7 +163,9 @@ function trustedAfterForce({ op, trustedUntil }: Hold, events: readonly Event[])
 
 function hungOf(operations: readonly Operation[], absences: readonly Absence[]): readonly string[] {
   const ended = (one: Operation): boolean =>
-    one.endedAt !== undefined || absences.some(({ process, to }) => process === one.process && to === null);
+    one.endedAt !== undefined ||
+    one.holder === '' ||
+    absences.some(({ process, to }) => process === one.holder && to === null);
   return operations.filter((one) => !ended(one)).map(({ op }) => op);
 }
 

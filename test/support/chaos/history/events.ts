@@ -41,6 +41,18 @@ export type OpEvent =
     }
   /** It was renewed, or its local deadline was read again. */
   | { readonly kind: 'extended'; readonly op: string; readonly at: number; readonly expiresInMs: number | null }
+  /** Its lock belongs to a ticket, for `expiresInMs`. */
+  | { readonly kind: 'detached'; readonly op: string; readonly at: number; readonly expiresInMs: number }
+  /** This process has the ticket now, and continues the operation. */
+  | { readonly kind: 'resumes'; readonly op: string; readonly at: number; readonly process: string }
+  /** It holds the lock again, with this token. */
+  | {
+      readonly kind: 'resumed';
+      readonly op: string;
+      readonly at: number;
+      readonly token: number;
+      readonly expiresInMs: number | null;
+    }
   /** Its signal has aborted. */
   | { readonly kind: 'lost'; readonly op: string; readonly at: number }
   /** It releases the lock now. */

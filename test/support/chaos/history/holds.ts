@@ -5,6 +5,8 @@ import type { Event, FailReason } from './events.js';
 export interface Operation {
   readonly op: string;
   readonly process: string;
+  /** The process that may die with its lock. Empty while nobody has taken its ticket. */
+  readonly holder: string;
   readonly invokedAt: number;
   /** When it got the lock. Undefined if it did not. */
   readonly enteredAt: number | undefined;
@@ -13,6 +15,8 @@ export interface Operation {
   /** What it locked, if it got the locks. */
   readonly resources: readonly string[];
   readonly token: number | undefined;
+  /** The other token that it had after it was detached. Undefined if it kept its token. */
+  readonly changedTo: number | undefined;
   /** Until when it could trust the lock: signal not aborted, local deadline not over, not released, alive. */
   readonly trustedUntil: number;
   readonly lost: boolean;
@@ -53,7 +57,7 @@ export function operationsOf(events: readonly Event[]): readonly Operation[] {
     else if ('op' in event) applyEvent(operation(all, event.op), event);
   }
   for (const one of all.values()) {
-    const diedAt = gone.get(one.process);
+    const diedAt = gone.get(one.holder);
     if (diedAt !== undefined) one.trustedUntil = Math.min(one.trustedUntil, diedAt);
   }
   return [...all.values()];
@@ -74,11 +78,13 @@ function begun(op: string, process: string, invokedAt: number): Open {
   return {
     op,
     process,
+    holder: process,
     invokedAt,
     enteredAt: undefined,
     mode: 'exclusive',
     resources: THE_RESOURCE,
     token: undefined,
+    changedTo: undefined,
     trustedUntil: -Infinity,
     lost: false,
     failed: undefined,
@@ -101,6 +107,12 @@ function applyEvent(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { rea
   } else if (kind === 'extended') {
     // A lease that is over does not begin again.
     if (at <= one.trustedUntil) one.trustedUntil = at + (event.expiresInMs ?? Infinity);
+  } else if (kind === 'detached' || kind === 'resumed') {
+    one.trustedUntil = at + (event.expiresInMs ?? Infinity);
+    if (kind === 'detached') one.holder = '';
+    else if (event.token !== one.token) one.changedTo = event.token;
+  } else if (kind === 'resumes') {
+    one.holder = event.process;
   } else if (kind === 'lost' || kind === 'left') {
     one.trustedUntil = Math.min(one.trustedUntil, at);
     if (kind === 'lost') one.lost = true;

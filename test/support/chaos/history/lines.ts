@@ -77,10 +77,10 @@ function visitsOf(events: readonly Event[]): readonly Visit[] {
 function apply(visit: Visit | undefined, event: Exclude<OpEvent, { kind: 'invoke' }>): void {
   if (visit === undefined) throw new Error(`the history has no beginning of ${event.op}`);
   const { kind, at } = event;
-  if (kind === 'entered' || kind === 'extended') {
+  if ('expiresInMs' in event) {
     const { expiresInMs } = event;
     // A lease that is over stays over. A renewal may be read after the deadline that it replaces.
-    if (visit.why === 'expired' && (kind === 'entered' || expiresInMs !== 0))
+    if (visit.why === 'expired' && (kind !== 'extended' || expiresInMs !== 0))
       visit.end = at + (expiresInMs ?? Infinity);
     if (kind === 'entered') visit.entered = event;
   } else if (kind === 'left' || kind === 'lost') {

@@ -18,8 +18,8 @@ export type Breach =
 export interface Promises {
   /** The longest wait for the lock, or for a refusal. */
   readonly waitMs: number;
-  /** How long a caller may still wait that waits when the fault ends. Default: `waitMs` in all. */
-  readonly afterMs?: number | undefined;
+  /** The longest part of a wait in which nobody trusts the lock, and no fault is going on. Default: `waitMs` in all. */
+  readonly freeMs?: number | undefined;
   /** How long exclusion may be violated at a time, because the server has lost the lock. Default: 0. */
   readonly overlapMs?: number;
   /** No update is lost without a fence either, and no read is torn. */
@@ -38,7 +38,7 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   const note = (breach: Breach, broken: boolean, what: () => string): void => {
     if (broken) breaches.set(breach, what());
   };
-  const { overlapMs = 0, afterMs = Infinity } = promises;
+  const { overlapMs = 0, freeMs = Infinity } = promises;
   const overlaps = findings.overlaps.filter(({ ms }) => ms > overlapMs);
   const fallen = findings.fallenTokens.filter(({ excused }) => !excused);
   note('overlap', overlaps.length > 0, () => `${listed(overlaps)}, where ${overlapMs} ms are allowed`);
@@ -50,8 +50,8 @@ export function breachesOf(findings: Findings, promises: Promises): ReadonlyMap<
   const torn = findings.tornReads.filter(({ trusted }) => keepsUpdates || (trusted && overlapMs === 0));
   note('torn read', torn.length > 0, () => listed(torn));
   note('wait', findings.longWaits.length > 0, () => `longer than ${promises.waitMs} ms: ${listed(findings.longWaits)}`);
-  const late = findings.waitsAfterFaults.filter(({ ms }) => ms > afterMs);
-  note('wait', late.length > 0, () => `longer than ${afterMs} ms after the fault: ${listed(late)}`);
+  const free = Math.round(findings.longestFreeMs);
+  note('wait', free > freeMs, () => `for a free lock for ${free} ms, where ${freeMs} ms are allowed`);
   note('hold lost', !promises.losesHolds && findings.lostHolds.length > 0, () => listed(findings.lostHolds));
   const { noticeMs = 0 } = promises;
   const unaware = findings.trustedAfterForce.filter(({ ms }) => ms > noticeMs);

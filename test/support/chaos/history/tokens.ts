@@ -7,7 +7,7 @@ import { compatible, type Hold } from './holds.js';
  */
 export type TokenKind = 'clock' | 'counter';
 
-/** A grant whose token is not above an earlier grant's. */
+/** A grant whose token is not above an earlier grant's, or that has another token after it was detached. */
 export interface FallenToken {
   readonly earlier: string;
   readonly later: string;
@@ -26,7 +26,8 @@ export function fallenTokensOf(holds: readonly Hold[], events: readonly Event[],
   );
   // The highest earlier grant of each mode.
   const highest = new Map<LockMode, Tokened>();
-  return trusted.flatMap((later) => {
+  const changed = holds.filter(({ changedTo }) => changedTo !== undefined);
+  const fallen = trusted.flatMap((later) => {
     const earlier = highestOf([...highest.values()].filter((one) => comesAfter(later, one)));
     if (later.token > (highest.get(later.mode)?.token ?? -Infinity)) highest.set(later.mode, later);
     if (earlier === undefined || later.token > earlier.token) return [];
@@ -35,6 +36,7 @@ export function fallenTokensOf(holds: readonly Hold[], events: readonly Event[],
       wasDeleted(events, grantedAt(later, trusted), earlier.enteredAt);
     return [{ earlier: earlier.op, later: later.op, excused }];
   });
+  return [...changed.map(({ op }) => ({ earlier: op, later: op, excused: false })), ...fallen];
 }
 
 /** Returns when the first caller of the process entered with this token. The callers that share a lock have one. */

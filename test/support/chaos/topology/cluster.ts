@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterMember, DETECTS_FAILURES_MS, RedisCluster } from '../../redis/index.js';
 import { eventually } from '../../redis-locks.js';
 import { keyOf } from '../workload/key.js';
@@ -6,6 +7,7 @@ import { leftoversAt } from './leftovers.js';
 import type { Access, LockServer, Topology } from './topology.js';
 
 const TAKEN_OVER_MS = 30_000;
+const REDIRECTED_MS = 10_000;
 
 /** Three masters with a replica each. One of them keeps the lock. */
 export class ClusterTopology implements Topology {
@@ -42,14 +44,21 @@ export class ClusterTopology implements Topology {
     await this.takenOver(this.cluster.replicaOf(this.master));
   }
 
-  /** Moves the lock's slot to another master. During `halfway` its keys have moved, but the slot has not. */
-  async moveSlot(halfway: () => Promise<unknown>): Promise<void> {
+  /**
+   * Moves the lock's slot to another master: its keys, and the slot a second later. Waits until the nodes have replied
+   * ASK and TRYAGAIN before that, and MOVED after it.
+   */
+  async moveSlot(): Promise<void> {
     const next = await this.cluster.otherThan(keyOf());
     const { moveKeys, finish } = await this.cluster.migration(keyOf(), next);
+    await Promise.all(this.cluster.masters.map(({ admin }) => admin.config('RESETSTAT')));
     await moveKeys();
-    await halfway();
+    await sleep(1_000);
+    await this.redirected('ASK');
+    await this.redirected('TRYAGAIN');
     await finish();
     this.master = next;
+    await this.redirected('MOVED');
   }
 
   leftovers(): Promise<readonly string[]> {
@@ -59,6 +68,15 @@ export class ClusterTopology implements Topology {
   async close(): Promise<void> {
     for (const { server } of this.cluster.members) if (server.pid !== undefined) server.resume();
     await this.cluster.close();
+  }
+
+  /** Waits until a node has replied with this error, by the counts of the servers. */
+  private async redirected(by: 'ASK' | 'TRYAGAIN' | 'MOVED'): Promise<void> {
+    const counted = async (): Promise<boolean> => {
+      const stats = await Promise.all(this.cluster.masters.map(({ admin }) => admin.info('errorstats')));
+      return stats.some((each) => each.includes(`errorstat_${by}:`));
+    };
+    await eventually(`a node of the cluster replies ${by} while a slot moves`, counted, REDIRECTED_MS);
   }
 
   private async takenOver(next: ClusterMember): Promise<void> {

@@ -8,6 +8,8 @@ export interface Caller {
   readonly resources: readonly string[];
   /** Other locks that it requests and releases in the same tick, in the same mode, so that all travel together. */
   readonly company?: readonly string[];
+  /** It detaches its lock after reading, and any process resumes it and writes. */
+  readonly detaches?: true;
 }
 
 /** How the callers of a run take the lock. */
@@ -26,6 +28,7 @@ const SISTER = 'goods:301';
 const STRANGER = 'orders:7';
 
 const alone: Caller = { mode: 'exclusive', resources: [RESOURCE] };
+const editor: Caller = { ...alone, detaches: true };
 const reader: Caller = { mode: 'shared', resources: [RESOURCE] };
 const inCompany = (caller: Caller, name: string): Caller => ({
   ...caller,
@@ -39,6 +42,7 @@ const kinds = {
   readers: { label: 'readers and writers', callers: [alone, reader, reader] },
   permits: { label: `${PERMITS} permits`, callers: [permit, permit, permit] },
   crowd: { label: 'alone, 6 callers a process', callers: Array.from({ length: 6 }, () => alone) },
+  tickets: { label: 'alone, detached and resumed', callers: [editor, editor] },
   batches: {
     label: 'readers and writers, in batches',
     callers: [inCompany(alone, 'a'), inCompany(reader, 'b'), inCompany(reader, 'c')],

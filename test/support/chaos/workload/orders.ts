@@ -4,6 +4,7 @@ import type { SentinelAddress } from '../../redis/replica-set.js';
 import type { AblationName } from '../ablations.js';
 import type { OpEvent } from '../history/events.js';
 import type { WorkloadName } from './kinds.js';
+import type { Seen } from './resource.js';
 
 /** The tested stores. */
 export const STORES = ['token', 'timestamp', 'redisson', 'quorum'] as const;
@@ -52,6 +53,14 @@ export interface WorkerTask {
   readonly file: string;
 }
 
+/** A visit whose lock was detached after it had read. */
+export interface Detached {
+  readonly op: string;
+  readonly ticket: string;
+  readonly token: number | undefined;
+  readonly seen: Seen;
+}
+
 /** An order to a running worker. */
 export type Order =
   /**
@@ -65,6 +74,8 @@ export type Order =
       readonly lookAfterMs?: number;
       readonly block?: boolean;
     }
+  /** It continues a visit of any process. */
+  | { readonly kind: 'resume'; readonly visit: Detached }
   /** Its long hold ends now, or does not begin. */
   | { readonly kind: 'end' }
   /** Its callers request nothing until `go`. */
@@ -83,6 +94,8 @@ export type Report =
   | (OpEvent & { readonly ordered?: boolean })
   /** The ordered hold has checked the lock for the last time. */
   | { readonly kind: 'looked'; readonly op: string }
+  /** Its visit goes on in another process. */
+  | { readonly kind: 'pass'; readonly visit: Detached }
   /** It has released the lock by force, or nobody held it. */
   | { readonly kind: 'forced'; readonly released: boolean }
   | { readonly kind: 'crash'; readonly error: string };

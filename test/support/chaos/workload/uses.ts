@@ -1,6 +1,6 @@
 import { kindOf, type LockMode, type LockModeKind } from '../../../../lib/contract/lock-mode.js';
 import type { OpEvent } from '../history/events.js';
-import type { Resource } from './resource.js';
+import type { Resource, Seen } from './resource.js';
 
 /** The work under a lock. */
 export interface Use {
@@ -12,14 +12,19 @@ export interface Use {
 }
 
 /** Does the work after the pauses. Returns its event, if it has one. */
-type Finish = () => Promise<OpEvent | undefined>;
+export type Finish = () => Promise<OpEvent | undefined>;
 
-/** Reads before the pauses, and writes after them. */
-async function write({ op, token, resource, now, log }: Use): Promise<Finish> {
+/** Reads before the pauses. */
+export async function see({ op, token, resource, now, log }: Use): Promise<Seen> {
   const from = now();
   const seen = await resource.open(token);
   const { register, fenced, opened } = seen;
   log({ kind: 'saw', op, from, at: now(), register, fenced: opened ? fenced : null });
+  return seen;
+}
+
+/** Writes after the pauses, over what was read. */
+export function writeOver(seen: Seen, { op, token, resource, now, log }: Use): Finish {
   return async () => {
     log({ kind: 'writes', op, at: now() });
     const written = await resource.write(op, token, seen);
@@ -38,7 +43,7 @@ async function readTwice({ op, resource, now }: Use): Promise<Finish> {
 const nothing = (): Promise<Finish> => Promise.resolve(() => Promise.resolve(undefined));
 
 const uses: Record<LockModeKind, (use: Use) => Promise<Finish>> = {
-  exclusive: write,
+  exclusive: async (use) => writeOver(await see(use), use),
   shared: readTwice,
   permits: nothing,
 };

@@ -8,10 +8,10 @@ import type { LockOptions } from '../../../../lib/options/lock.options.js';
 import type { LockService } from '../../../../lib/lock.service.js';
 import type { FailReason, HeldGrant, OpEvent } from '../history/events.js';
 import type { Caller } from './kinds.js';
-import { type Order, RESOURCE } from './orders.js';
+import { type Detached, type Order, RESOURCE } from './orders.js';
 import type { Resource } from './resource.js';
 import { Rest } from './rest.js';
-import { begin } from './uses.js';
+import { begin, type Finish, see, writeOver } from './uses.js';
 
 /** Dependencies of the visits. */
 export interface VisitsDeps {
@@ -23,6 +23,10 @@ export interface VisitsDeps {
   readonly log: (event: OpEvent, ordered?: boolean) => void;
   /** Called after the last check of an ordered hold's lock. */
   readonly looked: (op: string) => void;
+  /** Called with a visit that goes on in another process. */
+  readonly pass: (visit: Detached) => void;
+  /** The lease of tickets. */
+  readonly ttlMs: number;
   readonly leaving: AbortSignal;
   /** Whether some callers lock exclusively. Then they get the ordered holds. */
   readonly excludes: boolean;
@@ -34,6 +38,8 @@ type Held = Lock | MultiLock;
 const extensions = channel('nestjs-redis-lock:extended');
 
 const LONGEST_PAUSE_MS = 8;
+/** How many of the tickets are used only to release the lock. */
+const GIVEN_UP = 1 / 8;
 /** How often a long hold logs its local deadline: a clock that is set moves it without a renewal. */
 const NOTED_EVERY_MS = 50;
 
@@ -99,30 +105,61 @@ export class Visits {
     return locks.acquire(`goods:${own}`, { ...optionsFor(mode), waitMs: 0 }).catch(() => undefined);
   }
 
-  private async hold(op: string, lock: Held, { mode, resources }: Caller): Promise<void> {
+  private async hold(op: string, lock: Held, { mode, resources, detaches }: Caller): Promise<void> {
     const { log, now } = this.deps;
     const ordered = this.orderFor(mode);
     // A visit that begins after a long hold was lost does not end that hold.
     if (ordered !== undefined) this.ending = new AbortController();
-    const until = (): { at: number; expiresInMs: number } => ({ at: now(), expiresInMs: lock.expiresInMs });
-    const extended = (event: unknown): void => {
-      if (lock.locks.some(({ key }) => key === (event as { key: string }).key))
-        log({ kind: 'extended', op, ...until() });
-    };
-    lock.signal.addEventListener('abort', () => log({ kind: 'lost', op, at: now() }));
-    extensions.subscribe(extended);
-    const noting = ordered && setInterval(() => log({ kind: 'extended', op, ...until() }), NOTED_EVERY_MS);
-    const token = tokenOf(lock) ?? null;
+    const token = tokenOf(lock);
     const grants = resources.map((name) => grantOf(lock, name, now()));
-    log({ kind: 'entered', op, mode, resources, grants, token, ...until() }, ordered !== undefined);
+    const until = { at: now(), expiresInMs: lock.expiresInMs };
+    log({ kind: 'entered', op, mode, resources, grants, token: token ?? null, ...until }, ordered !== undefined);
+    if (detaches === true) await this.detach(op, lock as Lock, ordered);
+    else await this.work(op, lock, ordered, begin(mode, { ...this.deps, op, token }));
+  }
+
+  /** Reads, and detaches the lock. An ordered hold goes on here, all others in any process. */
+  private async detach(op: string, lock: Lock, ordered: Hold | undefined): Promise<void> {
+    const { log, now, pass, ttlMs } = this.deps;
     try {
-      await this.work(op, lock, mode, ordered);
-    } finally {
-      extensions.unsubscribe(extended);
-      clearInterval(noting);
-      log({ kind: 'left', op, at: now() });
-      lock.release().catch(() => undefined);
+      const token = tokenOf(lock);
+      const seen = await see({ ...this.deps, op, token });
+      const from = now();
+      const ticket = await lock.detach();
+      const at = now();
+      // The lease counts from before the request, minus 1 % and 2 ms, as that of a hold does.
+      log({ kind: 'detached', op, at, expiresInMs: from + ttlMs * 0.99 - 2 - at });
+      const visit = { op, ticket, token, seen };
+      if (ordered === undefined) pass(visit);
+      else await this.resume(visit, ordered);
+    } catch (error) {
+      this.end(op, error);
     }
+  }
+
+  /** Continues a visit with its ticket. Releases the lock of some without another hold. */
+  async resume({ op, ticket, token, seen }: Detached, ordered?: Hold): Promise<void> {
+    const { name, locks, log, now, random } = this.deps;
+    log({ kind: 'resumes', op, at: now(), process: name });
+    try {
+      if (ordered === undefined && random() < GIVEN_UP) {
+        this.end(op);
+        await locks.release(RESOURCE, ticket);
+        return;
+      }
+      const lock = await locks.resume(RESOURCE, ticket);
+      const { fencingToken, expiresInMs } = lock;
+      log({ kind: 'resumed', op, at: now(), token: fencingToken, expiresInMs });
+      await this.work(op, lock, ordered, Promise.resolve(writeOver(seen, { ...this.deps, op, token })));
+    } catch (error) {
+      this.end(op, error);
+    }
+  }
+
+  private end(op: string, error?: unknown): void {
+    const { log, now } = this.deps;
+    if (error !== undefined) log({ kind: 'fail', op, at: now(), reason: reasonOf(error) });
+    log({ kind: 'left', op, at: now() });
   }
 
   /** Returns the ordered hold, if it is for a caller of that mode. */
@@ -135,11 +172,18 @@ export class Visits {
     return ordered;
   }
 
-  private async work(op: string, lock: Held, mode: LockMode, ordered: Hold | undefined): Promise<void> {
-    const { log, now, resource, looked } = this.deps;
+  private async work(op: string, lock: Held, ordered: Hold | undefined, begun: Promise<Finish>): Promise<void> {
+    const { log, now, looked } = this.deps;
     const { ms = 0, lookAfterMs = ms / 2 } = ordered ?? {};
+    const note = (): void => log({ kind: 'extended', op, at: now(), expiresInMs: lock.expiresInMs });
+    const extended = (event: unknown): void => {
+      if (lock.locks.some(({ key }) => key === (event as { key: string }).key)) note();
+    };
+    lock.signal.addEventListener('abort', () => log({ kind: 'lost', op, at: now() }));
+    extensions.subscribe(extended);
+    const noting = ordered && setInterval(note, NOTED_EVERY_MS);
     try {
-      const finish = await begin(mode, { op, token: tokenOf(lock), resource, now, log });
+      const finish = await begun;
       await this.pause(ordered, lookAfterMs);
       lock.assertHeld();
       if (ordered !== undefined) looked(op);
@@ -150,6 +194,11 @@ export class Visits {
     } catch (error) {
       if (codeOf(error) === 'LOCK_LOST') log({ kind: 'fail', op, at: now(), reason: 'lost' });
       else log({ kind: 'unknown', op, at: now(), reason: String(error) });
+    } finally {
+      extensions.unsubscribe(extended);
+      clearInterval(noting);
+      log({ kind: 'left', op, at: now() });
+      lock.release().catch(() => undefined);
     }
   }
 

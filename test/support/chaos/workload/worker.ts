@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { machineMs, randomFrom } from '../../random.js';
 import type { OpEvent } from '../history/events.js';
 import { write } from './history-file.js';
-import { type Order, type Report, RESOURCE, type WorkerTask } from './orders.js';
+import { type Detached, type Order, type Report, RESOURCE, type WorkerTask } from './orders.js';
 import { type Caller, WORKLOADS } from './kinds.js';
 import { Resource } from './resource.js';
 
@@ -29,6 +29,7 @@ const log = (event: OpEvent, ordered = false): void => {
 const random = randomFrom(task.seed);
 const resource = new Resource(task.resource, { fenceOn: task.off !== 'fence', random });
 const looked = (op: string): void => void process.send?.({ kind: 'looked', op } satisfies Report);
+const pass = (visit: Detached): void => void process.send?.({ kind: 'pass', visit } satisfies Report);
 const locks = await startLocks(task);
 const leaving = new AbortController();
 /** Whether SIGTERM has come: its callers make no further calls, and those that wait continue. */
@@ -42,6 +43,8 @@ const deps = {
   random,
   log,
   looked,
+  pass,
+  ttlMs: task.terms.ttlMs,
   now: machineMs,
   leaving: leaving.signal,
   excludes: callers.some(({ mode }) => mode === 'exclusive'),
@@ -59,11 +62,13 @@ async function call(caller: Caller): Promise<void> {
 
 const isLeaving = (): boolean => isStopping || leaving.signal.aborted;
 const done = Promise.all(callers.map(call));
+let resumed: Promise<unknown> = Promise.resolve();
 
 async function leave(): Promise<void> {
   leaving.abort();
   visits.go();
   await done;
+  await resumed;
   await locks.close();
   end();
 }
@@ -91,6 +96,7 @@ process.once('SIGTERM', () => void shutDown().catch(crash));
 
 process.on('message', (order: Order) => {
   if (order.kind === 'hold') visits.order(order);
+  else if (order.kind === 'resume') resumed = Promise.all([resumed, isLeaving() || visits.resume(order.visit)]);
   else if (order.kind === 'end') visits.endOrdered();
   else if (order.kind === 'leave') leave().catch(crash);
   else if (order.kind === 'force') force().catch(crash);
