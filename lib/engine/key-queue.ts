@@ -1,8 +1,7 @@
 import { runOutside } from '../common/async-context.js';
 import { LockClosedError, LockLostError, withoutStack } from '../common/errors.js';
 import { nameOfCall, type Target } from '../events/call.js';
-import { repliesRead } from '../clock/replies-read.js';
-import type { Timer } from '../clock/clock.js';
+import { repliesRead, type Timer } from '../clock/clock.js';
 import type { AcquireReply, Granted, Held, LockMode } from '../contract/store.js';
 import { Attempt, pauseAfterFailure } from './attempt.js';
 import { Lease } from './lease.js';
@@ -13,10 +12,10 @@ import { type AcquireOptions, leaseOf } from './options.js';
 import type { CallNames } from './own-calls.js';
 import type { Parts } from './parts.js';
 import { heldUntil, unavailable, upgradeError } from './error-texts.js';
+import { WorkDone } from './hold.js';
 import type { Heir } from './releaser.js';
 import type { Turns } from './turns.js';
 import { HELD, WaitReview } from './wait-review.js';
-import { WorkDone } from './work-done.js';
 import { type Waiter, WaiterList } from './waiter.js';
 
 /**

@@ -25,6 +25,7 @@ import {
   UnansweredError,
 } from '../contract/store.js';
 import { assertHeldAround, heldAround } from './call-context.js';
+import { WorkDone } from './hold.js';
 import { KeyQueue, nestIn } from './key-queue.js';
 import { type LeaderCallbacks, Leadership } from './leadership.js';
 import { handoffLease } from './lease.js';
@@ -44,7 +45,6 @@ import { StoreHealth } from './store-health.js';
 import { Tickets } from './tickets.js';
 import { Turns } from './turns.js';
 import { Waiter } from './waiter.js';
-import { WorkDone } from './work-done.js';
 
 /** How many callers are refused in one turn of the event loop before others wait for the next one. */
 const MOST_REFUSALS_IN_TURN = 1_000;

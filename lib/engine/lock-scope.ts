@@ -3,12 +3,11 @@ import { aFunction, checkOptions, checkValue, oneOf } from '../common/check-opti
 import { LockLostError } from '../common/errors.js';
 import { inspectFields } from '../common/inspect-fields.js';
 import { innermostScope, runInHold } from './call-context.js';
-import { expireAll, type Hold } from './hold.js';
+import { expireAll, type Hold, settle } from './hold.js';
 import { Lock } from './lock.js';
 import type { MultiLock } from './multi-lock.js';
 import type { OnLost } from './options.js';
 import type { Parts } from './parts.js';
-import { settle } from './run-under.js';
 
 /**
  * The options of a lock scope.
@@ -323,4 +322,20 @@ export class ScopeHold implements Hold, LockScope {
     this.loss ??= error;
     this.abortSignal(error);
   }
+}
+
+/** The property of `globalThis` that says that every transaction of this process is a lock scope. */
+export const TRANSACTIONS_ARE_SCOPES = Symbol.for('nestjs-redis-lock:transactions-are-scopes');
+
+/**
+ * Declares that every transaction of this process is a lock scope: a lock that ends inside a transaction is released
+ * after the commit. `@Transactional()` above `@Locked` is then correct, and the module does not warn about it.
+ */
+export function declareTransactionScopes(): void {
+  Reflect.set(globalThis, TRANSACTIONS_ARE_SCOPES, true);
+}
+
+/** Returns whether transactions were declared to be lock scopes. */
+export function transactionsAreScopes(): boolean {
+  return Reflect.get(globalThis, TRANSACTIONS_ARE_SCOPES) === true;
 }

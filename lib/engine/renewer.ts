@@ -7,7 +7,6 @@ import type { ExtendReply, KeyFilter } from '../contract/store.js';
 import type { Lease, Renewal } from './lease.js';
 import type { Link } from './link.js';
 import type { Lock } from './lock.js';
-import { LoopDelay } from './loop-delay.js';
 
 const TAKEN = 'its key is gone or belongs to someone else';
 const FORCED = 'it was released by force';
@@ -43,8 +42,10 @@ export class Renewer {
   /** The leases by the time when they are due. */
   private readonly buckets = new Map<number, Set<Lease>>();
   private timer: Timer | undefined = undefined;
+  /** When the timer is due. Infinity without a timer. */
   private armedFor = Infinity;
-  private readonly loopDelay = new LoopDelay();
+  /** When the event loop, or the whole process, was last blocked: the timer was due, and fired later. */
+  private blocked = { from: 0, until: 0 };
   private clockJumps: number;
 
   constructor(
@@ -135,15 +136,15 @@ export class Renewer {
     const at = Math.max(now, Math.min(dueAt, now + HEARTBEAT_MS));
     if (at >= this.armedFor) return;
     this.timer?.cancel();
+    this.noteDelay(now);
     this.armedFor = at;
-    this.loopDelay.onArmed(at, now);
     this.timer = runOutside(() => this.clock.schedule(at - now, () => this.tick(), true));
   }
 
   private tick(): void {
     const now = this.clock.now();
+    this.noteDelay(now);
     this.armedFor = Infinity;
-    this.loopDelay.onFired(now);
     const renewable: Lease[] = [];
     for (const lease of this.takeDue(now)) {
       // The end of a lock may end others, because it runs their callers' code.
@@ -174,11 +175,18 @@ export class Renewer {
 
   private reasonFor(lock: Lock, now: number): string {
     if (now >= lock.limit) return `maxHoldMs (${lock.options.maxHoldMs}) has elapsed`;
-    const blockedMs = this.loopDelay.around(lock.deadline, now);
+    // The timer is overdue if the loop has not come to it yet.
+    this.noteDelay(now);
+    const { from, until } = this.blocked;
+    const blockedMs = from < lock.deadline && lock.deadline <= until ? until - from : 0;
     // A shorter delay leaves time for a renewal. If that got no reply, the delay is not the reason.
     if (blockedMs < lock.lease.longestMs / 2) return 'its lease ran out';
     const seconds = Math.max(blockedMs / 1000, 0.1).toFixed(1);
     return `the event loop was blocked for ${seconds} s, and its renewal could not be sent`;
+  }
+
+  private noteDelay(now: number): void {
+    if (now > this.armedFor) this.blocked = { from: this.armedFor, until: now };
   }
 
   /** Logs once that a lock is held for longer than its `warnHeldMs`. */

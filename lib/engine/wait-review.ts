@@ -10,9 +10,9 @@ import {
   storeLimitOf,
   unavailable,
 } from './error-texts.js';
+import { WorkDone } from './hold.js';
 import type { KeyQueue } from './key-queue.js';
 import type { AcquireOptions } from './options.js';
-import { WorkDone } from './work-done.js';
 import type { Waiter } from './waiter.js';
 
 export const HELD = heldUntil(undefined);

@@ -2,7 +2,7 @@ import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import type { DiscoveryService } from '@nestjs/core';
 import { describeUnsupportedMode, describeUnsupportedOnce } from '../engine/error-texts.js';
 import { LockConfigError } from '../common/errors.js';
-import { transactionsAreScopes } from '../engine/transaction-scopes.js';
+import { transactionsAreScopes } from '../engine/lock-scope.js';
 import { kindOf } from '../contract/lock-mode.js';
 import type { LockService } from '../lock.service.js';
 import { boundServiceOf, NO_SERVICE } from './bind.js';
