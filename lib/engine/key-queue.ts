@@ -205,7 +205,7 @@ export class KeyQueue {
     this.review.record(HELD);
     this.serve(lease, now);
     // All callers that it was for have left.
-    if (lease.locks.length === 0) this.releaseLease(lease, this.key, now).catch(() => undefined);
+    if (lease.locks.length === 0) this.releaseLease(lease, undefined, now).catch(() => undefined);
     else {
       this.parts.renewer.watch(lease, now);
       lease.isForced = isForced;
@@ -371,7 +371,7 @@ export class KeyQueue {
   /** Releases whatever the store keeps for an attempt. */
   private releaseOwner({ owner, mode, leaseMs, hasFailed }: Attempt): void {
     const { key, parts } = this;
-    const release = { resource: key, key, owner, mode, leaseMs, closedUntil: 0 };
+    const release = { key, owner, mode, leaseMs, closedUntil: 0 };
     parts.releaser.release(release, parts.clock.now(), hasFailed).catch(() => undefined);
   }
 
@@ -407,9 +407,7 @@ export class KeyQueue {
     this.parts.onEnded();
     if (lease.locks.length > 0) return Promise.resolve(true);
     if (heir === undefined && this.passOn(lease, now)) return Promise.resolve(true);
-    const released = this.releaseLease(lease, lock.resource, now, heir);
-    this.parts.onReleasing(lock, released);
-    return released;
+    return this.releaseLease(lease, lock.resource, now, heir);
   }
 
   /**
@@ -431,7 +429,7 @@ export class KeyQueue {
       const { key, parts } = this;
       const leaseMs = Math.max(longestMs, heir.leaseMs);
       for (const each of new Set(left)) {
-        const release = { resource: lock.resource, key, owner: each, mode, leaseMs, closedUntil: 0 };
+        const release = { key, owner: each, mode, leaseMs, closedUntil: 0 };
         parts.releaser.release(release, parts.clock.now(), true).catch(() => undefined);
       }
     }
@@ -488,11 +486,7 @@ export class KeyQueue {
     // Code of callers runs. It learns of the loss before the next holder can have the lock.
     lock.abortAll(loss);
     // The key may still be locked, although no caller holds it.
-    if (isOver) {
-      const released = this.releaseLease(lease, resource, now);
-      released.catch(() => undefined);
-      this.parts.onReleasing(lock, released);
-    }
+    if (isOver) this.releaseLease(lease, resource, now).catch(() => undefined);
     warn(loss.message);
     events.lost(lock, clock);
     onEnded();
@@ -557,7 +551,7 @@ export class KeyQueue {
   }
 
   /** Releases a lease that no caller uses. The release is sent before the next request for the key. */
-  private releaseLease(lease: Lease, resource: string, now: number, heir?: Heir): Promise<boolean> {
+  private releaseLease(lease: Lease, resource: string | undefined, now: number, heir?: Heir): Promise<boolean> {
     const { key, parts, turns } = this;
     const { owner, mode, longestMs: leaseMs, closedUntil, isDone, askedAt, hasFailed } = lease;
     this.leases.splice(this.leases.indexOf(lease), 1);

@@ -4,18 +4,16 @@ import {
   LockConfigError,
   LockReentryError,
   LockUnavailableError,
-  messageOf,
   nameCaller,
   withoutStack,
 } from '../common/errors.js';
-import { describeCall, nextCall, type Target } from '../events/call.js';
+import { describeCall, latestCall, nextCall, type Target } from '../events/call.js';
 import { type lockChannels, LockEvents } from '../events/diagnostics.js';
 import { safely } from '../events/warnings.js';
-import { secondsOf } from '../common/format-value.js';
 import type { LocalCalls, ServerState } from '../events/instance-states.js';
 import { newInstanceId } from '../contract/instance-id.js';
 import { kindOf } from '../contract/lock-mode.js';
-import { atEndOfTick, type Clock, withTimeout } from '../clock/clock.js';
+import { atEndOfTick, type Clock, type Timer, withTimeout } from '../clock/clock.js';
 import {
   type ListedLock,
   type ListRequest,
@@ -98,8 +96,10 @@ export class LockEngine {
   private attempts = 0;
   private isRefusing = false;
   private refusalsInTurn = 0;
-  /** Called when no key is in use. */
-  private onIdle: (() => void) | undefined = undefined;
+  private idleTimer: Timer | undefined = undefined;
+  /** When the holds of a shutdown are lost. */
+  private graceEndsAt: number | undefined = undefined;
+  private settled: Promise<void> | undefined = undefined;
   private closed: Promise<void> | undefined = undefined;
 
   constructor(private readonly options: EngineOptions) {
@@ -109,7 +109,13 @@ export class LockEngine {
     const info = (this.info = safely((message) => options.info?.(message)));
     // After a shutdown, the application may close its own client, and nobody waits for Redis.
     const warnUsers = (message: string): void => {
-      if (this.lifecycle.isOpen || this.hasCalls(Infinity)) warn(message);
+      if (!this.isShuttingDown || this.hasCalls(Infinity)) warn(message);
+    };
+    this.lifecycle = new Lifecycle(clock);
+    const onEnded = (): void => this.lifecycle.onEnded();
+    // The application may have closed the connection before. At other times, the release is repeated.
+    const onLeft = (message: string): void => {
+      if (this.isShuttingDown) warn(message);
     };
     const events = new LockEvents(instance, options.channels);
     this.health = new StoreHealth(
@@ -127,7 +133,7 @@ export class LockEngine {
       clock,
       link,
       renewer: new Renewer(link, clock, { warn, events }),
-      releaser: new Releaser(link, clock),
+      releaser: new Releaser(link, clock, onLeft, onEnded),
       turns: new Turns(clock, store),
       events,
       passing,
@@ -139,26 +145,11 @@ export class LockEngine {
       forget: (queue) => {
         // A caller may have come again since the queue ended.
         if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
-        this.callIfIdle();
+        onEnded();
       },
-      onEnded: () => this.lifecycle.onEnded(),
-      onReleasing: (lock, released) => this.onReleasing(lock, released),
+      onEnded,
     };
-    this.lifecycle = new Lifecycle(clock, {
-      hasCalls: (last) => this.hasCalls(last),
-      hasHolds: () => this.holds().length > 0,
-      refuse: () => this.forEachQueue((queue) => queue.refuseOutsiders()),
-    });
-    this.tickets = new Tickets(this.parts, {
-      checkOpen: (target) => this.checkOpen(target),
-      queueOf: (key) => this.queueOf(key),
-      inTime: (...request) => this.inTime(...request),
-      onEnded: () => {
-        this.lifecycle.onEnded();
-        this.callIfIdle();
-      },
-      warnAtShutdown: (...what) => this.warnAtShutdown(...what),
-    });
+    this.tickets = new Tickets(this.parts, this);
     this.listen();
   }
 
@@ -384,13 +375,13 @@ export class LockEngine {
 
   /** Whether a shutdown has begun. */
   get isShuttingDown(): boolean {
-    return !this.lifecycle.isOpen;
+    return this.lifecycle.phase !== 'open';
   }
 
   /** Closes all leaderships. Everything else continues. */
   beginShutdown(): void {
     if (this.isShuttingDown) return;
-    this.lifecycle.begin();
+    this.lifecycle.phase = 'stopping';
     this.stepDown();
   }
 
@@ -400,14 +391,33 @@ export class LockEngine {
    */
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();
-    return this.lifecycle.settle(graceMs, (last) => {
-      for (const lock of this.holds()) if (lock.call <= last) this.loseAtShutdown(lock);
-    });
+    return (this.settled ??= this.settleCalls(latestCall(), graceMs));
   }
 
-  /** Calls `onIdle` once nobody has used the engine for `idleMs` milliseconds. Does not keep the process alive. */
+  private async settleCalls(last: number, graceMs: number): Promise<void> {
+    const { lifecycle } = this;
+    this.graceEndsAt = this.now() + graceMs;
+    // Once the draining has begun, only its end counts.
+    const isOver = (): boolean =>
+      lifecycle.phase === 'closed' || (lifecycle.phase === 'stopping' && !this.hasCalls(last));
+    await lifecycle.until(isOver, graceMs);
+    if (lifecycle.phase !== 'stopping') return;
+    for (const lock of this.holds()) if (lock.call <= last) this.loseAtShutdown(lock);
+  }
+
+  /**
+   * Calls `onIdle` once no lock was held, waited for or requested for `idleMs` milliseconds. Does not keep the process
+   * alive.
+   */
   whenIdle(idleMs: number, onIdle: () => void): void {
-    this.lifecycle.whenIdle(idleMs, onIdle);
+    const { lifecycle } = this;
+    // Not by the number of the latest call, which another application of the process may have made.
+    lifecycle.isUsed = false;
+    const look = (): void => {
+      if (lifecycle.isUsed || this.hasCalls(Infinity)) this.whenIdle(idleMs, onIdle);
+      else onIdle();
+    };
+    this.idleTimer = this.clock.schedule(idleMs, look, true);
   }
 
   /**
@@ -419,49 +429,34 @@ export class LockEngine {
   }
 
   private async end(graceMs: number): Promise<void> {
+    const { lifecycle, options, parts, tickets } = this;
+    const { releaser, renewer } = parts;
     this.beginShutdown();
-    await this.lifecycle.drain(graceMs);
-    const { releaser, renewer } = this.parts;
+    await this.drain(graceMs);
+    lifecycle.phase = 'closed';
+    // A call of `settle` may wait for that.
+    lifecycle.onEnded();
     // Waiters come first, because the end of a hold must not let the next waiter in.
     this.forEachQueue((queue) => queue.close());
     for (const lock of this.holds()) this.loseAtShutdown(lock);
-    const until = this.now() + this.options.requestTimeoutMs;
-    await this.requestsEnded();
-    await releaser.drain(Math.max(0, until - this.now()));
+    const isIdle = (): boolean => this.queues.size === 0 && tickets.resuming.size === 0 && releaser.isIdle;
+    await lifecycle.until(isIdle, options.requestTimeoutMs);
+    // Nobody waits for the replies that are left.
+    this.forEachQueue((queue) => queue.abandon());
+    await lifecycle.until(isIdle, 0);
     renewer.close();
     releaser.close();
     await this.store.close();
   }
 
-  /** Waits until no request is on its way, at most for the time limit of a request. */
-  private async requestsEnded(): Promise<void> {
-    if (this.isIdle) return;
-    const ended = new Promise<void>((resolve) => (this.onIdle = resolve));
-    await withTimeout(this.parts.clock, this.options.requestTimeoutMs, ended, () => undefined);
-    this.forEachQueue((queue) => queue.abandon());
-  }
-
-  /** Whether no key is in use. */
-  private get isIdle(): boolean {
-    return this.queues.size === 0 && this.tickets.resuming.size === 0;
-  }
-
-  private callIfIdle(): void {
-    if (this.isIdle) this.onIdle?.();
-  }
-
-  /** Warns if the lock of a hold stays behind, because the application has closed the connection before its end. */
-  private onReleasing({ resource, deadline, ttlMs }: Lock, released: Promise<boolean>): void {
-    if (!this.isShuttingDown || this.now() >= deadline) return;
-    released.catch((error: unknown) => this.warnAtShutdown(resource, ttlMs, 'its release failed', error));
-  }
-
-  private warnAtShutdown(resource: string, leaseMs: number, what: string, error: unknown): void {
-    if (!this.isShuttingDown) return;
-    const { link, warn } = this.parts;
-    const stays = secondsOf(link.delayed(leaseMs));
-    const why = messageOf(error).replace(/\.$/, '');
-    warn(`${resource} may stay locked for ${stays}, because ${what} during the shutdown: ${why}.`);
+  /** Refuses all callers that do not run in a hold, and waits for the holds. */
+  private async drain(graceMs: number): Promise<void> {
+    const { lifecycle } = this;
+    const now = this.now();
+    this.idleTimer?.cancel();
+    lifecycle.phase = 'draining';
+    this.forEachQueue((queue) => queue.refuseOutsiders());
+    await lifecycle.until(() => this.holds().length === 0, Math.max(0, (this.graceEndsAt ?? now + graceMs) - now));
   }
 
   private loseAtShutdown(lock: Lock): void {
@@ -514,7 +509,8 @@ export class LockEngine {
     throw reason;
   }
 
-  private queueOf(key: string): KeyQueue {
+  /** Returns the queue of a key, which is in use from now on. For {@link Tickets}. */
+  queueOf(key: string): KeyQueue {
     let queue = this.queues.get(key);
     if (queue === undefined) this.queues.set(key, (queue = new KeyQueue(key, this.parts)));
     return queue;
@@ -532,7 +528,7 @@ export class LockEngine {
    *
    * @throws LockClosedError if a shutdown no longer admits the caller.
    */
-  private checkOpen({ resource }: Target): boolean {
+  checkOpen({ resource }: Target): boolean {
     const isNested = heldAround(this.parts) !== undefined;
     this.lifecycle.checkOpen(resource, isNested);
     return isNested;
@@ -582,8 +578,13 @@ export class LockEngine {
     for (const queue of Array.from(this.queues.values())) call(queue);
   }
 
-  /** @param request what got no reply, to begin the error's message with. */
-  private async inTime<T>(reply: Promise<T>, { resource, key }: Target, request: string): Promise<T> {
+  /**
+   * Returns a reply.
+   *
+   * @param request what gets the reply, to begin the error's message with.
+   * @throws LockUnavailableError if it does not come in time.
+   */
+  async inTime<T>(reply: Promise<T>, { resource, key }: Target, request: string): Promise<T> {
     const { requestTimeoutMs } = this.options;
     const late = (): never => {
       const message = withPlace(`${request} got no reply within ${requestTimeoutMs} ms.`, this.health.placeOf(key));

@@ -2,7 +2,7 @@ import type { LockEvents } from '../events/diagnostics.js';
 import type { Clock } from '../clock/clock.js';
 import type { KeyQueue } from './key-queue.js';
 import type { Link } from './link.js';
-import type { DetachOptions, Lock } from './lock.js';
+import type { DetachOptions } from './lock.js';
 import type { PassingLimits } from './options.js';
 import type { Releaser } from './releaser.js';
 import type { Renewer } from './renewer.js';
@@ -33,6 +33,4 @@ export interface Parts {
   forget(queue: KeyQueue): void;
   /** Called when a wait or a hold has ended. A shutdown waits for that. */
   onEnded(this: void): void;
-  /** Called with the release of a lock, which may fail. */
-  onReleasing(lock: Lock, released: Promise<boolean>): void;
 }

@@ -3,9 +3,9 @@ import { replyTo } from '../contract/reply-listener.js';
 import type { Transferred, TransferReply } from '../contract/store.js';
 import type { Target } from '../events/call.js';
 import { describeUnsupportedTransfer, ticketIsOver } from './error-texts.js';
-import type { KeyQueue } from './key-queue.js';
 import { deadlineOf } from './lease.js';
 import type { Lock } from './lock.js';
+import type { LockEngine } from './lock-engine.js';
 import { scopeAround } from './lock-scope.js';
 import type { AcquireOptions } from './options.js';
 import type { Parts } from './parts.js';
@@ -15,19 +15,6 @@ import type { Ticket } from './ticket.js';
 /** How the lock of a ticket is requested. */
 type TransferOptions = Pick<AcquireOptions, 'ttlMs' | 'unavailableAfterMs'>;
 
-/** What the engine does for {@link Tickets}. */
-interface Engine {
-  /** Throws LockClosedError if a shutdown no longer admits the caller. */
-  checkOpen(target: Target): void;
-  queueOf(key: string): KeyQueue;
-  /** Throws LockUnavailableError if a reply does not come in time. `request` begins the error's message. */
-  inTime<T>(reply: Promise<T>, target: Target, request: string): Promise<T>;
-  /** Called when a call has ended. */
-  onEnded(): void;
-  /** Warns during a shutdown that a lock may stay behind. */
-  warnAtShutdown(resource: string, leaseMs: number, what: string, error: unknown): void;
-}
-
 /** Gives detached locks to this instance, renews them and releases them. */
 export class Tickets {
   /** The calls to which a lock is being given, by their owners. */
@@ -35,7 +22,7 @@ export class Tickets {
 
   constructor(
     private readonly parts: Parts,
-    private readonly engine: Engine,
+    private readonly engine: LockEngine,
   ) {}
 
   /**
@@ -67,7 +54,7 @@ export class Tickets {
       throw reason;
     } finally {
       this.resuming.delete(owner);
-      engine.onEnded();
+      parts.onEnded();
     }
   }
 
@@ -153,9 +140,7 @@ export class Tickets {
   private giveBack(owner: string, { resource, key }: Target, ticket: Ticket, leaseMs: number): void {
     const heir = { owner: ticket.owner, leaseMs: ticket.ttlMs };
     const back = { resource, key, owner, mode: 'exclusive', leaseMs, closedUntil: 0, heir } as const;
-    this.parts.releaser.release(back, this.parts.clock.now(), true).catch((error: unknown) => {
-      this.engine.warnAtShutdown(resource, leaseMs, 'it was not given back to its ticket', error);
-    });
+    this.parts.releaser.release(back, this.parts.clock.now(), true).catch(() => undefined);
   }
 
   /** @throws LockConfigError if the store cannot keep locks for tickets. */

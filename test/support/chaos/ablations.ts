@@ -1,7 +1,6 @@
 import { SystemClock } from '../../../lib/clock/clock.js';
 import { Attempt } from '../../../lib/engine/attempt.js';
 import { KeyQueue } from '../../../lib/engine/key-queue.js';
-import { Lifecycle } from '../../../lib/engine/lifecycle.js';
 import { Lock } from '../../../lib/engine/lock.js';
 import { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { Releaser } from '../../../lib/engine/releaser.js';
@@ -144,8 +143,8 @@ const ablations = {
   },
   /** A shutdown waits for no call and no hold. */
   'grace of a shutdown': () => {
-    replace(Lifecycle, 'settle', () => Promise.resolve());
-    replace(Lifecycle, 'drain', () => Promise.resolve());
+    replace(LockEngine, 'settle', () => Promise.resolve());
+    replace(LockEngine, 'drain', () => Promise.resolve());
   },
   /** A process whose grace is over ends without a release of its locks, as if no hook had run. */
   'release at shutdown': () => replace(LockEngine, 'loseAtShutdown', () => process.exit()),
