@@ -85,12 +85,8 @@ export class Attempt implements ReplyListener<AcquireReply>, Unsent {
   /** Sends the request, or does so when it may be sent. */
   ask(now: number): void {
     const { queue } = this;
-    const { link } = queue.parts;
-    if (link.queueIfCrowded(queue.key, this)) {
-      this.state = 'unsent';
-      return queue.onCrowded(this, now);
-    }
-    this.sendAt(now);
+    if (queue.parts.link.queueIfCrowded(queue.key, this)) this.state = 'unsent';
+    else this.sendAt(now);
   }
 
   /** See {@link Unsent.send}. */

@@ -38,8 +38,6 @@ export type LastReply =
     }
   /** Others hold the lock with a different number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
-  /** No request was sent since `since`, on the local clock. So the state of the lock is unknown. */
-  | { readonly kind: 'undelivered'; readonly error: LockUnavailableError; readonly since: number }
   /** The request has failed, and so has every earlier request since `since`, on the local clock. */
   | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };
 
@@ -98,8 +96,7 @@ export function acquireError(lastReply: LastReply, call: RejectedCall): LockErro
   if (lastReply.kind === 'permits-mismatch') return permitsMismatch(lastReply.permits, call);
   if (lastReply.kind === 'none')
     return errorOfCall(unavailable(resource, 'the store has sent no reply yet'), resource, elapsedMs, place);
-  if (lastReply.kind === 'failed' || lastReply.kind === 'undelivered')
-    return errorOfCall(lastReply.error, resource, elapsedMs, place);
+  if (lastReply.kind === 'failed') return errorOfCall(lastReply.error, resource, elapsedMs, place);
   return timeout(lastReply, call, elapsedMs);
 }
 

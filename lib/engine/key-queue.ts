@@ -6,7 +6,6 @@ import type { AcquireReply, Granted, Held, LockMode } from '../contract/store.js
 import { Attempt, pauseAfterFailure } from './attempt.js';
 import { Lease } from './lease.js';
 import { closedError } from './lifecycle.js';
-import { MOST_ON_THEIR_WAY } from './link.js';
 import { Lock } from './lock.js';
 import { type AcquireOptions, leaseOf } from './options.js';
 import type { CallNames } from './own-calls.js';
@@ -186,13 +185,6 @@ export class KeyQueue {
     this.releaseOwner(attempt);
     const next = (this.attempt = new Attempt(this, this.parts.nextOwner(), attempt.mode));
     this.pauseFor(pauseMs, () => this.repeat(next));
-  }
-
-  /** Called if the attempt's request cannot be sent yet. */
-  onCrowded(attempt: Attempt, now: number): void {
-    const why = `its request was not sent, because ${MOST_ON_THEIR_WAY} requests of this process have no reply yet`;
-    this.review.recordUnsent(why, now);
-    if (this.attempt === attempt) this.review.all(now);
   }
 
   private onGranted(attempt: Attempt, granted: Granted, now: number): void {
