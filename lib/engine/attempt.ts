@@ -69,8 +69,6 @@ export class Attempt implements ReplyListener<AcquireReply>, Unsent {
   wasStale = false;
   /** Whether a message came while a reply was expected, so that the reply may be out of date. */
   mustAskAgain = false;
-  /** Whether that message said that the lock may have been released by force. */
-  isForced = false;
   private repeats = 0;
   /** When another system's client was first seen to hold the key, and when its lease ends. */
   private foreignSince = -Infinity;
@@ -102,7 +100,6 @@ export class Attempt implements ReplyListener<AcquireReply>, Unsent {
     this.asksForPlace = asksForPlace;
     this.state = 'asking';
     this.mustAskAgain = false;
-    this.isForced = false;
     const handoffMs = Math.min(AFTER_EXPIRY_MS, handoffLease(leaseMs));
     const { key } = queue;
     queue.parts.link.acquire({ key, owner, mode, leaseMs, wait: asksForPlace, handoffMs, method, label }, this);

@@ -104,7 +104,7 @@ export class KeyQueue {
    */
   onWake(owner: string): boolean {
     const lease = this.leases.find((each) => each.owner === owner);
-    if (this.attempt?.owner === owner) this.askAgain(true);
+    if (this.attempt?.owner === owner) this.askAgain();
     else if (lease !== undefined) this.checkHeld(lease);
     else return false;
     return true;
@@ -126,26 +126,20 @@ export class KeyQueue {
   /** Called if the lock may have been released by force. Only the store knows. */
   onForced(): void {
     for (const lease of this.leases) this.checkHeld(lease);
-    this.askAgain(true);
+    this.askAgain();
   }
 
-  /** Renews a lease, which the store may have ended by force. A holder gets no other messages, except late ones. */
+  /** Renews a lease, which the store may have ended by force. Until the reply, nobody else gets it. */
   private checkHeld(lease: Lease): void {
     lease.isForced = true;
     this.parts.renewer.renewNow(lease);
   }
 
-  /**
-   * Repeats the request now, because the key may be free or a message may be lost.
-   *
-   * @param mayBeForced whether a lock that the running request gets may have been released by force since.
-   */
-  askAgain(mayBeForced = false): void {
+  /** Repeats the request now, because the key may be free or a message may be lost. */
+  askAgain(): void {
     const { attempt } = this;
-    if (attempt?.state === 'asking') {
-      attempt.mustAskAgain = true;
-      attempt.isForced ||= mayBeForced;
-    } else if (attempt?.state === 'idle') this.repeat(attempt);
+    if (attempt?.state === 'asking') attempt.mustAskAgain = true;
+    else if (attempt?.state === 'idle') this.repeat(attempt);
   }
 
   /** Called with the reply to the attempt's request. */
@@ -190,7 +184,7 @@ export class KeyQueue {
   private onGranted(attempt: Attempt, granted: Granted, now: number): void {
     if (!attempt.isFresh(now)) return this.onStaleGrant(attempt, now);
     this.attempt = undefined;
-    const { owner, mode, sentAt, leaseMs, hasFailed, mustAskAgain, isForced } = attempt;
+    const { owner, mode, sentAt, leaseMs, hasFailed, mustAskAgain } = attempt;
     const lease = new Lease(this, owner, mode, granted, now, sentAt, leaseMs, hasFailed);
     // Recorded before any caller gets it.
     this.leases.push(lease);
@@ -200,9 +194,8 @@ export class KeyQueue {
     if (lease.locks.length === 0) this.releaseLease(lease, undefined, now).catch(() => undefined);
     else {
       this.parts.renewer.watch(lease, now);
-      lease.isForced = isForced;
       // The message may be about the end of this lease.
-      if (mustAskAgain) this.parts.renewer.renewNow(lease);
+      if (mustAskAgain) this.checkHeld(lease);
       this.askForHead(now);
     }
     this.review.all(now);

@@ -74,8 +74,15 @@ const ablations = {
   /** A queued waiter relies on its message alone. */
   'retry while queued': () => {
     replace(Attempt, 'pauseAfter', (_, [held], own) => ((held as { queued: boolean }).queued ? FOREVER : own()));
-    // Without an argument, it is called after a new subscription.
-    replace(KeyQueue, 'askAgain', (_, [isWoken], own) => (isWoken === true ? own() : undefined));
+    let isWoken = false;
+    replace(KeyQueue, 'onWake', (_, _args, own) => {
+      isWoken = true;
+      const isOurs = own();
+      isWoken = false;
+      return isOurs;
+    });
+    // After a new subscription, too.
+    replace(KeyQueue, 'askAgain', (_, _args, own) => (isWoken ? own() : undefined));
   },
   /** A lock that was handed off is closed for a full lease before its new holder has sent a request. */
   'short lease of handoffs': () =>
