@@ -285,7 +285,7 @@ export class LockService {
 
   /** Starts nothing. Throws what {@link lead} throws. @internal */
   checkLead(resource: string, options: LeadOptions): void {
-    this.engine.checkLead(this.targetOf(resource), resolveLeadOptions(options, this.defaults).lock);
+    this.engine.checkStore(this.targetOf(resource), resolveLeadOptions(options, this.defaults).lock);
   }
 
   /** Does what {@link lead} does. `name` names the work of the leader in the log. @internal */

@@ -7,9 +7,9 @@ import {
   nameCaller,
   withoutStack,
 } from '../common/errors.js';
-import { describeCall, latestCall, nextCall, type Target } from '../events/call.js';
+import { describeCall, latestCall, type Target } from '../events/call.js';
 import { type lockChannels, LockEvents } from '../events/diagnostics.js';
-import { safely } from '../events/warnings.js';
+import { safely, type Warn } from '../events/warnings.js';
 import type { LocalCalls, ServerState } from '../events/instance-states.js';
 import { newInstanceId } from '../contract/instance-id.js';
 import { kindOf } from '../contract/lock-mode.js';
@@ -25,7 +25,7 @@ import {
 import { assertHeldAround, heldAround } from './call-context.js';
 import { WorkDone } from './hold.js';
 import { KeyQueue, nestIn } from './key-queue.js';
-import { type LeaderCallbacks, Leadership } from './leadership.js';
+import { type Candidacy, Leadership } from './leadership.js';
 import { handoffLease } from './lease.js';
 import { closedError, Lifecycle } from './lifecycle.js';
 import { Link } from './link.js';
@@ -71,15 +71,9 @@ export interface EngineOptions {
   /** Called with one line for each lost lock, for each lock that is held too long, and for each outage. */
   warn(message: string): void;
   /** Called with one line when an outage or a limitation has ended. */
-  info?(message: string): void;
-  /** Called with one line and the error of a leader's callback. Default: `warn` is called with the line. */
-  onCallbackError?(message: string, error: unknown): void;
-}
-
-/** A candidate to start. */
-export interface Candidacy extends LeaderCallbacks {
-  /** Names the work of the leader in the log and in events. Default: "The leader of" the resource. */
-  readonly name?: string | undefined;
+  info(message: string): void;
+  /** Called with one line and the error of a leader's callback. */
+  onCallbackError(message: string, error: unknown): void;
 }
 
 /** One module instance's locks. Every lock comes from here. */
@@ -92,7 +86,7 @@ export class LockEngine {
   readonly tickets: Tickets;
   private readonly parts: Parts;
   private readonly leaderships = new Set<Leadership>();
-  private readonly info: (this: void, message: string) => void;
+  private readonly info: Warn;
   private attempts = 0;
   private isRefusing = false;
   private refusalsInTurn = 0;
@@ -106,7 +100,7 @@ export class LockEngine {
     const { clock, instance, passing, store, requestTimeoutMs, lockDelayMs } = options;
     keepOutside();
     const warn = safely((message) => options.warn(message));
-    const info = (this.info = safely((message) => options.info?.(message)));
+    const info = (this.info = safely((message) => options.info(message)));
     // After a shutdown, the application may close its own client, and nobody waits for Redis.
     const warnUsers = (message: string): void => {
       if (!this.isShuttingDown || this.hasCalls(Infinity)) warn(message);
@@ -233,32 +227,13 @@ export class LockEngine {
    * @param options how the candidate acquires the lock. The signal ends the leadership.
    * @throws LockConfigError if the store cannot do what the options say.
    */
-  lead(target: Target, { signal, ...options }: AcquireOptions, candidacy: Candidacy): Leadership {
-    this.checkLead(target, { ...options, signal });
-    const { clock, warn } = this.parts;
-    const leadership = new Leadership({
-      ...candidacy,
-      resource: target.resource,
-      signal,
-      clock,
-      warn,
-      // Each term is a call of its own.
-      acquire: (waiting) =>
-        this.acquire({ ...target, call: nextCall() }, { ...options, method: candidacy.name, signal: waiting }),
-      onCallbackError: (message, error) => {
-        if (this.options.onCallbackError === undefined) warn(message);
-        else safely((line) => this.options.onCallbackError?.(line, error))(message);
-      },
-    });
+  lead(target: Target, options: AcquireOptions, candidacy: Candidacy): Leadership {
+    this.checkStore(target, options);
+    const leadership = new Leadership(this, target, options, candidacy);
     this.leaderships.add(leadership);
     void leadership.ended.then(() => this.leaderships.delete(leadership));
     if (this.isShuttingDown) void leadership.close();
     return leadership;
-  }
-
-  /** @throws LockConfigError if {@link lead} does. */
-  checkLead(target: Target, options: AcquireOptions): void {
-    this.checkStore(target, options);
   }
 
   /** Closes all leaderships, so that other processes can lead. Does not wait for the end of their work. */
@@ -337,6 +312,16 @@ export class LockEngine {
 
   now(): number {
     return this.parts.clock.now();
+  }
+
+  /** Logs one line. Never throws. */
+  get warn(): Warn {
+    return this.parts.warn;
+  }
+
+  /** Logs one line about what a leader's callback has thrown. Never throws. */
+  onCallbackError(message: string, error: unknown): void {
+    safely((line) => this.options.onCallbackError(line, error))(message);
   }
 
   /** Returns the callers' locks. */
@@ -544,7 +529,7 @@ export class LockEngine {
   }
 
   /** @throws LockConfigError if the store does not support the mode, the lease or `onceMs`. */
-  private checkStore({ resource }: Target, options: AcquireOptions): void {
+  checkStore({ resource }: Target, options: AcquireOptions): void {
     const { capabilities } = this.store;
     const { mode, onceMs } = options;
     if (onceMs !== undefined && capabilities.once !== true) throw unsupportedOnce(resource, capabilities);

@@ -44,6 +44,8 @@ class BusyInstance {
       checkTtl: nothing,
       checkDetach: (given) => given,
       warn: nothing,
+      info: nothing,
+      onCallbackError: nothing,
     });
   }
 
