@@ -12,7 +12,6 @@ import type { LockEngine } from './engine/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
 import { type Hold, runOnce, runUnder, WorkDone } from './engine/hold.js';
 import { readTicket } from './engine/ticket.js';
-import type { KeyCalls } from './engine/own-calls.js';
 import type { ResourceOption } from './keys/bind-template.js';
 import { isList, readList } from './keys/read-list.js';
 import type { KeySelectorFactory } from './keys/key-selector.js';
@@ -41,9 +40,6 @@ type Work<H, T> = (lock: H) => T | Promise<T>;
 type WithoutWait = Omit<CommonLockOptions, 'waitMs'> & HowToShare;
 type ResourceOf<A extends readonly unknown[]> = Resources | ((...args: A) => Resources);
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
-
-/** How often a list reads again what this instance holds and waits for, in milliseconds. */
-const OWN_CALLS_MS = 250;
 
 /**
  * Acquires locks by resource. Inject it by its class, or with `@InjectLockService(name)` if the module has a name.
@@ -304,7 +300,7 @@ export class LockService {
     const target = this.targetOf(resource);
     const state = await this.engine.inspect(target);
     const { key } = target;
-    return state === null ? null : this.describe({ resource, key }, state, this.engine.callsByKey(key).get(key));
+    return state === null ? null : this.describe({ resource, key }, state);
   }
 
   /**
@@ -329,14 +325,9 @@ export class LockService {
     const { pattern, resourceOf } = this.selectKeys(match);
     const selects = (key: string): boolean => resourceOf(key) !== undefined;
     const { engine } = this;
-    let own = engine.callsByKey();
-    let ownAt = engine.now();
     for await (const { key, state } of engine.list({ pattern, selects, count })) {
-      const now = engine.now();
-      // The caller may pause for a long time between two steps.
-      if (now - ownAt > OWN_CALLS_MS) [own, ownAt] = [engine.callsByKey(), now];
       const resource = resourceOf(key) as string;
-      yield this.describe({ resource, key }, state, own.get(key));
+      yield this.describe({ resource, key }, state);
     }
   }
 
@@ -433,8 +424,9 @@ export class LockService {
     return runUnder(lock, options.onLost, () => runOnce(lock, onceMs, () => fn(lock)));
   }
 
-  private describe(target: Target, state: LockState, calls: KeyCalls | undefined): LockInfo {
+  private describe(target: Target, state: LockState): LockInfo {
     const { engine } = this;
+    const calls = engine.callsAt(target.key);
     const info = toLockInfo(target, state, { isOwn: (id) => id === engine.instanceId, now: engine.now(), calls });
     return { ...info, waitingHere: engine.waitingAt(target.key) };
   }

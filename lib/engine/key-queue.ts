@@ -2,13 +2,13 @@ import { runOutside } from '../common/async-context.js';
 import { LockClosedError, LockLostError, withoutStack } from '../common/errors.js';
 import { nameOfCall, type Target } from '../events/call.js';
 import { repliesRead, type Timer } from '../clock/clock.js';
+import type { HolderWork } from '../contract/lock-state.js';
 import type { AcquireReply, Granted, Held, LockMode } from '../contract/store.js';
 import { Attempt, pauseAfterFailure } from './attempt.js';
 import { Lease } from './lease.js';
 import { closedError } from './lifecycle.js';
 import { Lock } from './lock.js';
 import { type AcquireOptions, leaseOf } from './options.js';
-import type { CallNames } from './own-calls.js';
 import type { Parts } from './parts.js';
 import { heldUntil, unavailable, upgradeError } from './error-texts.js';
 import { WorkDone } from './hold.js';
@@ -267,7 +267,7 @@ export class KeyQueue {
    * What the next request asks for: the lease of the first waiter, with the names of its call, and a place in the queue
    * if one waits for others.
    */
-  wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } & CallNames {
+  wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } & HolderWork {
     const { asksForPlace } = this;
     const options = this.waiters.head?.options;
     if (options === undefined) return { leaseMs: 1, asksForPlace, method: undefined, label: undefined };

@@ -7,7 +7,7 @@ import {
   nameCaller,
   withoutStack,
 } from '../common/errors.js';
-import { describeCall, latestCall, type Target } from '../events/call.js';
+import { type CallDetails, describeCall, latestCall, type Target } from '../events/call.js';
 import { type lockChannels, LockEvents } from '../events/diagnostics.js';
 import { safely, type Warn } from '../events/warnings.js';
 import type { LocalCalls, ServerState } from '../events/instance-states.js';
@@ -34,7 +34,6 @@ import { scopeAround } from './lock-scope.js';
 import { MultiAcquire } from './multi-acquire.js';
 import { MultiLock } from './multi-lock.js';
 import { type AcquireOptions, leaseOf, type PassingLimits } from './options.js';
-import { callsByKey, type KeyCalls } from './own-calls.js';
 import type { Parts } from './parts.js';
 import { describeUnsupportedForce, tooShortLease, unsupportedMode, unsupportedOnce, withPlace } from './error-texts.js';
 import { Releaser } from './releaser.js';
@@ -343,9 +342,16 @@ export class LockEngine {
     };
   }
 
-  /** Returns the calls that hold or wait for locks, by key. @param only the only key of interest. */
-  callsByKey(only?: string): ReadonlyMap<string, KeyCalls> {
-    return callsByKey(this.holds(), this.waiting(only), only);
+  /**
+   * Returns the calls of this instance behind what the store lists for a key: the oldest caller of each grant, and the
+   * callers that wait for others.
+   */
+  callsAt(key: string): { readonly holders: readonly CallDetails[]; readonly waiting: readonly CallDetails[] } {
+    const queue = this.queues.get(key);
+    const holders = queue?.leases.flatMap(({ locks: [oldest] }) => oldest?.options ?? []) ?? [];
+    // A call with a `waitMs` of 0 has no place in a queue.
+    const waiting = this.waiting(key).filter(({ isPatient }) => isPatient);
+    return { holders, waiting: waiting.map(({ options }) => options) };
   }
 
   /** Returns how many callers wait for a key. */
