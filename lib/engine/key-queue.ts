@@ -10,7 +10,7 @@ import { closedError } from './lifecycle.js';
 import { Lock } from './lock.js';
 import { type AcquireOptions, leaseOf } from './options.js';
 import type { Parts } from './parts.js';
-import { heldUntil, unavailable, upgradeError } from './error-texts.js';
+import { unavailable, upgradeError } from './error-texts.js';
 import { WorkDone } from './hold.js';
 import type { Heir } from './releaser.js';
 import type { Turns } from './turns.js';
@@ -227,7 +227,7 @@ export class KeyQueue {
     attempt.undecidedSince = undecided === undefined ? undefined : (attempt.undecidedSince ?? now);
     if (undecided === undefined) {
       const until = remainingMs === undefined ? undefined : now + remainingMs;
-      this.review.record(heldUntil(until, holder && { ...holder, isOwn }, ahead, isDone));
+      this.review.record({ kind: 'held', until, holder: holder && { ...holder, isOwn }, ahead, isDone });
       this.review.countReply(now);
     } else if (!this.review.isReplyDue(now)) {
       const error = withoutStack(() => unavailable(this.resource, undecided));

@@ -12,7 +12,6 @@ import { type lockChannels, LockEvents } from '../events/diagnostics.js';
 import { safely, type Warn } from '../events/warnings.js';
 import type { LocalCalls, ServerState } from '../events/instance-states.js';
 import { newInstanceId } from '../contract/instance-id.js';
-import { kindOf } from '../contract/lock-mode.js';
 import { atEndOfTick, type Clock, type Timer, withTimeout } from '../clock/clock.js';
 import {
   type ListedLock,
@@ -35,7 +34,7 @@ import { MultiAcquire } from './multi-acquire.js';
 import { MultiLock } from './multi-lock.js';
 import { type AcquireOptions, leaseOf, type PassingLimits } from './options.js';
 import type { Parts } from './parts.js';
-import { describeUnsupportedForce, tooShortLease, unsupportedMode, unsupportedOnce, withPlace } from './error-texts.js';
+import { describeUnsupported, describeUnsupportedForce, withPlace } from './error-texts.js';
 import { Releaser } from './releaser.js';
 import { Renewer } from './renewer.js';
 import { StoreHealth } from './store-health.js';
@@ -536,13 +535,9 @@ export class LockEngine {
 
   /** @throws LockConfigError if the store does not support the mode, the lease or `onceMs`. */
   checkStore({ resource }: Target, options: AcquireOptions): void {
-    const { capabilities } = this.store;
     const { mode, onceMs } = options;
-    if (onceMs !== undefined && capabilities.once !== true) throw unsupportedOnce(resource, capabilities);
-    if (mode !== 'exclusive' && !capabilities.modes.includes(kindOf(mode)))
-      throw unsupportedMode(resource, mode, capabilities);
-    const tooShort = tooShortLease(leaseOf(options), capabilities, resource);
-    if (tooShort !== undefined) throw tooShort;
+    const refusal = describeUnsupported(this.store.capabilities, { mode, onceMs, leaseMs: leaseOf(options) });
+    if (refusal !== undefined) throw new LockConfigError(`${refusal}.`, { resource });
   }
 
   private hasCalls(last: number): boolean {

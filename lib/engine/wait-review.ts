@@ -1,14 +1,13 @@
-import { type LockError, LockUnavailableError, withoutStack } from '../common/errors.js';
+import { type LockError, LockReplicationError, LockUnavailableError, withoutStack } from '../common/errors.js';
 import type { Target } from '../events/call.js';
 import { UnansweredError } from '../contract/store.js';
 import {
   acquireError,
-  heldUntil,
+  type KnownReply,
   type LastReply,
-  NO_REPLY,
   outageError,
-  storeLimitOf,
   unavailable,
+  type WaitingLine,
 } from './error-texts.js';
 import { WorkDone } from './hold.js';
 import type { KeyQueue } from './key-queue.js';
@@ -16,14 +15,13 @@ import { MOST_ON_THEIR_WAY } from './link.js';
 import type { AcquireOptions } from './options.js';
 import type { Waiter } from './waiter.js';
 
-export const HELD = heldUntil(undefined);
+export const HELD: KnownReply = { kind: 'held', until: undefined };
+const NO_REPLY: LastReply = { kind: 'none' };
 
 /**
  * How many waiting readers of an instance count as one caller for `maxWaiting`, because one request serves all of them.
  */
 const READERS_PER_PLACE = 50;
-
-type WaitingLine = Parameters<typeof acquireError>[1]['line'];
 
 /** Decides how long the callers of a key wait, by the store's last reply, and with which error they leave. */
 export class WaitReview {
@@ -136,10 +134,12 @@ export class WaitReview {
     const replyDueUntil = this.isReplyDue(now) ? enteredAt + 2 * limitMs : 0;
     // Until the first reply, nobody knows whether others hold the key.
     if (lastReply.kind === 'none') return Math.max(waitUntil, replyDueUntil, enteredAt + (options.firstReplyMs ?? 0));
-    const storeLimitMs = storeLimitOf(lastReply, options);
+    const { unavailableAfterMs = Infinity } = options;
+    // If replicas did not acknowledge a grant, the store itself replied.
+    const isDown = lastReply.kind === 'failed' && !(lastReply.error instanceof LockReplicationError);
     // How long a caller waits for the store does not depend on `waitMs`.
-    if (lastReply.kind === 'failed' && storeLimitMs !== Infinity) {
-      const limit = Math.min(lastReply.since, now - health.refusesForMs(queue.key)) + storeLimitMs;
+    if (isDown && unavailableAfterMs !== Infinity) {
+      const limit = Math.min(lastReply.since, now - health.refusesForMs(queue.key)) + unavailableAfterMs;
       // The outage may be over by the next reply, which decides.
       return replyDueUntil !== 0 || limit <= now ? Math.max(limit, replyDueUntil) : Infinity;
     }
@@ -175,7 +175,7 @@ export class WaitReview {
   private errorOf(
     resource: string,
     { mode, waitMs }: AcquireOptions,
-    { why, ...wait }: { enteredAt: number; now: number; line: WaitingLine; why: LastReply },
+    { why, ...wait }: { enteredAt: number; now: number; line: WaitingLine; why: KnownReply },
   ): LockError {
     const { key, parts } = this.queue;
     const place = parts.link.health.placeOf(key);
@@ -191,7 +191,7 @@ export class WaitReview {
   }
 
   /** Why a waiter does not have the lock now: the holders of this instance, or the store's last reply. */
-  private whyNot(now: number): LastReply {
+  private whyNot(now: number): KnownReply {
     const { lastReply, queue } = this;
     const { attempt, leases, parts, key, resource } = queue;
     const [first] = leases;
@@ -205,15 +205,16 @@ export class WaitReview {
       const cause = parts.link.health.outageOf(key);
       return { kind: 'failed', error: unavailable(resource, why, { cause }), since: attempt.sentAt };
     }
-    if (first === undefined || attempt !== undefined) return lastReply;
+    if (first === undefined || attempt !== undefined) return lastReply.kind === 'none' ? HELD : lastReply;
     const { deadline, mode, grantedAt, locks } = first;
     const holder = { instanceId: parts.instanceId, isOwn: true };
-    if (mode !== 'exclusive') return heldUntil(deadline, { ...holder, since: grantedAt, count: leases.length });
-    return heldUntil(deadline, { ...holder, since: locks.at(-1)?.grantedAt ?? grantedAt });
+    const shares = { since: grantedAt, count: leases.length };
+    const since = locks.at(-1)?.grantedAt ?? grantedAt;
+    return { kind: 'held', until: deadline, holder: { ...holder, ...(mode === 'exclusive' ? { since } : shares) } };
   }
 
   /** Returns why a caller beyond `maxWaiting` is refused. */
-  private whyFull(resource: string): LastReply {
+  private whyFull(resource: string): KnownReply {
     const { lastReply, queue } = this;
     const { leases, attempt, parts, key } = queue;
     const now = parts.clock.now();
