@@ -158,8 +158,6 @@ export class ScopeHold implements Hold, LockScope {
   private open = true;
   /** By the caller's own lock. */
   private readonly kept = new Map<Lock, KeptLock>();
-  /** The same by engine and key. */
-  private readonly byKey = new Map<Parts, Map<string, KeptLock>>();
   private readonly children = new Set<ScopeHold>();
   /** Made when the signal is first read, because the scopes of nearly all handlers need none. */
   private controller: AbortController | undefined;
@@ -219,9 +217,7 @@ export class ScopeHold implements Hold, LockScope {
   }
 
   find(parts: Parts, key?: string): Lock | undefined {
-    const locks = this.byKey.get(parts);
-    if (key !== undefined) return locks?.get(key)?.find(parts, key);
-    for (const lock of locks?.values() ?? []) if (lock.held) return lock;
+    for (const lock of this.kept.values()) if (lock.find(parts, key) !== undefined) return lock;
     return undefined;
   }
 
@@ -248,7 +244,7 @@ export class ScopeHold implements Hold, LockScope {
 
   private keepHere(lock: Lock, use: KeptUse): void {
     if (!this.open) return;
-    const { root, parts, key, loss, isAlive } = lock;
+    const { root, loss, isAlive } = lock;
     const isExpendable = use.onLost === 'ignore';
     const known = this.kept.get(root);
     if (known !== undefined) {
@@ -257,18 +253,12 @@ export class ScopeHold implements Hold, LockScope {
     }
     if (loss !== undefined && !isExpendable) this.onLoss(loss);
     if (!isAlive) return;
-    const kept = new KeptLock(this, lock, use);
-    this.kept.set(root, kept);
-    const locks = this.byKey.get(parts);
-    if (locks === undefined) this.byKey.set(parts, new Map([[key, kept]]));
-    else locks.set(key, kept);
+    this.kept.set(root, new KeptLock(this, lock, use));
   }
 
   /** Stops keeping a lock. */
   drop(lock: KeptLock): void {
     this.kept.delete(lock.root);
-    const locks = this.byKey.get(lock.parts);
-    if (locks?.get(lock.key) === lock) locks.delete(lock.key);
   }
 
   onKeptLost(lock: KeptLock, error: LockLostError): void {
@@ -314,7 +304,6 @@ export class ScopeHold implements Hold, LockScope {
     const locks = [...this.kept.values()];
     // Work that outlives the scope finds no lock in it.
     this.kept.clear();
-    this.byKey.clear();
     await Promise.allSettled(locks.map((lock) => lock.endKept()));
   }
 
