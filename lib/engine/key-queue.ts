@@ -10,8 +10,7 @@ import { closedError } from './lifecycle.js';
 import { Lock } from './lock.js';
 import { type AcquireOptions, leaseOf } from './options.js';
 import type { Parts } from './parts.js';
-import { unavailable, upgradeError } from './error-texts.js';
-import { WorkDone } from './hold.js';
+import { unavailable } from './error-texts.js';
 import type { Heir } from './releaser.js';
 import type { Turns } from './turns.js';
 import { HELD, WaitReview } from './wait-review.js';
@@ -64,16 +63,13 @@ export class KeyQueue {
     this.onHeadChanged();
   }
 
-  /** Refuses the callers that do not run in a hold of this engine. */
-  refuseOutsiders(): void {
+  /**
+   * Refuses all callers because of a shutdown, except for those that run in a hold if it is not over. What a request
+   * brings that is still on its way is released.
+   */
+  refuseAll(exceptNested: boolean): void {
     for (const waiter of this.waiters.all())
-      if (!waiter.isNested) this.refuse(waiter, closedError(waiter.target.resource));
-  }
-
-  /** Refuses all callers. What a request brings that is still on its way is released. */
-  close(): void {
-    for (const waiter of this.waiters.all()) this.refuse(waiter, closedError(waiter.target.resource));
-    this.endPause();
+      if (!exceptNested || !waiter.isNested) this.refuse(waiter, closedError(waiter.target.resource));
   }
 
   /** Releases what a request may still bring, because nobody will wait for its reply. */
@@ -278,8 +274,6 @@ export class KeyQueue {
   private askForHead(now: number): void {
     const { head } = this.waiters;
     if (head === undefined || this.attempt !== undefined) return;
-    const permits = this.otherPermits(head.mode);
-    if (permits !== undefined) return this.onPermitsMismatch(permits, now);
     if (!this.mayAsk(head.mode)) return;
     this.attempt = new Attempt(this, this.parts.nextOwner(), head.mode);
     const { attempt, turns } = this;
@@ -306,16 +300,10 @@ export class KeyQueue {
     return attempt.sentAt !== -Infinity && !attempt.asksForPlace && this.asksForPlace;
   }
 
-  /** Whether the store may grant a further lease in that mode, besides those of this instance. */
+  /** Whether the store may grant a further lease in that mode, or has to say why it does not. */
   private mayAsk(mode: LockMode): boolean {
     if (this.leases.some((lease) => lease.mode === 'exclusive')) return false;
-    return typeof mode !== 'number' || this.leases.length < mode;
-  }
-
-  /** Returns the number of permits that this instance's leases have, if another one is wanted. */
-  private otherPermits(mode: LockMode): number | undefined {
-    const held = this.leases.at(0)?.mode;
-    return typeof mode === 'number' && typeof held === 'number' && held !== mode ? held : undefined;
+    return this.leases[0]?.mode !== mode || typeof mode !== 'number' || this.leases.length < mode;
   }
 
   /** Whether the attempt asks for what the first waiter wants. */
@@ -420,14 +408,23 @@ export class KeyQueue {
     }
   }
 
-  /** Gives a caller the lock that was given to an owner of this instance. It is never passed on. */
-  adopt(target: Target, options: AcquireOptions, { owner, token, sentAt }: Adoption, now: number): Lock {
+  /**
+   * Gives a caller the lock that was given to an owner of this instance. It is never passed on.
+   *
+   * @param sentAt when the request was sent.
+   */
+  adopt(target: Target, options: AcquireOptions, owner: string, token: number, sentAt: number, now: number): Lock {
     const granted: Granted = { status: 'granted', token, tokens: 1 };
     const lease = new Lease(this, owner, 'exclusive', granted, now, sentAt, leaseOf(options), false);
     this.leases.push(lease);
+    const lock = this.lockOf(lease, target, options, now);
+    this.parts.renewer.watch(lease, now);
+    return lock;
+  }
+
+  private lockOf(lease: Lease, target: Target, options: AcquireOptions, now: number): Lock {
     const lock = new Lock(lease, target.resource, options, now, target.call);
     lease.locks.push(lock);
-    this.parts.renewer.watch(lease, now);
     return lock;
   }
 
@@ -494,8 +491,7 @@ export class KeyQueue {
   private admit(waiter: Waiter, lease: Lease, now: number): void {
     this.waiters.remove(waiter);
     const { target, options, scope } = waiter;
-    const lock = new Lock(lease, target.resource, options, now, target.call);
-    lease.locks.push(lock);
+    const lock = this.lockOf(lease, target, options, now);
     if (lease.dueAt !== undefined) this.parts.renewer.watch(lease, now);
     scope?.keep(lock, options.onLost);
     waiter.admit(lock);
@@ -509,7 +505,7 @@ export class KeyQueue {
       const outer = scope?.findOutwards(this.parts, this.key);
       if (outer === undefined || !this.waiters.remove(waiter)) continue;
       try {
-        const nested = nestIn(outer, options);
+        const nested = outer.nest(options);
         scope?.keep(nested, options.onLost);
         waiter.admit(nested);
       } catch (error) {
@@ -555,27 +551,4 @@ export class KeyQueue {
     this.endPause();
     this.parts.forget(this);
   }
-}
-
-/** What an owner of this instance was given. */
-export interface Adoption {
-  readonly owner: string;
-  readonly token: number;
-  /** When the request was sent. */
-  readonly sentAt: number;
-}
-
-/**
- * Returns a nested hold of a lock that the caller runs inside.
- *
- * @throws LockReentryError if the hold does not cover the requested mode.
- * @throws LockLostError if the lock was lost.
- * @throws WorkDone if the work of a call with `onceMs` was done under the hold.
- */
-export function nestIn(outer: Lock, options: AcquireOptions): Lock {
-  outer.assertHeld();
-  const { mode, resource } = outer;
-  if (mode !== 'exclusive' && mode !== options.mode) throw upgradeError(resource, mode, options.mode);
-  if (options.onceMs !== undefined && outer.isDone) throw withoutStack(() => new WorkDone());
-  return outer.nest(options);
 }

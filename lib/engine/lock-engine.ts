@@ -23,7 +23,7 @@ import {
 } from '../contract/store.js';
 import { assertHeldAround, heldAround } from './call-context.js';
 import { WorkDone } from './hold.js';
-import { KeyQueue, nestIn } from './key-queue.js';
+import { KeyQueue } from './key-queue.js';
 import { type Candidacy, Leadership } from './leadership.js';
 import { handoffLease } from './lease.js';
 import { closedError, Lifecycle } from './lifecycle.js';
@@ -62,10 +62,8 @@ export interface EngineOptions {
   readonly identity?: string | undefined;
   /** Where events are published. Default: `lockChannels`. */
   readonly channels?: typeof lockChannels | undefined;
-  /** Throws `LockConfigError` if this is not a valid lease. */
-  checkTtl(ttlMs: number): void;
-  /** Returns the options that are given. Throws `LockConfigError` if one is not allowed. */
-  checkDetach(options: DetachOptions): DetachOptions;
+  /** Returns the options of a method that are given. Throws `LockConfigError` if one is not allowed. */
+  readonly checkLease: (method: 'extend()' | 'detach()', given: DetachOptions) => DetachOptions;
   /** Called with one line for each lost lock, for each lock that is held too long, and for each outage. */
   warn(message: string): void;
   /** Called with one line when an outage or a limitation has ended. */
@@ -132,8 +130,7 @@ export class LockEngine {
       lockDelayMs,
       nextOwner: () => `${instanceId}:${++this.attempts}`,
       warn,
-      checkTtl: (ttlMs) => options.checkTtl(ttlMs),
-      checkDetach: (given) => options.checkDetach(given),
+      checkLease: options.checkLease,
       forget: (queue) => {
         // A caller may have come again since the queue ended.
         if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
@@ -427,7 +424,7 @@ export class LockEngine {
     // A call of `settle` may wait for that.
     lifecycle.onEnded();
     // Waiters come first, because the end of a hold must not let the next waiter in.
-    this.forEachQueue((queue) => queue.close());
+    this.forEachQueue((queue) => queue.refuseAll(false));
     for (const lock of this.holds()) this.loseAtShutdown(lock);
     const isIdle = (): boolean => this.queues.size === 0 && tickets.resuming.size === 0 && releaser.isIdle;
     await lifecycle.until(isIdle, options.requestTimeoutMs);
@@ -445,7 +442,7 @@ export class LockEngine {
     const now = this.now();
     this.idleTimer?.cancel();
     lifecycle.phase = 'draining';
-    this.forEachQueue((queue) => queue.refuseOutsiders());
+    this.forEachQueue((queue) => queue.refuseAll(true));
     await lifecycle.until(() => this.holds().length === 0, Math.max(0, (this.graceEndsAt ?? now + graceMs) - now));
   }
 
@@ -508,7 +505,7 @@ export class LockEngine {
 
   /** Returns a nested hold, which the scopes around the caller keep. */
   private nest(outer: Lock, options: AcquireOptions): Lock {
-    const lock = nestIn(outer, options);
+    const lock = outer.nest(options);
     scopeAround()?.keep(lock, options.onLost);
     return lock;
   }

@@ -1,13 +1,13 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { LockConfigError, LockLostError, LockUnavailableError } from '../common/errors.js';
+import { LockConfigError, LockLostError, LockUnavailableError, withoutStack } from '../common/errors.js';
 import type { LockCallContext } from '../events/tracing.js';
 import { inspectFields } from '../common/inspect-fields.js';
 import { driftOf } from '../clock/clock.js';
 import type { LockMode } from '../contract/store.js';
-import { describeUndetachable } from './error-texts.js';
-import { endOf, type Hold } from './hold.js';
+import { describeUndetachable, upgradeError } from './error-texts.js';
+import { endOf, type Hold, WorkDone } from './hold.js';
 import type { Lease } from './lease.js';
-import type { HoldOptions } from './options.js';
+import type { AcquireOptions, HoldOptions } from './options.js';
 import type { Parts } from './parts.js';
 import { newTicket, readTicket } from './ticket.js';
 
@@ -167,7 +167,7 @@ export class Lock implements Hold {
     if (expiry !== undefined) await expiry;
     this.throwUnlessHeld();
     const { parts, root, resource } = this;
-    parts.checkTtl(ttlMs);
+    parts.checkLease('extend()', { ttlMs });
     root.ttlMs = ttlMs;
     const reply = await parts.renewer.extend(root);
     if (root.loss !== undefined) throw root.loss;
@@ -208,7 +208,7 @@ export class Lock implements Hold {
    */
   async detach(options: DetachOptions = {}): Promise<string> {
     const { parts, resource } = this;
-    const { ttlMs = this.root.ttlMs } = parts.checkDetach(options);
+    const { ttlMs = this.root.ttlMs } = parts.checkLease('detach()', options);
     const expiry = this.expire();
     if (expiry !== undefined) await expiry;
     this.throwUnlessHeld();
@@ -316,8 +316,19 @@ export class Lock implements Hold {
     lease.remove(this, Math.max(minHoldUntil, doneUntil), doneUntil > minHoldUntil);
   }
 
-  /** Returns a nested hold. The lock ends with the last of its holds. @internal */
-  nest(options: HoldOptions): Lock {
+  /**
+   * Returns a nested hold. The lock ends with the last of its holds.
+   *
+   * @throws LockReentryError if the lock does not cover the requested mode.
+   * @throws LockLostError if the lock was lost.
+   * @throws WorkDone if the work of a call with `onceMs` was done under the lock.
+   * @internal
+   */
+  nest(options: AcquireOptions): Lock {
+    this.assertHeld();
+    const { mode, resource } = this;
+    if (mode !== 'exclusive' && mode !== options.mode) throw upgradeError(resource, mode, options.mode);
+    if (options.onceMs !== undefined && this.isDone) throw withoutStack(() => new WorkDone());
     return new Lock(this.lease, this.resource, options, this.root.grantedAt, this.call, this.root);
   }
 

@@ -2,7 +2,7 @@ import type { LockEvents } from '../events/diagnostics.js';
 import type { Clock } from '../clock/clock.js';
 import type { KeyQueue } from './key-queue.js';
 import type { Link } from './link.js';
-import type { DetachOptions } from './lock.js';
+import type { EngineOptions } from './lock-engine.js';
 import type { PassingLimits } from './options.js';
 import type { Releaser } from './releaser.js';
 import type { Renewer } from './renewer.js';
@@ -25,10 +25,8 @@ export interface Parts {
   nextOwner(): string;
   /** Logs one line. Never throws. */
   warn(this: void, message: string): void;
-  /** Throws `LockConfigError` if this is not a valid lease. */
-  checkTtl(ttlMs: number): void;
-  /** Returns the options that are given. Throws `LockConfigError` if one is not allowed. */
-  checkDetach(options: DetachOptions): DetachOptions;
+  /** See {@link EngineOptions.checkLease}. */
+  readonly checkLease: EngineOptions['checkLease'];
   /** Called when a key is no longer in use. */
   forget(queue: KeyQueue): void;
   /** Called when a wait or a hold has ended. A shutdown waits for that. */

@@ -25,12 +25,6 @@ const RETRY_AFTER = 1 / 10;
 const RETRY_AFTER_AT_LEAST = 1 / 50;
 const RETRY_AFTER_AT_MOST_MS = 1_000;
 
-/** What the renewer reports to, besides the queues of its leases. */
-export interface RenewerLog {
-  readonly events: Pick<LockEvents, 'extended' | 'overdue'>;
-  warn(message: string): void;
-}
-
 /**
  * Renews the leases of an engine in batches, and ends the locks whose deadlines have passed. The result of a renewal
  * without a reply is unknown, so it is repeated until the deadline.
@@ -51,7 +45,8 @@ export class Renewer {
   constructor(
     private readonly link: Link,
     private readonly clock: Clock,
-    private readonly log: RenewerLog,
+    /** Gets the events of renewals, and a line about each hold that is held for too long. */
+    private readonly log: { readonly events: LockEvents; readonly warn: (message: string) => void },
   ) {
     this.clockJumps = this.countClockJumps();
   }
@@ -236,7 +231,7 @@ export class Renewer {
   private sendByServer(leases: readonly Lease[]): void {
     const byServer = new Map<string | undefined, Lease[]>();
     for (const lease of leases) {
-      const server = this.link.serverOf(lease.key);
+      const server = this.link.store.serverOf(lease.key);
       const group = byServer.get(server);
       if (group === undefined) byServer.set(server, [lease]);
       else group.push(lease);

@@ -45,7 +45,7 @@ export class Tickets {
       const { token, restMs = Infinity, sentAt } = await this.transfer(target, ticket, { owner, ...given });
       const now = clock.now();
       const options = { ...given, maxHoldMs: Math.max(0, restMs - (now - sentAt)) };
-      const lock = engine.queueOf(target.key).adopt(target, options, { owner, token, sentAt }, now);
+      const lock = engine.queueOf(target.key).adopt(target, options, owner, token, sentAt, now);
       scopeAround()?.keep(lock, options.onLost);
       events.granted(lock, target, now - startedAt);
       return lock;
