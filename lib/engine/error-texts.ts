@@ -114,7 +114,7 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   // A moment in the future means that the server's clock was set back.
   const heldForMs = since === undefined || since > now ? undefined : now - since;
   const identity = identityOf(instanceId);
-  const ownMethod = call.ownMethod();
+  const ownMethod = isOwn ? call.ownMethod() : undefined;
   const here = ownMethod === undefined ? 'this instance' : `${ownMethod} of this instance`;
   const who = isOwn ? here : identity && identity + nameOfWork({ method, label });
   if (wireVersions !== undefined) {

@@ -3,7 +3,7 @@ import { runWork, workChannel } from '../events/tracing.js';
 import { runInHold } from './call-context.js';
 import type { Lock } from './lock.js';
 import type { OnLost } from './options.js';
-import type { Parts } from './parts.js';
+import type { Parts } from './lock-engine.js';
 
 /** What work runs under: one lock, several that were acquired together, or a lock scope. */
 export interface Hold {

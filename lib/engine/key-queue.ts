@@ -9,7 +9,7 @@ import { Lease } from './lease.js';
 import { closedError } from './lifecycle.js';
 import { Lock } from './lock.js';
 import { type AcquireOptions, leaseOf } from './options.js';
-import type { Parts } from './parts.js';
+import type { Parts } from './lock-engine.js';
 import { unavailable } from './error-texts.js';
 import type { Heir } from './releaser.js';
 import type { Turns } from './turns.js';

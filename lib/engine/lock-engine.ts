@@ -1,12 +1,6 @@
 import { throwIfAborted } from '../common/abort-signals.js';
 import { keepOutside, runOutside } from '../common/async-context.js';
-import {
-  LockConfigError,
-  LockReentryError,
-  LockUnavailableError,
-  nameCaller,
-  withoutStack,
-} from '../common/errors.js';
+import { LockConfigError, LockReentryError, LockUnavailableError, nameCaller, withoutStack } from '../common/errors.js';
 import { type CallDetails, describeCall, latestCall, type Target } from '../events/call.js';
 import { type lockChannels, LockEvents } from '../events/diagnostics.js';
 import { safely, type Warn } from '../events/warnings.js';
@@ -31,9 +25,8 @@ import { Link } from './link.js';
 import type { DetachOptions, Lock } from './lock.js';
 import { scopeAround } from './lock-scope.js';
 import { MultiAcquire } from './multi-acquire.js';
-import { MultiLock } from './multi-lock.js';
+import type { MultiLock } from './multi-lock.js';
 import { type AcquireOptions, leaseOf, type PassingLimits } from './options.js';
-import type { Parts } from './parts.js';
 import { describeUnsupported, describeUnsupportedForce, withPlace } from './error-texts.js';
 import { Releaser } from './releaser.js';
 import { Renewer } from './renewer.js';
@@ -70,6 +63,25 @@ export interface EngineOptions {
   info(message: string): void;
   /** Called with one line and the error of a leader's callback. */
   onCallbackError(message: string, error: unknown): void;
+}
+
+/** What the parts of one engine share. Each engine has one such object, which identifies its locks. */
+export interface Parts extends Pick<EngineOptions, 'clock' | 'passing' | 'lockDelayMs' | 'checkLease'> {
+  /** The id by which stores know this engine. */
+  readonly instanceId: string;
+  readonly link: Link;
+  readonly renewer: Renewer;
+  readonly releaser: Releaser;
+  readonly turns: Turns;
+  readonly events: LockEvents;
+  /** Logs one line. Never throws. */
+  readonly warn: Warn;
+  /** Returns an owner that no other attempt has. */
+  nextOwner(): string;
+  /** Called when a key is no longer in use. */
+  forget(queue: KeyQueue): void;
+  /** Called when a wait or a hold has ended. A shutdown waits for that. */
+  onEnded(this: void): void;
 }
 
 /** One module instance's locks. Every lock comes from here. */
@@ -170,50 +182,7 @@ export class LockEngine {
   async acquireAll(targets: readonly Target[], options: AcquireOptions): Promise<MultiLock> {
     throwIfAborted(options.signal);
     this.checkStore(targets[0], options);
-    const startedAt = this.now();
-    const nested = new Map<string, Lock>();
-    const missing = new Map<string, Target>();
-    try {
-      for (const target of targets) {
-        const { key } = target;
-        if (nested.has(key) || missing.has(key)) continue;
-        const outer = heldAround(this.parts, key);
-        if (outer === undefined) missing.set(key, target);
-        else nested.set(key, this.nest(outer, options));
-      }
-      const locks = await this.acquireMissing(missing, options, startedAt);
-      for (const lock of nested.values()) lock.assertHeld();
-      const lockOf = (key: string): Lock => (nested.get(key) ?? locks.get(key)) as Lock;
-      return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, lockOf(key)])));
-    } catch (reason) {
-      for (const lock of nested.values()) void lock.discard();
-      throw reason;
-    }
-  }
-
-  private async acquireMissing(
-    missing: Map<string, Target>,
-    options: AcquireOptions,
-    startedAt: number,
-  ): Promise<ReadonlyMap<string, Lock>> {
-    const { events } = this.parts;
-    const acquireOne = (target: Target, own: AcquireOptions): Promise<Lock> =>
-      this.enqueue(target, own, this.now(), startedAt);
-    const all = new MultiAcquire(options, acquireOne, (lock, target) => {
-      missing.delete(target.key);
-      this.publishGrant(lock, target, options, startedAt);
-    });
-    for (const target of missing.values()) this.checkOpen(target);
-    for (const target of missing.values()) events.requested(target, options);
-    try {
-      await all.run([...missing.values()]);
-      return all.locks;
-    } catch (reason) {
-      nameCaller(reason, options.signal);
-      for (const target of missing.values()) events.refused(target, options, this.now() - startedAt, reason);
-      this.lifecycle.onEnded();
-      return this.rejectInTurn(reason);
-    }
+    return new MultiAcquire(this, this.parts, options).run(targets);
   }
 
   /**
@@ -472,8 +441,12 @@ export class LockEngine {
     );
   }
 
-  /** @param enteredAt when the caller began to wait: earlier than `now` if it has waited for other locks. */
-  private enqueue(target: Target, options: AcquireOptions, now: number, enteredAt = now): Promise<Lock> {
+  /**
+   * Waits for the lock in the queue of its key.
+   *
+   * @param enteredAt when the caller began to wait: earlier than `now` if it has waited for other locks.
+   */
+  enqueue(target: Target, options: AcquireOptions, now: number, enteredAt = now): Promise<Lock> {
     try {
       const isNested = this.checkOpen(target);
       const refusal = this.queues.get(target.key)?.review.refusalAtOnce(target, options, now);
@@ -489,7 +462,7 @@ export class LockEngine {
   }
 
   /** Rejects with a reason. Lets the event loop turn if a loop of callers is refused at once, over and over. */
-  private async rejectInTurn(reason: unknown): Promise<never> {
+  async rejectInTurn(reason: unknown): Promise<never> {
     if (this.refusalsInTurn === 0) atEndOfTick(() => (this.refusalsInTurn = 0));
     this.refusalsInTurn += 1;
     if (this.refusalsInTurn > MOST_REFUSALS_IN_TURN) await new Promise<void>((resolve) => atEndOfTick(resolve));
@@ -504,7 +477,7 @@ export class LockEngine {
   }
 
   /** Returns a nested hold, which the scopes around the caller keep. */
-  private nest(outer: Lock, options: AcquireOptions): Lock {
+  nest(outer: Lock, options: AcquireOptions): Lock {
     const lock = outer.nest(options);
     scopeAround()?.keep(lock, options.onLost);
     return lock;
@@ -521,7 +494,8 @@ export class LockEngine {
     return isNested;
   }
 
-  private publishGrant(lock: Lock, target: Target, options: AcquireOptions, startedAt: number): void {
+  /** Reports the end of a wait that was reported as requested. */
+  publishGrant(lock: Lock, target: Target, options: AcquireOptions, startedAt: number): void {
     const { events } = this.parts;
     if (lock.root === lock) return events.granted(lock, target, lock.grantedAt - startedAt);
     const { resource } = target;

@@ -7,7 +7,7 @@ import { expireAll, type Hold, settle } from './hold.js';
 import { Lock } from './lock.js';
 import type { MultiLock } from './multi-lock.js';
 import type { OnLost } from './options.js';
-import type { Parts } from './parts.js';
+import type { Parts } from './lock-engine.js';
 
 /**
  * The options of a lock scope.

@@ -8,7 +8,7 @@ import { describeUndetachable, upgradeError } from './error-texts.js';
 import { endOf, type Hold, WorkDone } from './hold.js';
 import type { Lease } from './lease.js';
 import type { AcquireOptions, HoldOptions } from './options.js';
-import type { Parts } from './parts.js';
+import type { Parts } from './lock-engine.js';
 import { newTicket, readTicket } from './ticket.js';
 
 /**

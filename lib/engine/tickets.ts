@@ -5,10 +5,9 @@ import type { Target } from '../events/call.js';
 import { describeUnsupportedTransfer, ticketIsOver } from './error-texts.js';
 import { deadlineOf } from './lease.js';
 import type { Lock } from './lock.js';
-import type { LockEngine } from './lock-engine.js';
+import type { LockEngine, Parts } from './lock-engine.js';
 import { scopeAround } from './lock-scope.js';
 import type { AcquireOptions } from './options.js';
-import type { Parts } from './parts.js';
 import { FIRST_REPEAT_MS, LONGEST_REPEAT_MS } from './releaser.js';
 import type { Ticket } from './ticket.js';
 
