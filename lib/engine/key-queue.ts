@@ -77,16 +77,6 @@ export class KeyQueue {
     if (this.attempt?.state === 'asking') this.releaseOwner(this.attempt);
   }
 
-  /** How many callers wait. */
-  get length(): number {
-    return this.waiters.length;
-  }
-
-  /** The callers that wait, in order of arrival. */
-  waiting(): readonly Waiter[] {
-    return this.waiters.all();
-  }
-
   /** The resource of the first waiting caller, for errors. Several resources may share a key. */
   get resource(): string {
     return this.waiters.head?.target.resource ?? this.key;

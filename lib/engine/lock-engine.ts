@@ -200,11 +200,6 @@ export class LockEngine {
     return leadership;
   }
 
-  /** Closes all leaderships, so that other processes can lead. Does not wait for the end of their work. */
-  stepDown(): void {
-    for (const leadership of this.leaderships) void leadership.close();
-  }
-
   /**
    * Ends all holds of a lock, of any instance. Holders learn of it no later than at their next renewal.
    *
@@ -295,8 +290,8 @@ export class LockEngine {
 
   /** Returns the callers that wait, of one key or of all. */
   waiting(key?: string): readonly Waiter[] {
-    if (key !== undefined) return this.queues.get(key)?.waiting() ?? [];
-    return [...this.queues.values()].flatMap((queue) => queue.waiting());
+    if (key !== undefined) return this.queues.get(key)?.waiters.all() ?? [];
+    return [...this.queues.values()].flatMap(({ waiters }) => waiters.all());
   }
 
   /** Returns the calls that hold or wait for locks. */
@@ -321,7 +316,7 @@ export class LockEngine {
 
   /** Returns how many callers wait for a key. */
   waitingAt(key: string): number {
-    return this.queues.get(key)?.length ?? 0;
+    return this.queues.get(key)?.waiters.length ?? 0;
   }
 
   /** Returns the whole store, and the servers that have fallen silent. */
@@ -334,11 +329,14 @@ export class LockEngine {
     return this.lifecycle.phase !== 'open';
   }
 
-  /** Closes all leaderships. Everything else continues. */
+  /**
+   * Closes all leaderships, so that other processes can lead, without waiting for the end of their work. Everything
+   * else continues.
+   */
   beginShutdown(): void {
     if (this.isShuttingDown) return;
     this.lifecycle.phase = 'stopping';
-    this.stepDown();
+    for (const leadership of this.leaderships) void leadership.close();
   }
 
   /**

@@ -163,8 +163,7 @@ export class Lock implements Hold {
    * @throws LockConfigError if `ttlMs` is not allowed.
    */
   async extend(ttlMs: number = this.root.ttlMs): Promise<void> {
-    const expiry = this.expire();
-    if (expiry !== undefined) await expiry;
+    await this.expire();
     this.throwUnlessHeld();
     const { parts, root, resource } = this;
     parts.checkLease('extend()', { ttlMs });
@@ -209,8 +208,7 @@ export class Lock implements Hold {
   async detach(options: DetachOptions = {}): Promise<string> {
     const { parts, resource } = this;
     const { ttlMs = this.root.ttlMs } = parts.checkLease('detach()', options);
-    const expiry = this.expire();
-    if (expiry !== undefined) await expiry;
+    await this.expire();
     this.throwUnlessHeld();
     const refusal = describeUndetachable(parts.link.store, this);
     if (refusal !== undefined) throw new LockConfigError(`detach(): ${refusal}.`, { resource });

@@ -86,8 +86,7 @@ export class MultiLock implements Hold {
    * @throws LockConfigError if `ttlMs` is not allowed.
    */
   async extend(ttlMs?: number): Promise<void> {
-    const expiry = this.expire();
-    if (expiry !== undefined) await expiry;
+    await this.expire();
     this.assertHeld();
     await Promise.all(this.locks.map((lock) => lock.extend(ttlMs)));
   }
