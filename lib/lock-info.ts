@@ -1,9 +1,8 @@
 import { shownLabel } from './common/format-value.js';
-import type { Target } from './events/call.js';
-import { CallFinder, type CallNames, type KeyCalls } from './engine/own-calls.js';
+import type { CallDetails, Target } from './events/call.js';
 import { identityOf } from './contract/instance-id.js';
 import type { LockMode } from './contract/lock-mode.js';
-import type { HolderInfo, LockState } from './contract/lock-state.js';
+import type { HolderInfo, HolderWork, LockState } from './contract/lock-state.js';
 
 /**
  * One holder of a lock.
@@ -154,17 +153,17 @@ export interface InstanceView {
   readonly isOwn: (instanceId: string) => boolean;
   /** The time of the state, on the clock of `since`. Default: how long the lock has been held is not known. */
   readonly now?: number;
-  /** The calls of this instance for the key. Default: none. */
-  readonly calls?: KeyCalls | undefined;
+  /** The calls of this instance behind its holders and its waiter, in the order of the store. Default: none. */
+  readonly calls?: { readonly holders: readonly CallDetails[]; readonly waiting: readonly CallDetails[] } | undefined;
 }
 
 /** Returns the public description of a lock's state. */
 export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn, now, calls }: InstanceView): LockInfo {
-  // Nearly all locks in a list belong to other instances.
-  const found = calls && new CallFinder(calls);
+  const holders = [...(calls?.holders ?? [])];
   const waiting = (state.waiting ?? []).map(({ waiter, mode, wireVersion }): LockWaiter => {
     const own = isOwn(waiter);
-    const names = own ? found?.waiter(mode) : undefined;
+    // All callers of an instance in one mode share an entry.
+    const names = own ? calls?.waiting.find((each) => each.mode === mode) : undefined;
     const described = { waiter, identity: identityOf(waiter), isOwn: own, ...namesOf(names), ...toSharing(mode) };
     return wireVersion === undefined ? described : { ...described, wireVersion };
   });
@@ -172,7 +171,7 @@ export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn,
   const { mode = 'exclusive', others = [] } = state;
   const toHolder = ({ holder, remainingMs, token, since, wireVersion, method, label }: HolderInfo): LockHolder => {
     const own = isOwn(holder);
-    const names = own ? found?.holder(mode, token) : undefined;
+    const names = own ? holders.shift() : undefined;
     const described = {
       holder,
       identity: identityOf(holder),
@@ -181,7 +180,7 @@ export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn,
       fencingToken: token,
       // A moment in the future means that the server's clock was set back.
       heldForMs: since === undefined || now === undefined || since > now ? undefined : now - since,
-      ...namesOf(names ?? { method: shownLabel(method), label: shownLabel(label) }),
+      ...namesOf(names ?? { method: shownLabel(method), label }),
     };
     return wireVersion === undefined ? described : { ...described, wireVersion };
   };
@@ -197,8 +196,8 @@ export function toLockInfo({ resource, key }: Target, state: LockState, { isOwn,
   };
 }
 
-function namesOf({ method, label }: Partial<CallNames> = {}): CallNames {
-  return { method, label };
+function namesOf({ method, label }: HolderWork = {}): HolderWork {
+  return { method, label: shownLabel(label) };
 }
 
 function toSharing(mode: LockMode): LockSharing {

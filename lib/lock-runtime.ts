@@ -5,7 +5,7 @@ import { offerState } from './events/instance-states.js';
 import type { lockChannels } from './events/diagnostics.js';
 import { safely, type Warn } from './events/warnings.js';
 import { LockEngine } from './engine/lock-engine.js';
-import { tooShortLease } from './engine/error-texts.js';
+import { describeUnsupported } from './engine/error-texts.js';
 import { passingLimitsOf } from './engine/options.js';
 import type { LockStore } from './contract/store.js';
 import { createKeySelectorFactory } from './keys/key-selector.js';
@@ -83,8 +83,7 @@ export class LockRuntime {
       requestTimeoutMs,
       passing: { ...passingLimitsOf(options.fairness), ...passing },
       lockDelayMs: options.lockDelayMs,
-      checkTtl: (ttlMs) => checkAt('extend()', { ttlMs }),
-      checkDetach: (detachOptions) => checkAt('detach()', detachOptions),
+      checkLease: (method, leaseOptions) => checkAt(method, leaseOptions),
       warn,
       info,
       onCallbackError: (message, cause) => logger.error(message, ...stackOf(cause)),
@@ -311,8 +310,8 @@ function checkStore(store: LockStore, options: ResolvedOptions): void {
 /** @throws LockConfigError if the store does not support the lease. */
 function checkLease(store: LockStore, { ttlMs }: ResolvedOptions) {
   const { resolutionMs } = store.capabilities;
-  const refusal = tooShortLease(ttlMs, store.capabilities);
-  if (refusal !== undefined) throw new LockConfigError(refusal.message);
+  const refusal = describeUnsupported(store.capabilities, { mode: 'exclusive', leaseMs: ttlMs });
+  if (refusal !== undefined) throw new LockConfigError(`${refusal}.`);
   if (ttlMs >= resolutionMs && ttlMs % resolutionMs === 0) return;
   const allowed = `a multiple of ${resolutionMs}, the resolution of the store`;
   throw new LockConfigError(`ttlMs is ${ttlMs}; expected ${allowed}.`);

@@ -5,16 +5,13 @@ import { branded } from './common/brand.js';
 import { LockConfigError, LockKeyError, LockTimeoutError } from './common/errors.js';
 import { dropPromise, kindOf } from './common/format-value.js';
 import { runOutsideHolds } from './engine/call-context.js';
-import type { Hold } from './engine/hold.js';
 import type { Lock } from './engine/lock.js';
 import type { MultiLock } from './engine/multi-lock.js';
 import type { Leadership } from './engine/leadership.js';
 import type { LockEngine } from './engine/lock-engine.js';
 import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScope } from './engine/lock-scope.js';
-import { runOnce, runUnder } from './engine/run-under.js';
+import { type Hold, runOnce, runUnder, WorkDone } from './engine/hold.js';
 import { readTicket } from './engine/ticket.js';
-import { WorkDone } from './engine/work-done.js';
-import type { KeyCalls } from './engine/own-calls.js';
 import type { ResourceOption } from './keys/bind-template.js';
 import { isList, readList } from './keys/read-list.js';
 import type { KeySelectorFactory } from './keys/key-selector.js';
@@ -43,9 +40,6 @@ type Work<H, T> = (lock: H) => T | Promise<T>;
 type WithoutWait = Omit<CommonLockOptions, 'waitMs'> & HowToShare;
 type ResourceOf<A extends readonly unknown[]> = Resources | ((...args: A) => Resources);
 type ScopeWork<T> = (scope: LockScope) => T | Promise<T>;
-
-/** How often a list reads again what this instance holds and waits for, in milliseconds. */
-const OWN_CALLS_MS = 250;
 
 /**
  * Acquires locks by resource. Inject it by its class, or with `@InjectLockService(name)` if the module has a name.
@@ -287,7 +281,7 @@ export class LockService {
 
   /** Starts nothing. Throws what {@link lead} throws. @internal */
   checkLead(resource: string, options: LeadOptions): void {
-    this.engine.checkLead(this.targetOf(resource), resolveLeadOptions(options, this.defaults).lock);
+    this.engine.checkStore(this.targetOf(resource), resolveLeadOptions(options, this.defaults).lock);
   }
 
   /** Does what {@link lead} does. `name` names the work of the leader in the log. @internal */
@@ -306,7 +300,7 @@ export class LockService {
     const target = this.targetOf(resource);
     const state = await this.engine.inspect(target);
     const { key } = target;
-    return state === null ? null : this.describe({ resource, key }, state, this.engine.callsByKey(key).get(key));
+    return state === null ? null : this.describe({ resource, key }, state);
   }
 
   /**
@@ -331,14 +325,9 @@ export class LockService {
     const { pattern, resourceOf } = this.selectKeys(match);
     const selects = (key: string): boolean => resourceOf(key) !== undefined;
     const { engine } = this;
-    let own = engine.callsByKey();
-    let ownAt = engine.now();
     for await (const { key, state } of engine.list({ pattern, selects, count })) {
-      const now = engine.now();
-      // The caller may pause for a long time between two steps.
-      if (now - ownAt > OWN_CALLS_MS) [own, ownAt] = [engine.callsByKey(), now];
       const resource = resourceOf(key) as string;
-      yield this.describe({ resource, key }, state, own.get(key));
+      yield this.describe({ resource, key }, state);
     }
   }
 
@@ -435,8 +424,9 @@ export class LockService {
     return runUnder(lock, options.onLost, () => runOnce(lock, onceMs, () => fn(lock)));
   }
 
-  private describe(target: Target, state: LockState, calls: KeyCalls | undefined): LockInfo {
+  private describe(target: Target, state: LockState): LockInfo {
     const { engine } = this;
+    const calls = engine.callsAt(target.key);
     const info = toLockInfo(target, state, { isOwn: (id) => id === engine.instanceId, now: engine.now(), calls });
     return { ...info, waitingHere: engine.waitingAt(target.key) };
   }

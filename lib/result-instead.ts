@@ -1,7 +1,7 @@
 import { checkValue } from './common/check-options.js';
 import { LockTimeoutError, LockUnavailableError } from './common/errors.js';
 import { dropPromise } from './common/format-value.js';
-import { WorkDone } from './engine/work-done.js';
+import { WorkDone } from './engine/hold.js';
 import { OPTIONS } from './options/option-table.js';
 
 /** What happens to a call if others hold the lock until `waitMs` has elapsed. */

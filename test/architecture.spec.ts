@@ -211,8 +211,7 @@ describe('the floors', () => {
   });
 
   it('an adapter for transactions knows lock scopes, errors, and the types of its package', () => {
-    const scopes = ['lib/engine/lock-scope.ts', 'lib/engine/transaction-scopes.ts'];
-    const allowed = ['lib/common/errors.ts', 'lib/common/check-options.ts', ...scopes];
+    const allowed = ['lib/common/errors.ts', 'lib/common/check-options.ts', 'lib/engine/lock-scope.ts'];
     const isAllowed = ({ from, typeOnly }: Import) =>
       from.startsWith('lib/transactional/') ||
       allowed.includes(from) ||

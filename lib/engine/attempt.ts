@@ -69,8 +69,6 @@ export class Attempt implements ReplyListener<AcquireReply>, Unsent {
   wasStale = false;
   /** Whether a message came while a reply was expected, so that the reply may be out of date. */
   mustAskAgain = false;
-  /** Whether that message said that the lock may have been released by force. */
-  isForced = false;
   private repeats = 0;
   /** When another system's client was first seen to hold the key, and when its lease ends. */
   private foreignSince = -Infinity;
@@ -85,12 +83,8 @@ export class Attempt implements ReplyListener<AcquireReply>, Unsent {
   /** Sends the request, or does so when it may be sent. */
   ask(now: number): void {
     const { queue } = this;
-    const { link } = queue.parts;
-    if (link.queueIfCrowded(queue.key, this)) {
-      this.state = 'unsent';
-      return queue.onCrowded(this, now);
-    }
-    this.sendAt(now);
+    if (queue.parts.link.queueIfCrowded(queue.key, this)) this.state = 'unsent';
+    else this.sendAt(now);
   }
 
   /** See {@link Unsent.send}. */
@@ -106,7 +100,6 @@ export class Attempt implements ReplyListener<AcquireReply>, Unsent {
     this.asksForPlace = asksForPlace;
     this.state = 'asking';
     this.mustAskAgain = false;
-    this.isForced = false;
     const handoffMs = Math.min(AFTER_EXPIRY_MS, handoffLease(leaseMs));
     const { key } = queue;
     queue.parts.link.acquire({ key, owner, mode, leaseMs, wait: asksForPlace, handoffMs, method, label }, this);

@@ -4,7 +4,7 @@ import { type LockLostError, LockNotHeldError } from '../common/errors.js';
 import type { Target } from '../events/call.js';
 import type { Hold } from './hold.js';
 import type { Lock } from './lock.js';
-import type { Parts } from './parts.js';
+import type { Parts } from './lock-engine.js';
 
 /** A hold that code runs inside, and the holds around it. */
 interface Frame {

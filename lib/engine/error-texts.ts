@@ -9,9 +9,11 @@ import {
   LockUnavailableError,
   messageOf,
 } from '../common/errors.js';
+import { kindOf } from '../contract/lock-mode.js';
 import { nameOfWork, secondsOf } from '../common/format-value.js';
 import { identityOf } from '../contract/instance-id.js';
 import type { HolderHint, LockMode, LockStore, StoreCapabilities } from '../contract/store.js';
+import type { Lock } from './lock.js';
 import type { Outage } from './store-health.js';
 
 /** One holder of a lock. */
@@ -38,35 +40,13 @@ export type LastReply =
     }
   /** Others hold the lock with a different number of permits. */
   | { readonly kind: 'permits-mismatch'; readonly permits: number }
-  /** No request was sent since `since`, on the local clock. So the state of the lock is unknown. */
-  | { readonly kind: 'undelivered'; readonly error: LockUnavailableError; readonly since: number }
   /** The request has failed, and so has every earlier request since `since`, on the local clock. */
   | { readonly kind: 'failed'; readonly error: LockUnavailableError; readonly since: number };
 
-interface StoreLimit {
-  readonly unavailableAfterMs?: number | undefined;
-}
+/** Why a caller gets no lock. */
+export type KnownReply = Exclude<LastReply, { readonly kind: 'none' }>;
 
 type HeldReply = Extract<LastReply, { readonly kind: 'held' }>;
-
-export const NO_REPLY: LastReply = { kind: 'none' };
-
-export function heldUntil(
-  until: number | undefined,
-  holder?: CurrentHolder,
-  ahead?: number,
-  isDone?: boolean,
-): LastReply {
-  return { kind: 'held', until, holder, ahead, isDone };
-}
-
-/**
- * Returns how long a caller waits for a store that sent this reply, in milliseconds. Infinity: `waitMs` limits the
- * wait. If replicas did not acknowledge a grant, the store itself replied, so `waitMs` limits that wait, too.
- */
-export function storeLimitOf(reply: LastReply, { unavailableAfterMs = Infinity }: StoreLimit): number {
-  return reply.kind === 'failed' && !(reply.error instanceof LockReplicationError) ? unavailableAfterMs : Infinity;
-}
 
 /** What an error says about the callers of this module instance that wait for the lock. */
 export interface WaitingLine {
@@ -85,21 +65,17 @@ export interface RejectedCall {
   readonly now: number;
   /** Where the key's server is. Undefined if that is not known. */
   readonly place: string | undefined;
-  /** Default: unknown. */
-  readonly line?: WaitingLine;
+  readonly line: WaitingLine;
   /** Returns the `@Locked` method that holds the key in this module instance. Undefined if none is known. */
   ownMethod(this: void): string | undefined;
 }
 
 /** Returns the error for a caller that gets no lock. The store's last reply decides between busy and unavailable. */
-export function acquireError(lastReply: LastReply, call: RejectedCall): LockError {
+export function acquireError(lastReply: KnownReply, call: RejectedCall): LockError {
   const { resource, now, enteredAt, place } = call;
   const elapsedMs = now - enteredAt;
   if (lastReply.kind === 'permits-mismatch') return permitsMismatch(lastReply.permits, call);
-  if (lastReply.kind === 'none')
-    return errorOfCall(unavailable(resource, 'the store has sent no reply yet'), resource, elapsedMs, place);
-  if (lastReply.kind === 'failed' || lastReply.kind === 'undelivered')
-    return errorOfCall(lastReply.error, resource, elapsedMs, place);
+  if (lastReply.kind === 'failed') return errorOfCall(lastReply.error, resource, elapsedMs, place);
   return timeout(lastReply, call, elapsedMs);
 }
 
@@ -122,7 +98,7 @@ function permitsMismatch(permits: number, { resource, mode }: RejectedCall): Loc
 
 function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapsedMs: number): LockTimeoutError {
   const { resource, key, waitMs, now, line } = call;
-  const isQueueFull = line?.maxWaiting !== undefined;
+  const isQueueFull = line.maxWaiting !== undefined;
   // A caller with a `waitMs` of 0 does not wait, but its request takes time.
   const waited = isQueueFull
     ? 'refused at once, because too many callers wait for it'
@@ -130,15 +106,17 @@ function timeout({ until, holder, ahead }: HeldReply, call: RejectedCall, elapse
   const remainingMs = until === undefined ? undefined : Math.max(0, until - now);
   const hint = remainingMs === Infinity ? ` Its key ${key} has no expiry: this library did not write it.` : '';
   const publicMessage = `${resource} is locked by others: ${waited}.${hint}`;
-  const lineHint = line === undefined ? '' : describeLine(line, ahead);
-  const waiting = { waitingHere: line?.waitingHere, queuedAhead: ahead, isQueueFull };
+  const lineHint = describeLine(line, ahead);
+  const waiting = { waitingHere: line.waitingHere, queuedAhead: ahead, isQueueFull };
   const details = { resource, elapsedMs, remainingMs, publicMessage, ...waiting };
   if (holder === undefined) return new LockTimeoutError(`${publicMessage}${lineHint}`, details);
   const { instanceId, since, count, isOwn, wireVersions, method, label } = holder;
   // A moment in the future means that the server's clock was set back.
   const heldForMs = since === undefined || since > now ? undefined : now - since;
   const identity = identityOf(instanceId);
-  const who = isOwn ? describeOwn(call.ownMethod()) : identity && identity + nameOfWork({ method, label });
+  const ownMethod = isOwn ? call.ownMethod() : undefined;
+  const here = ownMethod === undefined ? 'this instance' : `${ownMethod} of this instance`;
+  const who = isOwn ? here : identity && identity + nameOfWork({ method, label });
   if (wireVersions !== undefined) {
     const { holder: theirs, own } = wireVersions;
     const used = `${resource} is used by ${identity ?? 'an instance'} with wire version ${theirs}`;
@@ -167,10 +145,6 @@ function describeLine({ waitingHere, maxWaiting }: WaitingLine, ahead = 0): stri
 function describeHolder(who: string, count = 1, heldForMs?: number): string {
   const others = count > 1 ? `held by ${count}, one of them ${who}` : `held by ${who}`;
   return heldForMs === undefined ? others : `${others} for ${secondsOf(heldForMs)}`;
-}
-
-function describeOwn(method: string | undefined): string {
-  return method === undefined ? 'this instance' : `${method} of this instance`;
 }
 
 /** Returns the error for a request without a reply. */
@@ -210,43 +184,34 @@ export function upgradeError(resource: string, held: LockMode, wanted: LockMode)
   });
 }
 
-/** Returns the error for a mode that the store does not support. */
-export function unsupportedMode(resource: string, mode: LockMode, capabilities: StoreCapabilities): LockConfigError {
-  return new LockConfigError(`${describeUnsupportedMode(capabilities, mode)}.`, { resource });
+/** What a call wants of a store. */
+interface Wanted {
+  readonly mode: LockMode;
+  /** Default: the call is not one that is done. */
+  readonly onceMs?: number | undefined;
+  /** Default: a lease that every store allows. */
+  readonly leaseMs?: number;
 }
 
-/** Returns what a store cannot do, and which modes it allows. */
-export function describeUnsupportedMode(capabilities: StoreCapabilities, mode: LockMode): string {
-  const { name } = capabilities;
-  const [option, wanted] = typeof mode === 'number' ? ['permits', 'permits'] : ['mode', mode];
-  return `${option}: ${name} does not support ${wanted}; use ${capabilities.modes.join(' or ')}`;
-}
-
-/** Returns the error for `onceMs` with a store that does not keep work that is done apart from a lock that is held. */
-export function unsupportedOnce(resource: string, capabilities: StoreCapabilities): LockConfigError {
-  return new LockConfigError(`${describeUnsupportedOnce(capabilities)}.`, { resource });
-}
-
-/** Returns what a store cannot do with `onceMs`, and which stores can. */
-export function describeUnsupportedOnce({ name }: StoreCapabilities): string {
-  return `onceMs: ${name} cannot keep work that is done apart from a lock that is held; use token() or memory()`;
-}
-
-/** Returns the error for a lease that is shorter than the store allows. Undefined for any other lease. */
-export function tooShortLease(
-  leaseMs: number,
-  { shortestLease }: StoreCapabilities,
-  resource?: string,
-): LockConfigError | undefined {
+/** Returns what a call wants and a store cannot do, and what is allowed. Undefined if it can do all of it. */
+export function describeUnsupported(
+  { name, modes, once, shortestLease }: StoreCapabilities,
+  { mode, onceMs, leaseMs = Infinity }: Wanted,
+): string | undefined {
+  if (onceMs !== undefined && once !== true)
+    return `onceMs: ${name} cannot keep work that is done apart from a lock that is held; use token() or memory()`;
+  if (!modes.includes(kindOf(mode))) {
+    const [option, wanted] = typeof mode === 'number' ? ['permits', 'permits'] : ['mode', mode];
+    return `${option}: ${name} does not support ${wanted}; use ${modes.join(' or ')}`;
+  }
   if (shortestLease === undefined || leaseMs >= shortestLease.ms) return undefined;
   const { ms, reason } = shortestLease;
-  const message = `the lease is ${leaseMs} ms; ttlMs and maxHoldMs must allow ${ms} or more: ${reason}.`;
-  return new LockConfigError(message, resource === undefined ? {} : { resource });
+  return `the lease is ${leaseMs} ms; ttlMs and maxHoldMs must allow ${ms} or more: ${reason}`;
 }
 
 /** Returns why a store cannot end a hold by force, and what is allowed. Undefined if it can. */
 export function describeUnsupportedForce(
-  { capabilities, forceRelease }: Pick<LockStore, 'capabilities' | 'forceRelease'>,
+  { capabilities, forceRelease }: LockStore,
   ifToken: number | undefined,
 ): string | undefined {
   const { name, fencing } = capabilities;
@@ -256,29 +221,14 @@ export function describeUnsupportedForce(
   return `forceRelease(): ${name} gives no fencing tokens; call it without ifToken.`;
 }
 
-/** What decides whether a lock can be detached. */
-interface Detachable {
-  readonly root: object;
-  readonly mode: LockMode;
-  readonly options: { readonly minHoldMs: number };
-  readonly isOfSeveral: boolean;
-  readonly holdCount: number;
-}
-
 /** Returns why a store cannot give locks to tickets, and what is allowed. Undefined if it can. */
-export function describeUnsupportedTransfer({
-  capabilities,
-  transfer,
-}: Pick<LockStore, 'capabilities' | 'transfer'>): string | undefined {
+export function describeUnsupportedTransfer({ capabilities, transfer }: LockStore): string | undefined {
   if (transfer !== undefined) return undefined;
   return `${capabilities.name} cannot keep a lock for a ticket; use token() or memory()`;
 }
 
 /** Returns why a lock cannot be detached, and what to do. Undefined if it can. */
-export function describeUndetachable(
-  store: Pick<LockStore, 'capabilities' | 'transfer'>,
-  lock: Detachable,
-): string | undefined {
+export function describeUndetachable(store: LockStore, lock: Lock): string | undefined {
   const { mode, options, isOfSeveral, root, holdCount } = lock;
   if (mode !== 'exclusive') return `the lock is held ${format(mode)}; only an exclusive lock can be detached`;
   if (isOfSeveral) return 'the lock was acquired together with others; acquire it alone';

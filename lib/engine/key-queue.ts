@@ -1,22 +1,19 @@
 import { runOutside } from '../common/async-context.js';
 import { LockClosedError, LockLostError, withoutStack } from '../common/errors.js';
 import { nameOfCall, type Target } from '../events/call.js';
-import { repliesRead } from '../clock/replies-read.js';
-import type { Timer } from '../clock/clock.js';
+import { repliesRead, type Timer } from '../clock/clock.js';
+import type { HolderWork } from '../contract/lock-state.js';
 import type { AcquireReply, Granted, Held, LockMode } from '../contract/store.js';
 import { Attempt, pauseAfterFailure } from './attempt.js';
 import { Lease } from './lease.js';
 import { closedError } from './lifecycle.js';
-import { MOST_ON_THEIR_WAY } from './link.js';
 import { Lock } from './lock.js';
 import { type AcquireOptions, leaseOf } from './options.js';
-import type { CallNames } from './own-calls.js';
-import type { Parts } from './parts.js';
-import { heldUntil, unavailable, upgradeError } from './error-texts.js';
+import type { Parts } from './lock-engine.js';
+import { unavailable } from './error-texts.js';
 import type { Heir } from './releaser.js';
 import type { Turns } from './turns.js';
 import { HELD, WaitReview } from './wait-review.js';
-import { WorkDone } from './work-done.js';
 import { type Waiter, WaiterList } from './waiter.js';
 
 /**
@@ -66,31 +63,18 @@ export class KeyQueue {
     this.onHeadChanged();
   }
 
-  /** Refuses the callers that do not run in a hold of this engine. */
-  refuseOutsiders(): void {
+  /**
+   * Refuses all callers because of a shutdown, except for those that run in a hold if it is not over. What a request
+   * brings that is still on its way is released.
+   */
+  refuseAll(exceptNested: boolean): void {
     for (const waiter of this.waiters.all())
-      if (!waiter.isNested) this.refuse(waiter, closedError(waiter.target.resource));
-  }
-
-  /** Refuses all callers. What a request brings that is still on its way is released. */
-  close(): void {
-    for (const waiter of this.waiters.all()) this.refuse(waiter, closedError(waiter.target.resource));
-    this.endPause();
+      if (!exceptNested || !waiter.isNested) this.refuse(waiter, closedError(waiter.target.resource));
   }
 
   /** Releases what a request may still bring, because nobody will wait for its reply. */
   abandon(): void {
     if (this.attempt?.state === 'asking') this.releaseOwner(this.attempt);
-  }
-
-  /** How many callers wait. */
-  get length(): number {
-    return this.waiters.length;
-  }
-
-  /** The callers that wait, in order of arrival. */
-  waiting(): readonly Waiter[] {
-    return this.waiters.all();
   }
 
   /** The resource of the first waiting caller, for errors. Several resources may share a key. */
@@ -106,7 +90,7 @@ export class KeyQueue {
    */
   onWake(owner: string): boolean {
     const lease = this.leases.find((each) => each.owner === owner);
-    if (this.attempt?.owner === owner) this.askAgain(true);
+    if (this.attempt?.owner === owner) this.askAgain();
     else if (lease !== undefined) this.checkHeld(lease);
     else return false;
     return true;
@@ -128,26 +112,20 @@ export class KeyQueue {
   /** Called if the lock may have been released by force. Only the store knows. */
   onForced(): void {
     for (const lease of this.leases) this.checkHeld(lease);
-    this.askAgain(true);
+    this.askAgain();
   }
 
-  /** Renews a lease, which the store may have ended by force. A holder gets no other messages, except late ones. */
+  /** Renews a lease, which the store may have ended by force. Until the reply, nobody else gets it. */
   private checkHeld(lease: Lease): void {
     lease.isForced = true;
     this.parts.renewer.renewNow(lease);
   }
 
-  /**
-   * Repeats the request now, because the key may be free or a message may be lost.
-   *
-   * @param mayBeForced whether a lock that the running request gets may have been released by force since.
-   */
-  askAgain(mayBeForced = false): void {
+  /** Repeats the request now, because the key may be free or a message may be lost. */
+  askAgain(): void {
     const { attempt } = this;
-    if (attempt?.state === 'asking') {
-      attempt.mustAskAgain = true;
-      attempt.isForced ||= mayBeForced;
-    } else if (attempt?.state === 'idle') this.repeat(attempt);
+    if (attempt?.state === 'asking') attempt.mustAskAgain = true;
+    else if (attempt?.state === 'idle') this.repeat(attempt);
   }
 
   /** Called with the reply to the attempt's request. */
@@ -189,29 +167,21 @@ export class KeyQueue {
     this.pauseFor(pauseMs, () => this.repeat(next));
   }
 
-  /** Called if the attempt's request cannot be sent yet. */
-  onCrowded(attempt: Attempt, now: number): void {
-    const why = `its request was not sent, because ${MOST_ON_THEIR_WAY} requests of this process have no reply yet`;
-    this.review.recordUnsent(why, now);
-    if (this.attempt === attempt) this.review.all(now);
-  }
-
   private onGranted(attempt: Attempt, granted: Granted, now: number): void {
     if (!attempt.isFresh(now)) return this.onStaleGrant(attempt, now);
     this.attempt = undefined;
-    const { owner, mode, sentAt, leaseMs, hasFailed, mustAskAgain, isForced } = attempt;
+    const { owner, mode, sentAt, leaseMs, hasFailed, mustAskAgain } = attempt;
     const lease = new Lease(this, owner, mode, granted, now, sentAt, leaseMs, hasFailed);
     // Recorded before any caller gets it.
     this.leases.push(lease);
     this.review.record(HELD);
     this.serve(lease, now);
     // All callers that it was for have left.
-    if (lease.locks.length === 0) this.releaseLease(lease, this.key, now).catch(() => undefined);
+    if (lease.locks.length === 0) this.releaseLease(lease, undefined, now).catch(() => undefined);
     else {
       this.parts.renewer.watch(lease, now);
-      lease.isForced = isForced;
       // The message may be about the end of this lease.
-      if (mustAskAgain) this.parts.renewer.renewNow(lease);
+      if (mustAskAgain) this.checkHeld(lease);
       this.askForHead(now);
     }
     this.review.all(now);
@@ -243,7 +213,7 @@ export class KeyQueue {
     attempt.undecidedSince = undecided === undefined ? undefined : (attempt.undecidedSince ?? now);
     if (undecided === undefined) {
       const until = remainingMs === undefined ? undefined : now + remainingMs;
-      this.review.record(heldUntil(until, holder && { ...holder, isOwn }, ahead, isDone));
+      this.review.record({ kind: 'held', until, holder: holder && { ...holder, isOwn }, ahead, isDone });
       this.review.countReply(now);
     } else if (!this.review.isReplyDue(now)) {
       const error = withoutStack(() => unavailable(this.resource, undecided));
@@ -283,7 +253,7 @@ export class KeyQueue {
    * What the next request asks for: the lease of the first waiter, with the names of its call, and a place in the queue
    * if one waits for others.
    */
-  wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } & CallNames {
+  wanted(): { readonly leaseMs: number; readonly asksForPlace: boolean } & HolderWork {
     const { asksForPlace } = this;
     const options = this.waiters.head?.options;
     if (options === undefined) return { leaseMs: 1, asksForPlace, method: undefined, label: undefined };
@@ -294,8 +264,6 @@ export class KeyQueue {
   private askForHead(now: number): void {
     const { head } = this.waiters;
     if (head === undefined || this.attempt !== undefined) return;
-    const permits = this.otherPermits(head.mode);
-    if (permits !== undefined) return this.onPermitsMismatch(permits, now);
     if (!this.mayAsk(head.mode)) return;
     this.attempt = new Attempt(this, this.parts.nextOwner(), head.mode);
     const { attempt, turns } = this;
@@ -322,16 +290,10 @@ export class KeyQueue {
     return attempt.sentAt !== -Infinity && !attempt.asksForPlace && this.asksForPlace;
   }
 
-  /** Whether the store may grant a further lease in that mode, besides those of this instance. */
+  /** Whether the store may grant a further lease in that mode, or has to say why it does not. */
   private mayAsk(mode: LockMode): boolean {
     if (this.leases.some((lease) => lease.mode === 'exclusive')) return false;
-    return typeof mode !== 'number' || this.leases.length < mode;
-  }
-
-  /** Returns the number of permits that this instance's leases have, if another one is wanted. */
-  private otherPermits(mode: LockMode): number | undefined {
-    const held = this.leases.at(0)?.mode;
-    return typeof mode === 'number' && typeof held === 'number' && held !== mode ? held : undefined;
+    return this.leases[0]?.mode !== mode || typeof mode !== 'number' || this.leases.length < mode;
   }
 
   /** Whether the attempt asks for what the first waiter wants. */
@@ -372,7 +334,7 @@ export class KeyQueue {
   /** Releases whatever the store keeps for an attempt. */
   private releaseOwner({ owner, mode, leaseMs, hasFailed }: Attempt): void {
     const { key, parts } = this;
-    const release = { resource: key, key, owner, mode, leaseMs, closedUntil: 0 };
+    const release = { key, owner, mode, leaseMs, closedUntil: 0 };
     parts.releaser.release(release, parts.clock.now(), hasFailed).catch(() => undefined);
   }
 
@@ -408,9 +370,7 @@ export class KeyQueue {
     this.parts.onEnded();
     if (lease.locks.length > 0) return Promise.resolve(true);
     if (heir === undefined && this.passOn(lease, now)) return Promise.resolve(true);
-    const released = this.releaseLease(lease, lock.resource, now, heir);
-    this.parts.onReleasing(lock, released);
-    return released;
+    return this.releaseLease(lease, lock.resource, now, heir);
   }
 
   /**
@@ -432,20 +392,29 @@ export class KeyQueue {
       const { key, parts } = this;
       const leaseMs = Math.max(longestMs, heir.leaseMs);
       for (const each of new Set(left)) {
-        const release = { resource: lock.resource, key, owner: each, mode, leaseMs, closedUntil: 0 };
+        const release = { key, owner: each, mode, leaseMs, closedUntil: 0 };
         parts.releaser.release(release, parts.clock.now(), true).catch(() => undefined);
       }
     }
   }
 
-  /** Gives a caller the lock that was given to an owner of this instance. It is never passed on. */
-  adopt(target: Target, options: AcquireOptions, { owner, token, sentAt }: Adoption, now: number): Lock {
+  /**
+   * Gives a caller the lock that was given to an owner of this instance. It is never passed on.
+   *
+   * @param sentAt when the request was sent.
+   */
+  adopt(target: Target, options: AcquireOptions, owner: string, token: number, sentAt: number, now: number): Lock {
     const granted: Granted = { status: 'granted', token, tokens: 1 };
     const lease = new Lease(this, owner, 'exclusive', granted, now, sentAt, leaseOf(options), false);
     this.leases.push(lease);
+    const lock = this.lockOf(lease, target, options, now);
+    this.parts.renewer.watch(lease, now);
+    return lock;
+  }
+
+  private lockOf(lease: Lease, target: Target, options: AcquireOptions, now: number): Lock {
     const lock = new Lock(lease, target.resource, options, now, target.call);
     lease.locks.push(lock);
-    this.parts.renewer.watch(lease, now);
     return lock;
   }
 
@@ -489,11 +458,7 @@ export class KeyQueue {
     // Code of callers runs. It learns of the loss before the next holder can have the lock.
     lock.abortAll(loss);
     // The key may still be locked, although no caller holds it.
-    if (isOver) {
-      const released = this.releaseLease(lease, resource, now);
-      released.catch(() => undefined);
-      this.parts.onReleasing(lock, released);
-    }
+    if (isOver) this.releaseLease(lease, resource, now).catch(() => undefined);
     warn(loss.message);
     events.lost(lock, clock);
     onEnded();
@@ -516,8 +481,7 @@ export class KeyQueue {
   private admit(waiter: Waiter, lease: Lease, now: number): void {
     this.waiters.remove(waiter);
     const { target, options, scope } = waiter;
-    const lock = new Lock(lease, target.resource, options, now, target.call);
-    lease.locks.push(lock);
+    const lock = this.lockOf(lease, target, options, now);
     if (lease.dueAt !== undefined) this.parts.renewer.watch(lease, now);
     scope?.keep(lock, options.onLost);
     waiter.admit(lock);
@@ -531,7 +495,7 @@ export class KeyQueue {
       const outer = scope?.findOutwards(this.parts, this.key);
       if (outer === undefined || !this.waiters.remove(waiter)) continue;
       try {
-        const nested = nestIn(outer, options);
+        const nested = outer.nest(options);
         scope?.keep(nested, options.onLost);
         waiter.admit(nested);
       } catch (error) {
@@ -558,7 +522,7 @@ export class KeyQueue {
   }
 
   /** Releases a lease that no caller uses. The release is sent before the next request for the key. */
-  private releaseLease(lease: Lease, resource: string, now: number, heir?: Heir): Promise<boolean> {
+  private releaseLease(lease: Lease, resource: string | undefined, now: number, heir?: Heir): Promise<boolean> {
     const { key, parts, turns } = this;
     const { owner, mode, longestMs: leaseMs, closedUntil, isDone, askedAt, hasFailed } = lease;
     this.leases.splice(this.leases.indexOf(lease), 1);
@@ -577,27 +541,4 @@ export class KeyQueue {
     this.endPause();
     this.parts.forget(this);
   }
-}
-
-/** What an owner of this instance was given. */
-export interface Adoption {
-  readonly owner: string;
-  readonly token: number;
-  /** When the request was sent. */
-  readonly sentAt: number;
-}
-
-/**
- * Returns a nested hold of a lock that the caller runs inside.
- *
- * @throws LockReentryError if the hold does not cover the requested mode.
- * @throws LockLostError if the lock was lost.
- * @throws WorkDone if the work of a call with `onceMs` was done under the hold.
- */
-export function nestIn(outer: Lock, options: AcquireOptions): Lock {
-  outer.assertHeld();
-  const { mode, resource } = outer;
-  if (mode !== 'exclusive' && mode !== options.mode) throw upgradeError(resource, mode, options.mode);
-  if (options.onceMs !== undefined && outer.isDone) throw withoutStack(() => new WorkDone());
-  return outer.nest(options);
 }

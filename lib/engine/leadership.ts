@@ -2,10 +2,11 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { onAbort } from '../common/abort-signals.js';
 import { runOutside } from '../common/async-context.js';
 import { LockClosedError, LockLostError, LockTimeoutError, messageOf } from '../common/errors.js';
+import { nextCall, type Target } from '../events/call.js';
 import { runInHold } from './call-context.js';
 import type { Lock } from './lock.js';
-import type { Clock } from '../clock/clock.js';
-import { LeaderTerm } from './leader-term.js';
+import type { LockEngine } from './lock-engine.js';
+import type { AcquireOptions } from './options.js';
 
 /** The callbacks of a leadership, which catches what they throw. */
 export interface LeaderCallbacks {
@@ -13,20 +14,10 @@ export interface LeaderCallbacks {
   readonly onDeposed?: ((reason: unknown) => unknown) | undefined;
 }
 
-/** What a leadership is made of. */
-export interface LeadershipOptions extends LeaderCallbacks {
-  readonly resource: string;
-  /** Ends the leadership when it aborts. */
-  readonly signal: AbortSignal | undefined;
-  /** Names the work of the leader in the log. Default: "the leader of" the resource. */
+/** A candidate to start. */
+export interface Candidacy extends LeaderCallbacks {
+  /** Names the work of the leader in the log and in events. Default: "The leader of" the resource. */
   readonly name?: string | undefined;
-  readonly clock: Clock;
-  /** Waits for the lock without a limit. Inside a hold of the lock, returns a nested hold. */
-  acquire(this: void, signal?: AbortSignal): Promise<Lock>;
-  /** Called with one line if work is late. */
-  warn(this: void, message: string): void;
-  /** Called with one line and the error of a callback. */
-  onCallbackError(this: void, message: string, error: unknown): void;
 }
 
 /** The longest pause before a new campaign without failures, in milliseconds. Each failure in a row doubles it. */
@@ -59,9 +50,15 @@ export class Leadership {
   private failures = 0;
 
   /** @internal */
-  constructor(private readonly options: LeadershipOptions) {
-    const { resource, signal } = options;
-    this.resource = resource;
+  constructor(
+    private readonly engine: LockEngine,
+    private readonly target: Target,
+    /** How it acquires the lock. The signal ends the leadership. */
+    private readonly options: AcquireOptions,
+    private readonly candidacy: Candidacy,
+  ) {
+    const { signal } = options;
+    this.resource = target.resource;
     if (signal?.aborted) this.closing.abort(signal.reason);
     const subscription = onAbort(signal, (reason) => this.closing.abort(reason));
     // The caller's holds are not the candidate's.
@@ -126,7 +123,7 @@ export class Leadership {
     await Promise.resolve();
     while (!this.isClosed) {
       try {
-        await this.serve(await this.options.acquire(this.closing.signal));
+        await this.serve(await this.acquire());
       } catch (error) {
         this.onRefused(error);
       }
@@ -134,15 +131,21 @@ export class Leadership {
     }
   }
 
+  /** Waits for the lock without a limit, or returns a nested hold inside one. Each is a call of its own. */
+  private acquire(): Promise<Lock> {
+    const { engine, target, options, candidacy, closing } = this;
+    const waiting = { ...options, method: candidacy.name, signal: closing.signal };
+    return engine.acquire({ ...target, call: nextCall() }, waiting);
+  }
+
   /** Leads until the term ends. Rejects only if the lock was lost before the term began. */
   private async serve(own: Lock): Promise<void> {
-    const { acquire, clock } = this.options;
     // The callbacks get a hold of their own, so the term continues if they release it.
-    const lock = await runInHold(own, () => acquire(this.closing.signal)).catch(async (error: unknown) => {
+    const lock = await runInHold(own, () => this.acquire()).catch(async (error: unknown) => {
       await own.release().catch(() => undefined);
       throw error;
     });
-    const term = new LeaderTerm(own, lock, clock.now());
+    const term = new LeaderTerm(own, lock, this.engine.now());
     const subscription = onAbort(this.closing.signal, (reason) => term.end(reason));
     if (this.isClosed) term.end(this.closing.signal.reason);
     else await this.runTerm(term);
@@ -151,7 +154,8 @@ export class Leadership {
   }
 
   private async runTerm(term: LeaderTerm): Promise<void> {
-    const { onElected, onDeposed, clock } = this.options;
+    const { onElected, onDeposed } = this.candidacy;
+    const { clock } = this.engine;
     const { lock } = term;
     this.term = term;
     let hasFailed = false;
@@ -190,21 +194,21 @@ export class Leadership {
   }
 
   private logFailure(what: string, error: unknown): void {
-    this.options.onCallbackError(`${this.name} ${what}: ${messageOf(error)}`, error);
+    this.engine.onCallbackError(`${this.name} ${what}: ${messageOf(error)}`, error);
   }
 
   private warnOfLateWork(reason: unknown): void {
     const effect = reason instanceof LockLostError ? 'This process does not lead again' : 'Its lock is not released';
-    this.options.warn(`${this.name} has not ended ${LATE_MS / 1_000} s after its term. ${effect} until it has.`);
+    this.engine.warn(`${this.name} has not ended ${LATE_MS / 1_000} s after its term. ${effect} until it has.`);
   }
 
   private get name(): string {
-    return this.options.name ?? `The leader of ${this.resource}`;
+    return this.candidacy.name ?? `The leader of ${this.resource}`;
   }
 
   /** Waits before the next campaign, so that others can lead and a failure is not repeated without a pause. */
   private pause(): Promise<void> {
-    const { clock } = this.options;
+    const { clock } = this.engine;
     const longestMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.failures);
     return new Promise((resolve) => {
       const end = (): void => {
@@ -226,4 +230,52 @@ function notElected({ resource }: Leadership): LockLostError {
 function isConsequence(error: unknown, reason: unknown): boolean {
   if (error === reason || error instanceof LockLostError || error instanceof LockClosedError) return true;
   return (error as Partial<Error> | null | undefined)?.name === 'AbortError';
+}
+
+/** One term of a leader: from the grant of the lock until it is lost, or until the leader steps down. */
+class LeaderTerm {
+  /** The signal of the callbacks' hold. Aborts at the end of the term. */
+  readonly signal: AbortSignal;
+  /** Resolves with the reason when the term has ended. */
+  readonly over: Promise<unknown>;
+  /** Whether the callbacks have settled and the lock is to be released. */
+  isSettled = false;
+  private hasEnded = false;
+  private onOver!: (reason: unknown) => void;
+
+  constructor(
+    /** The hold of the candidate. */
+    private readonly own: Lock,
+    /** The hold of the callbacks, of the same grant. */
+    readonly lock: Lock,
+    readonly startedAt: number,
+  ) {
+    this.over = new Promise((resolve) => (this.onOver = resolve));
+    // Made before the term can end, because a signal made later would not abort for a reason that is `undefined`.
+    this.signal = lock.signal;
+    const { signal } = own;
+    if (signal.aborted) this.end(signal.reason);
+    else onAbort(signal, (reason) => this.end(reason));
+  }
+
+  /** Whether the term continues, by the local deadline of the lock. */
+  get isLeading(): boolean {
+    return !this.hasEnded && this.own.expiresInMs > 0;
+  }
+
+  /** Ends the term, and aborts its signals. Returns false if it had already ended. */
+  end(reason: unknown): boolean {
+    if (this.hasEnded) return false;
+    this.hasEnded = true;
+    this.lock.abort(reason);
+    this.own.abort(reason);
+    this.onOver(reason);
+    return true;
+  }
+
+  /** Releases the lock. Does not reject, because a failed release is repeated in the background. */
+  async release(): Promise<void> {
+    this.isSettled = true;
+    await Promise.allSettled([this.lock.release(), this.own.release()]);
+  }
 }

@@ -114,13 +114,8 @@ export class Link {
     return leaseMs + this.lockDelayMs;
   }
 
-  /** Returns the name of the server that keeps a key. Undefined if it is not known, or if there is only one. */
-  serverOf(key: string): string | undefined {
-    return this.store.serverOf(key);
-  }
-
   private laneOf(key: string): Lane {
-    const server = this.serverOf(key);
+    const server = this.store.serverOf(key);
     let lane = this.lanes.get(server);
     if (lane === undefined) this.lanes.set(server, (lane = { onTheirWay: 0, unsent: new LinkedList() }));
     return lane;

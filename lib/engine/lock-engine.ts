@@ -1,21 +1,12 @@
 import { throwIfAborted } from '../common/abort-signals.js';
 import { keepOutside, runOutside } from '../common/async-context.js';
-import {
-  LockConfigError,
-  LockReentryError,
-  LockUnavailableError,
-  messageOf,
-  nameCaller,
-  withoutStack,
-} from '../common/errors.js';
-import { describeCall, nextCall, type Target } from '../events/call.js';
+import { LockConfigError, LockReentryError, LockUnavailableError, nameCaller, withoutStack } from '../common/errors.js';
+import { type CallDetails, describeCall, latestCall, type Target } from '../events/call.js';
 import { type lockChannels, LockEvents } from '../events/diagnostics.js';
-import { safely } from '../events/warnings.js';
-import { secondsOf } from '../common/format-value.js';
+import { safely, type Warn } from '../events/warnings.js';
 import type { LocalCalls, ServerState } from '../events/instance-states.js';
 import { newInstanceId } from '../contract/instance-id.js';
-import { kindOf } from '../contract/lock-mode.js';
-import { atEndOfTick, type Clock, withTimeout } from '../clock/clock.js';
+import { atEndOfTick, type Clock, type Timer, withTimeout } from '../clock/clock.js';
 import {
   type ListedLock,
   type ListRequest,
@@ -25,26 +16,24 @@ import {
   UnansweredError,
 } from '../contract/store.js';
 import { assertHeldAround, heldAround } from './call-context.js';
-import { KeyQueue, nestIn } from './key-queue.js';
-import { type LeaderCallbacks, Leadership } from './leadership.js';
+import { WorkDone } from './hold.js';
+import { KeyQueue } from './key-queue.js';
+import { type Candidacy, Leadership } from './leadership.js';
 import { handoffLease } from './lease.js';
 import { closedError, Lifecycle } from './lifecycle.js';
 import { Link } from './link.js';
 import type { DetachOptions, Lock } from './lock.js';
 import { scopeAround } from './lock-scope.js';
 import { MultiAcquire } from './multi-acquire.js';
-import { MultiLock } from './multi-lock.js';
+import type { MultiLock } from './multi-lock.js';
 import { type AcquireOptions, leaseOf, type PassingLimits } from './options.js';
-import { callsByKey, type KeyCalls } from './own-calls.js';
-import type { Parts } from './parts.js';
-import { describeUnsupportedForce, tooShortLease, unsupportedMode, unsupportedOnce, withPlace } from './error-texts.js';
+import { describeUnsupported, describeUnsupportedForce, withPlace } from './error-texts.js';
 import { Releaser } from './releaser.js';
 import { Renewer } from './renewer.js';
 import { StoreHealth } from './store-health.js';
 import { Tickets } from './tickets.js';
 import { Turns } from './turns.js';
 import { Waiter } from './waiter.js';
-import { WorkDone } from './work-done.js';
 
 /** How many callers are refused in one turn of the event loop before others wait for the next one. */
 const MOST_REFUSALS_IN_TURN = 1_000;
@@ -66,22 +55,33 @@ export interface EngineOptions {
   readonly identity?: string | undefined;
   /** Where events are published. Default: `lockChannels`. */
   readonly channels?: typeof lockChannels | undefined;
-  /** Throws `LockConfigError` if this is not a valid lease. */
-  checkTtl(ttlMs: number): void;
-  /** Returns the options that are given. Throws `LockConfigError` if one is not allowed. */
-  checkDetach(options: DetachOptions): DetachOptions;
+  /** Returns the options of a method that are given. Throws `LockConfigError` if one is not allowed. */
+  readonly checkLease: (method: 'extend()' | 'detach()', given: DetachOptions) => DetachOptions;
   /** Called with one line for each lost lock, for each lock that is held too long, and for each outage. */
   warn(message: string): void;
   /** Called with one line when an outage or a limitation has ended. */
-  info?(message: string): void;
-  /** Called with one line and the error of a leader's callback. Default: `warn` is called with the line. */
-  onCallbackError?(message: string, error: unknown): void;
+  info(message: string): void;
+  /** Called with one line and the error of a leader's callback. */
+  onCallbackError(message: string, error: unknown): void;
 }
 
-/** A candidate to start. */
-export interface Candidacy extends LeaderCallbacks {
-  /** Names the work of the leader in the log and in events. Default: "The leader of" the resource. */
-  readonly name?: string | undefined;
+/** What the parts of one engine share. Each engine has one such object, which identifies its locks. */
+export interface Parts extends Pick<EngineOptions, 'clock' | 'passing' | 'lockDelayMs' | 'checkLease'> {
+  /** The id by which stores know this engine. */
+  readonly instanceId: string;
+  readonly link: Link;
+  readonly renewer: Renewer;
+  readonly releaser: Releaser;
+  readonly turns: Turns;
+  readonly events: LockEvents;
+  /** Logs one line. Never throws. */
+  readonly warn: Warn;
+  /** Returns an owner that no other attempt has. */
+  nextOwner(): string;
+  /** Called when a key is no longer in use. */
+  forget(queue: KeyQueue): void;
+  /** Called when a wait or a hold has ended. A shutdown waits for that. */
+  onEnded(this: void): void;
 }
 
 /** One module instance's locks. Every lock comes from here. */
@@ -94,22 +94,30 @@ export class LockEngine {
   readonly tickets: Tickets;
   private readonly parts: Parts;
   private readonly leaderships = new Set<Leadership>();
-  private readonly info: (this: void, message: string) => void;
+  private readonly info: Warn;
   private attempts = 0;
   private isRefusing = false;
   private refusalsInTurn = 0;
-  /** Called when no key is in use. */
-  private onIdle: (() => void) | undefined = undefined;
+  private idleTimer: Timer | undefined = undefined;
+  /** When the holds of a shutdown are lost. */
+  private graceEndsAt: number | undefined = undefined;
+  private settled: Promise<void> | undefined = undefined;
   private closed: Promise<void> | undefined = undefined;
 
   constructor(private readonly options: EngineOptions) {
     const { clock, instance, passing, store, requestTimeoutMs, lockDelayMs } = options;
     keepOutside();
     const warn = safely((message) => options.warn(message));
-    const info = (this.info = safely((message) => options.info?.(message)));
+    const info = (this.info = safely((message) => options.info(message)));
     // After a shutdown, the application may close its own client, and nobody waits for Redis.
     const warnUsers = (message: string): void => {
-      if (this.lifecycle.isOpen || this.hasCalls(Infinity)) warn(message);
+      if (!this.isShuttingDown || this.hasCalls(Infinity)) warn(message);
+    };
+    this.lifecycle = new Lifecycle(clock);
+    const onEnded = (): void => this.lifecycle.onEnded();
+    // The application may have closed the connection before. At other times, the release is repeated.
+    const onLeft = (message: string): void => {
+      if (this.isShuttingDown) warn(message);
     };
     const events = new LockEvents(instance, options.channels);
     this.health = new StoreHealth(
@@ -127,38 +135,22 @@ export class LockEngine {
       clock,
       link,
       renewer: new Renewer(link, clock, { warn, events }),
-      releaser: new Releaser(link, clock),
+      releaser: new Releaser(link, clock, onLeft, onEnded),
       turns: new Turns(clock, store),
       events,
       passing,
       lockDelayMs,
       nextOwner: () => `${instanceId}:${++this.attempts}`,
       warn,
-      checkTtl: (ttlMs) => options.checkTtl(ttlMs),
-      checkDetach: (given) => options.checkDetach(given),
+      checkLease: options.checkLease,
       forget: (queue) => {
         // A caller may have come again since the queue ended.
         if (this.queues.get(queue.key) === queue) this.queues.delete(queue.key);
-        this.callIfIdle();
+        onEnded();
       },
-      onEnded: () => this.lifecycle.onEnded(),
-      onReleasing: (lock, released) => this.onReleasing(lock, released),
+      onEnded,
     };
-    this.lifecycle = new Lifecycle(clock, {
-      hasCalls: (last) => this.hasCalls(last),
-      hasHolds: () => this.holds().length > 0,
-      refuse: () => this.forEachQueue((queue) => queue.refuseOutsiders()),
-    });
-    this.tickets = new Tickets(this.parts, {
-      checkOpen: (target) => this.checkOpen(target),
-      queueOf: (key) => this.queueOf(key),
-      inTime: (...request) => this.inTime(...request),
-      onEnded: () => {
-        this.lifecycle.onEnded();
-        this.callIfIdle();
-      },
-      warnAtShutdown: (...what) => this.warnAtShutdown(...what),
-    });
+    this.tickets = new Tickets(this.parts, this);
     this.listen();
   }
 
@@ -190,50 +182,7 @@ export class LockEngine {
   async acquireAll(targets: readonly Target[], options: AcquireOptions): Promise<MultiLock> {
     throwIfAborted(options.signal);
     this.checkStore(targets[0], options);
-    const startedAt = this.now();
-    const nested = new Map<string, Lock>();
-    const missing = new Map<string, Target>();
-    try {
-      for (const target of targets) {
-        const { key } = target;
-        if (nested.has(key) || missing.has(key)) continue;
-        const outer = heldAround(this.parts, key);
-        if (outer === undefined) missing.set(key, target);
-        else nested.set(key, this.nest(outer, options));
-      }
-      const locks = await this.acquireMissing(missing, options, startedAt);
-      for (const lock of nested.values()) lock.assertHeld();
-      const lockOf = (key: string): Lock => (nested.get(key) ?? locks.get(key)) as Lock;
-      return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, lockOf(key)])));
-    } catch (reason) {
-      for (const lock of nested.values()) void lock.discard();
-      throw reason;
-    }
-  }
-
-  private async acquireMissing(
-    missing: Map<string, Target>,
-    options: AcquireOptions,
-    startedAt: number,
-  ): Promise<ReadonlyMap<string, Lock>> {
-    const { events } = this.parts;
-    const acquireOne = (target: Target, own: AcquireOptions): Promise<Lock> =>
-      this.enqueue(target, own, this.now(), startedAt);
-    const all = new MultiAcquire(options, acquireOne, (lock, target) => {
-      missing.delete(target.key);
-      this.publishGrant(lock, target, options, startedAt);
-    });
-    for (const target of missing.values()) this.checkOpen(target);
-    for (const target of missing.values()) events.requested(target, options);
-    try {
-      await all.run([...missing.values()]);
-      return all.locks;
-    } catch (reason) {
-      nameCaller(reason, options.signal);
-      for (const target of missing.values()) events.refused(target, options, this.now() - startedAt, reason);
-      this.lifecycle.onEnded();
-      return this.rejectInTurn(reason);
-    }
+    return new MultiAcquire(this, this.parts, options).run(targets);
   }
 
   /**
@@ -242,37 +191,13 @@ export class LockEngine {
    * @param options how the candidate acquires the lock. The signal ends the leadership.
    * @throws LockConfigError if the store cannot do what the options say.
    */
-  lead(target: Target, { signal, ...options }: AcquireOptions, candidacy: Candidacy): Leadership {
-    this.checkLead(target, { ...options, signal });
-    const { clock, warn } = this.parts;
-    const leadership = new Leadership({
-      ...candidacy,
-      resource: target.resource,
-      signal,
-      clock,
-      warn,
-      // Each term is a call of its own.
-      acquire: (waiting) =>
-        this.acquire({ ...target, call: nextCall() }, { ...options, method: candidacy.name, signal: waiting }),
-      onCallbackError: (message, error) => {
-        if (this.options.onCallbackError === undefined) warn(message);
-        else safely((line) => this.options.onCallbackError?.(line, error))(message);
-      },
-    });
+  lead(target: Target, options: AcquireOptions, candidacy: Candidacy): Leadership {
+    this.checkStore(target, options);
+    const leadership = new Leadership(this, target, options, candidacy);
     this.leaderships.add(leadership);
     void leadership.ended.then(() => this.leaderships.delete(leadership));
     if (this.isShuttingDown) void leadership.close();
     return leadership;
-  }
-
-  /** @throws LockConfigError if {@link lead} does. */
-  checkLead(target: Target, options: AcquireOptions): void {
-    this.checkStore(target, options);
-  }
-
-  /** Closes all leaderships, so that other processes can lead. Does not wait for the end of their work. */
-  stepDown(): void {
-    for (const leadership of this.leaderships) void leadership.close();
   }
 
   /**
@@ -348,6 +273,16 @@ export class LockEngine {
     return this.parts.clock.now();
   }
 
+  /** Logs one line. Never throws. */
+  get warn(): Warn {
+    return this.parts.warn;
+  }
+
+  /** Logs one line about what a leader's callback has thrown. Never throws. */
+  onCallbackError(message: string, error: unknown): void {
+    safely((line) => this.options.onCallbackError(line, error))(message);
+  }
+
   /** Returns the callers' locks. */
   holds(): readonly Lock[] {
     return this.parts.renewer.locks();
@@ -355,8 +290,8 @@ export class LockEngine {
 
   /** Returns the callers that wait, of one key or of all. */
   waiting(key?: string): readonly Waiter[] {
-    if (key !== undefined) return this.queues.get(key)?.waiting() ?? [];
-    return [...this.queues.values()].flatMap((queue) => queue.waiting());
+    if (key !== undefined) return this.queues.get(key)?.waiters.all() ?? [];
+    return [...this.queues.values()].flatMap(({ waiters }) => waiters.all());
   }
 
   /** Returns the calls that hold or wait for locks. */
@@ -367,14 +302,21 @@ export class LockEngine {
     };
   }
 
-  /** Returns the calls that hold or wait for locks, by key. @param only the only key of interest. */
-  callsByKey(only?: string): ReadonlyMap<string, KeyCalls> {
-    return callsByKey(this.holds(), this.waiting(only), only);
+  /**
+   * Returns the calls of this instance behind what the store lists for a key: the oldest caller of each grant, and the
+   * callers that wait for others.
+   */
+  callsAt(key: string): { readonly holders: readonly CallDetails[]; readonly waiting: readonly CallDetails[] } {
+    const queue = this.queues.get(key);
+    const holders = queue?.leases.flatMap(({ locks: [oldest] }) => oldest?.options ?? []) ?? [];
+    // A call with a `waitMs` of 0 has no place in a queue.
+    const waiting = this.waiting(key).filter(({ isPatient }) => isPatient);
+    return { holders, waiting: waiting.map(({ options }) => options) };
   }
 
   /** Returns how many callers wait for a key. */
   waitingAt(key: string): number {
-    return this.queues.get(key)?.length ?? 0;
+    return this.queues.get(key)?.waiters.length ?? 0;
   }
 
   /** Returns the whole store, and the servers that have fallen silent. */
@@ -384,14 +326,17 @@ export class LockEngine {
 
   /** Whether a shutdown has begun. */
   get isShuttingDown(): boolean {
-    return !this.lifecycle.isOpen;
+    return this.lifecycle.phase !== 'open';
   }
 
-  /** Closes all leaderships. Everything else continues. */
+  /**
+   * Closes all leaderships, so that other processes can lead, without waiting for the end of their work. Everything
+   * else continues.
+   */
   beginShutdown(): void {
     if (this.isShuttingDown) return;
-    this.lifecycle.begin();
-    this.stepDown();
+    this.lifecycle.phase = 'stopping';
+    for (const leadership of this.leaderships) void leadership.close();
   }
 
   /**
@@ -400,14 +345,33 @@ export class LockEngine {
    */
   settle(graceMs: number): Promise<void> {
     this.beginShutdown();
-    return this.lifecycle.settle(graceMs, (last) => {
-      for (const lock of this.holds()) if (lock.call <= last) this.loseAtShutdown(lock);
-    });
+    return (this.settled ??= this.settleCalls(latestCall(), graceMs));
   }
 
-  /** Calls `onIdle` once nobody has used the engine for `idleMs` milliseconds. Does not keep the process alive. */
+  private async settleCalls(last: number, graceMs: number): Promise<void> {
+    const { lifecycle } = this;
+    this.graceEndsAt = this.now() + graceMs;
+    // Once the draining has begun, only its end counts.
+    const isOver = (): boolean =>
+      lifecycle.phase === 'closed' || (lifecycle.phase === 'stopping' && !this.hasCalls(last));
+    await lifecycle.until(isOver, graceMs);
+    if (lifecycle.phase !== 'stopping') return;
+    for (const lock of this.holds()) if (lock.call <= last) this.loseAtShutdown(lock);
+  }
+
+  /**
+   * Calls `onIdle` once no lock was held, waited for or requested for `idleMs` milliseconds. Does not keep the process
+   * alive.
+   */
   whenIdle(idleMs: number, onIdle: () => void): void {
-    this.lifecycle.whenIdle(idleMs, onIdle);
+    const { lifecycle } = this;
+    // Not by the number of the latest call, which another application of the process may have made.
+    lifecycle.isUsed = false;
+    const look = (): void => {
+      if (lifecycle.isUsed || this.hasCalls(Infinity)) this.whenIdle(idleMs, onIdle);
+      else onIdle();
+    };
+    this.idleTimer = this.clock.schedule(idleMs, look, true);
   }
 
   /**
@@ -419,49 +383,34 @@ export class LockEngine {
   }
 
   private async end(graceMs: number): Promise<void> {
+    const { lifecycle, options, parts, tickets } = this;
+    const { releaser, renewer } = parts;
     this.beginShutdown();
-    await this.lifecycle.drain(graceMs);
-    const { releaser, renewer } = this.parts;
+    await this.drain(graceMs);
+    lifecycle.phase = 'closed';
+    // A call of `settle` may wait for that.
+    lifecycle.onEnded();
     // Waiters come first, because the end of a hold must not let the next waiter in.
-    this.forEachQueue((queue) => queue.close());
+    this.forEachQueue((queue) => queue.refuseAll(false));
     for (const lock of this.holds()) this.loseAtShutdown(lock);
-    const until = this.now() + this.options.requestTimeoutMs;
-    await this.requestsEnded();
-    await releaser.drain(Math.max(0, until - this.now()));
+    const isIdle = (): boolean => this.queues.size === 0 && tickets.resuming.size === 0 && releaser.isIdle;
+    await lifecycle.until(isIdle, options.requestTimeoutMs);
+    // Nobody waits for the replies that are left.
+    this.forEachQueue((queue) => queue.abandon());
+    await lifecycle.until(isIdle, 0);
     renewer.close();
     releaser.close();
     await this.store.close();
   }
 
-  /** Waits until no request is on its way, at most for the time limit of a request. */
-  private async requestsEnded(): Promise<void> {
-    if (this.isIdle) return;
-    const ended = new Promise<void>((resolve) => (this.onIdle = resolve));
-    await withTimeout(this.parts.clock, this.options.requestTimeoutMs, ended, () => undefined);
-    this.forEachQueue((queue) => queue.abandon());
-  }
-
-  /** Whether no key is in use. */
-  private get isIdle(): boolean {
-    return this.queues.size === 0 && this.tickets.resuming.size === 0;
-  }
-
-  private callIfIdle(): void {
-    if (this.isIdle) this.onIdle?.();
-  }
-
-  /** Warns if the lock of a hold stays behind, because the application has closed the connection before its end. */
-  private onReleasing({ resource, deadline, ttlMs }: Lock, released: Promise<boolean>): void {
-    if (!this.isShuttingDown || this.now() >= deadline) return;
-    released.catch((error: unknown) => this.warnAtShutdown(resource, ttlMs, 'its release failed', error));
-  }
-
-  private warnAtShutdown(resource: string, leaseMs: number, what: string, error: unknown): void {
-    if (!this.isShuttingDown) return;
-    const { link, warn } = this.parts;
-    const stays = secondsOf(link.delayed(leaseMs));
-    const why = messageOf(error).replace(/\.$/, '');
-    warn(`${resource} may stay locked for ${stays}, because ${what} during the shutdown: ${why}.`);
+  /** Refuses all callers that do not run in a hold, and waits for the holds. */
+  private async drain(graceMs: number): Promise<void> {
+    const { lifecycle } = this;
+    const now = this.now();
+    this.idleTimer?.cancel();
+    lifecycle.phase = 'draining';
+    this.forEachQueue((queue) => queue.refuseAll(true));
+    await lifecycle.until(() => this.holds().length === 0, Math.max(0, (this.graceEndsAt ?? now + graceMs) - now));
   }
 
   private loseAtShutdown(lock: Lock): void {
@@ -490,8 +439,12 @@ export class LockEngine {
     );
   }
 
-  /** @param enteredAt when the caller began to wait: earlier than `now` if it has waited for other locks. */
-  private enqueue(target: Target, options: AcquireOptions, now: number, enteredAt = now): Promise<Lock> {
+  /**
+   * Waits for the lock in the queue of its key.
+   *
+   * @param enteredAt when the caller began to wait: earlier than `now` if it has waited for other locks.
+   */
+  enqueue(target: Target, options: AcquireOptions, now: number, enteredAt = now): Promise<Lock> {
     try {
       const isNested = this.checkOpen(target);
       const refusal = this.queues.get(target.key)?.review.refusalAtOnce(target, options, now);
@@ -507,22 +460,23 @@ export class LockEngine {
   }
 
   /** Rejects with a reason. Lets the event loop turn if a loop of callers is refused at once, over and over. */
-  private async rejectInTurn(reason: unknown): Promise<never> {
+  async rejectInTurn(reason: unknown): Promise<never> {
     if (this.refusalsInTurn === 0) atEndOfTick(() => (this.refusalsInTurn = 0));
     this.refusalsInTurn += 1;
     if (this.refusalsInTurn > MOST_REFUSALS_IN_TURN) await new Promise<void>((resolve) => atEndOfTick(resolve));
     throw reason;
   }
 
-  private queueOf(key: string): KeyQueue {
+  /** Returns the queue of a key, which is in use from now on. For {@link Tickets}. */
+  queueOf(key: string): KeyQueue {
     let queue = this.queues.get(key);
     if (queue === undefined) this.queues.set(key, (queue = new KeyQueue(key, this.parts)));
     return queue;
   }
 
   /** Returns a nested hold, which the scopes around the caller keep. */
-  private nest(outer: Lock, options: AcquireOptions): Lock {
-    const lock = nestIn(outer, options);
+  nest(outer: Lock, options: AcquireOptions): Lock {
+    const lock = outer.nest(options);
     scopeAround()?.keep(lock, options.onLost);
     return lock;
   }
@@ -532,13 +486,14 @@ export class LockEngine {
    *
    * @throws LockClosedError if a shutdown no longer admits the caller.
    */
-  private checkOpen({ resource }: Target): boolean {
+  checkOpen({ resource }: Target): boolean {
     const isNested = heldAround(this.parts) !== undefined;
     this.lifecycle.checkOpen(resource, isNested);
     return isNested;
   }
 
-  private publishGrant(lock: Lock, target: Target, options: AcquireOptions, startedAt: number): void {
+  /** Reports the end of a wait that was reported as requested. */
+  publishGrant(lock: Lock, target: Target, options: AcquireOptions, startedAt: number): void {
     const { events } = this.parts;
     if (lock.root === lock) return events.granted(lock, target, lock.grantedAt - startedAt);
     const { resource } = target;
@@ -548,14 +503,10 @@ export class LockEngine {
   }
 
   /** @throws LockConfigError if the store does not support the mode, the lease or `onceMs`. */
-  private checkStore({ resource }: Target, options: AcquireOptions): void {
-    const { capabilities } = this.store;
+  checkStore({ resource }: Target, options: AcquireOptions): void {
     const { mode, onceMs } = options;
-    if (onceMs !== undefined && capabilities.once !== true) throw unsupportedOnce(resource, capabilities);
-    if (mode !== 'exclusive' && !capabilities.modes.includes(kindOf(mode)))
-      throw unsupportedMode(resource, mode, capabilities);
-    const tooShort = tooShortLease(leaseOf(options), capabilities, resource);
-    if (tooShort !== undefined) throw tooShort;
+    const refusal = describeUnsupported(this.store.capabilities, { mode, onceMs, leaseMs: leaseOf(options) });
+    if (refusal !== undefined) throw new LockConfigError(`${refusal}.`, { resource });
   }
 
   private hasCalls(last: number): boolean {
@@ -582,8 +533,13 @@ export class LockEngine {
     for (const queue of Array.from(this.queues.values())) call(queue);
   }
 
-  /** @param request what got no reply, to begin the error's message with. */
-  private async inTime<T>(reply: Promise<T>, { resource, key }: Target, request: string): Promise<T> {
+  /**
+   * Returns a reply.
+   *
+   * @param request what gets the reply, to begin the error's message with.
+   * @throws LockUnavailableError if it does not come in time.
+   */
+  async inTime<T>(reply: Promise<T>, { resource, key }: Target, request: string): Promise<T> {
     const { requestTimeoutMs } = this.options;
     const late = (): never => {
       const message = withPlace(`${request} got no reply within ${requestTimeoutMs} ms.`, this.health.placeOf(key));

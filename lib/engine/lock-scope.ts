@@ -3,12 +3,11 @@ import { aFunction, checkOptions, checkValue, oneOf } from '../common/check-opti
 import { LockLostError } from '../common/errors.js';
 import { inspectFields } from '../common/inspect-fields.js';
 import { innermostScope, runInHold } from './call-context.js';
-import { expireAll, type Hold } from './hold.js';
+import { expireAll, type Hold, settle } from './hold.js';
 import { Lock } from './lock.js';
 import type { MultiLock } from './multi-lock.js';
 import type { OnLost } from './options.js';
-import type { Parts } from './parts.js';
-import { settle } from './run-under.js';
+import type { Parts } from './lock-engine.js';
 
 /**
  * The options of a lock scope.
@@ -159,8 +158,6 @@ export class ScopeHold implements Hold, LockScope {
   private open = true;
   /** By the caller's own lock. */
   private readonly kept = new Map<Lock, KeptLock>();
-  /** The same by engine and key. */
-  private readonly byKey = new Map<Parts, Map<string, KeptLock>>();
   private readonly children = new Set<ScopeHold>();
   /** Made when the signal is first read, because the scopes of nearly all handlers need none. */
   private controller: AbortController | undefined;
@@ -220,9 +217,7 @@ export class ScopeHold implements Hold, LockScope {
   }
 
   find(parts: Parts, key?: string): Lock | undefined {
-    const locks = this.byKey.get(parts);
-    if (key !== undefined) return locks?.get(key)?.find(parts, key);
-    for (const lock of locks?.values() ?? []) if (lock.held) return lock;
+    for (const lock of this.kept.values()) if (lock.find(parts, key) !== undefined) return lock;
     return undefined;
   }
 
@@ -249,7 +244,7 @@ export class ScopeHold implements Hold, LockScope {
 
   private keepHere(lock: Lock, use: KeptUse): void {
     if (!this.open) return;
-    const { root, parts, key, loss, isAlive } = lock;
+    const { root, loss, isAlive } = lock;
     const isExpendable = use.onLost === 'ignore';
     const known = this.kept.get(root);
     if (known !== undefined) {
@@ -258,18 +253,12 @@ export class ScopeHold implements Hold, LockScope {
     }
     if (loss !== undefined && !isExpendable) this.onLoss(loss);
     if (!isAlive) return;
-    const kept = new KeptLock(this, lock, use);
-    this.kept.set(root, kept);
-    const locks = this.byKey.get(parts);
-    if (locks === undefined) this.byKey.set(parts, new Map([[key, kept]]));
-    else locks.set(key, kept);
+    this.kept.set(root, new KeptLock(this, lock, use));
   }
 
   /** Stops keeping a lock. */
   drop(lock: KeptLock): void {
     this.kept.delete(lock.root);
-    const locks = this.byKey.get(lock.parts);
-    if (locks?.get(lock.key) === lock) locks.delete(lock.key);
   }
 
   onKeptLost(lock: KeptLock, error: LockLostError): void {
@@ -315,7 +304,6 @@ export class ScopeHold implements Hold, LockScope {
     const locks = [...this.kept.values()];
     // Work that outlives the scope finds no lock in it.
     this.kept.clear();
-    this.byKey.clear();
     await Promise.allSettled(locks.map((lock) => lock.endKept()));
   }
 
@@ -323,4 +311,20 @@ export class ScopeHold implements Hold, LockScope {
     this.loss ??= error;
     this.abortSignal(error);
   }
+}
+
+/** The property of `globalThis` that says that every transaction of this process is a lock scope. */
+export const TRANSACTIONS_ARE_SCOPES = Symbol.for('nestjs-redis-lock:transactions-are-scopes');
+
+/**
+ * Declares that every transaction of this process is a lock scope: a lock that ends inside a transaction is released
+ * after the commit. `@Transactional()` above `@Locked` is then correct, and the module does not warn about it.
+ */
+export function declareTransactionScopes(): void {
+  Reflect.set(globalThis, TRANSACTIONS_ARE_SCOPES, true);
+}
+
+/** Returns whether transactions were declared to be lock scopes. */
+export function transactionsAreScopes(): boolean {
+  return Reflect.get(globalThis, TRANSACTIONS_ARE_SCOPES) === true;
 }

@@ -1,14 +1,14 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { LockConfigError, LockLostError, LockUnavailableError } from '../common/errors.js';
+import { LockConfigError, LockLostError, LockUnavailableError, withoutStack } from '../common/errors.js';
 import type { LockCallContext } from '../events/tracing.js';
 import { inspectFields } from '../common/inspect-fields.js';
 import { driftOf } from '../clock/clock.js';
 import type { LockMode } from '../contract/store.js';
-import { describeUndetachable } from './error-texts.js';
-import { endOf, type Hold } from './hold.js';
+import { describeUndetachable, upgradeError } from './error-texts.js';
+import { endOf, type Hold, WorkDone } from './hold.js';
 import type { Lease } from './lease.js';
-import type { HoldOptions } from './options.js';
-import type { Parts } from './parts.js';
+import type { AcquireOptions, HoldOptions } from './options.js';
+import type { Parts } from './lock-engine.js';
 import { newTicket, readTicket } from './ticket.js';
 
 /**
@@ -163,11 +163,10 @@ export class Lock implements Hold {
    * @throws LockConfigError if `ttlMs` is not allowed.
    */
   async extend(ttlMs: number = this.root.ttlMs): Promise<void> {
-    const expiry = this.expire();
-    if (expiry !== undefined) await expiry;
+    await this.expire();
     this.throwUnlessHeld();
     const { parts, root, resource } = this;
-    parts.checkTtl(ttlMs);
+    parts.checkLease('extend()', { ttlMs });
     root.ttlMs = ttlMs;
     const reply = await parts.renewer.extend(root);
     if (root.loss !== undefined) throw root.loss;
@@ -208,9 +207,8 @@ export class Lock implements Hold {
    */
   async detach(options: DetachOptions = {}): Promise<string> {
     const { parts, resource } = this;
-    const { ttlMs = this.root.ttlMs } = parts.checkDetach(options);
-    const expiry = this.expire();
-    if (expiry !== undefined) await expiry;
+    const { ttlMs = this.root.ttlMs } = parts.checkLease('detach()', options);
+    await this.expire();
     this.throwUnlessHeld();
     const refusal = describeUndetachable(parts.link.store, this);
     if (refusal !== undefined) throw new LockConfigError(`detach(): ${refusal}.`, { resource });
@@ -316,8 +314,19 @@ export class Lock implements Hold {
     lease.remove(this, Math.max(minHoldUntil, doneUntil), doneUntil > minHoldUntil);
   }
 
-  /** Returns a nested hold. The lock ends with the last of its holds. @internal */
-  nest(options: HoldOptions): Lock {
+  /**
+   * Returns a nested hold. The lock ends with the last of its holds.
+   *
+   * @throws LockReentryError if the lock does not cover the requested mode.
+   * @throws LockLostError if the lock was lost.
+   * @throws WorkDone if the work of a call with `onceMs` was done under the lock.
+   * @internal
+   */
+  nest(options: AcquireOptions): Lock {
+    this.assertHeld();
+    const { mode, resource } = this;
+    if (mode !== 'exclusive' && mode !== options.mode) throw upgradeError(resource, mode, options.mode);
+    if (options.onceMs !== undefined && this.isDone) throw withoutStack(() => new WorkDone());
     return new Lock(this.lease, this.resource, options, this.root.grantedAt, this.call, this.root);
   }
 

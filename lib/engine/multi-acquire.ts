@@ -1,12 +1,12 @@
 import { onAbort, throwIfAborted } from '../common/abort-signals.js';
-import { LockTimeoutError, LockUnavailableError } from '../common/errors.js';
+import { LockTimeoutError, LockUnavailableError, nameCaller } from '../common/errors.js';
 import type { Target } from '../events/call.js';
 import { hashTag } from '../keys/resource-key.js';
+import { heldAround } from './call-context.js';
 import type { Lock } from './lock.js';
+import type { LockEngine, Parts } from './lock-engine.js';
+import { MultiLock } from './multi-lock.js';
 import type { AcquireOptions } from './options.js';
-
-/** Acquires one lock of several. */
-export type AcquireOne = (target: Target, options: AcquireOptions) => Promise<Lock>;
 
 /**
  * One call for several locks. It asks for all of them in one tick, without waiting for others. If one is held, it keeps
@@ -15,19 +15,23 @@ export type AcquireOne = (target: Target, options: AcquireOptions) => Promise<Lo
  * deadlock in multitasking systems", 1968).
  */
 export class MultiAcquire {
-  /** The locks that are kept, by key. */
-  readonly locks = new Map<string, Lock>();
+  /** The locks that are kept, and nested holds of those that the caller runs in, by key. */
+  private readonly locks = new Map<string, Lock>();
+  /** What was requested and is not granted yet, by key. */
+  private readonly missing = new Map<string, Target>();
+  private readonly startedAt: number;
   /**
    * Aborts the wait with the caller's signal, and if a lock is lost, because waiting for the others is then useless.
    */
   private readonly waiting = new AbortController();
 
   constructor(
+    private readonly engine: LockEngine,
+    private readonly parts: Parts,
     private readonly options: AcquireOptions,
-    private readonly acquireOne: AcquireOne,
-    /** Called with each lock that is kept. */
-    private readonly onKept: (lock: Lock, target: Target) => void,
-  ) {}
+  ) {
+    this.startedAt = parts.clock.now();
+  }
 
   /**
    * Acquires all locks, or releases those that it has and throws.
@@ -35,16 +39,41 @@ export class MultiAcquire {
    * @throws LockLostError if one was lost while the caller waited for another.
    * @throws what acquiring one lock throws.
    */
-  async run(targets: readonly Target[]): Promise<void> {
-    const subscription = onAbort(this.options.signal, (reason) => this.waiting.abort(reason));
+  async run(targets: readonly Target[]): Promise<MultiLock> {
+    const { engine, locks, missing, options, parts, startedAt } = this;
+    const subscription = onAbort(options.signal, (reason) => this.waiting.abort(reason));
     try {
-      for (let rest = inLockOrder(targets); rest.length > 0; rest = await this.acquireSome(rest));
-      for (const lock of this.locks.values()) lock.assertHeld();
+      this.request(targets);
+      for (let rest = inLockOrder([...missing.values()]); rest.length > 0; rest = await this.acquireSome(rest));
+      for (const lock of locks.values()) lock.assertHeld();
+      return new MultiLock(new Map(targets.map(({ resource, key }) => [resource, locks.get(key) as Lock])));
     } catch (reason) {
-      for (const lock of this.locks.values()) void lock.discard().catch(() => undefined);
-      throw reason;
+      for (const lock of locks.values()) void lock.discard().catch(() => undefined);
+      nameCaller(reason, options.signal);
+      const waitedMs = parts.clock.now() - startedAt;
+      for (const target of missing.values()) parts.events.refused(target, options, waitedMs, reason);
+      parts.onEnded();
+      return engine.rejectInTurn(reason);
     } finally {
       subscription.stop();
+    }
+  }
+
+  /** Joins the holds that the caller runs in, and reports what it requests. */
+  private request(targets: readonly Target[]): void {
+    const { engine, locks, missing, options, parts } = this;
+    const requested = new Map<string, Target>();
+    for (const target of targets) {
+      const { key } = target;
+      if (locks.has(key) || requested.has(key)) continue;
+      const outer = heldAround(parts, key);
+      if (outer === undefined) requested.set(key, target);
+      else locks.set(key, engine.nest(outer, options));
+    }
+    for (const target of requested.values()) engine.checkOpen(target);
+    for (const [key, target] of requested) {
+      parts.events.requested(target, options);
+      missing.set(key, target);
     }
   }
 
@@ -74,6 +103,10 @@ export class MultiAcquire {
     return targets.slice(missing + 1);
   }
 
+  private acquireOne(target: Target, options: AcquireOptions): Promise<Lock> {
+    return this.engine.enqueue(target, options, this.parts.clock.now(), this.startedAt);
+  }
+
   /** Whether the call goes on although one lock is not granted at once. */
   private waitsAfter(reason: unknown): boolean {
     const { waitMs, unavailableAfterMs = Infinity } = this.options;
@@ -85,16 +118,16 @@ export class MultiAcquire {
 
   private keep(lock: Lock, target: Target): void {
     this.locks.set(target.key, lock);
+    this.missing.delete(target.key);
     lock.onAbort((reason) => this.waiting.abort(reason));
-    this.onKept(lock, target);
+    this.engine.publishGrant(lock, target, this.options, this.startedAt);
   }
 }
 
-/** Returns each key once, in the order in which every process acquires several keys. */
+/** Returns keys in the order in which every process acquires several of them. */
 function inLockOrder(targets: readonly Target[]): readonly Target[] {
-  const byKey = new Map<string, { readonly target: Target; readonly tag: string }>();
-  for (const target of targets) if (!byKey.has(target.key)) byKey.set(target.key, { target, tag: hashTag(target.key) });
-  const sorted = [...byKey.values()].toSorted((a, b) => compare(a.tag, b.tag) || compare(a.target.key, b.target.key));
+  const tagged = targets.map((target) => ({ target, tag: hashTag(target.key) }));
+  const sorted = tagged.toSorted((a, b) => compare(a.tag, b.tag) || compare(a.target.key, b.target.key));
   return sorted.map(({ target }) => target);
 }
 

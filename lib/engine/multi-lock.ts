@@ -4,7 +4,7 @@ import { LockKeyError, type LockLostError } from '../common/errors.js';
 import { inspectFields } from '../common/inspect-fields.js';
 import { endOf, expireAll, type Hold } from './hold.js';
 import type { Lock } from './lock.js';
-import type { Parts } from './parts.js';
+import type { Parts } from './lock-engine.js';
 
 /**
  * Several locks that were acquired together, by `LockService` or by a `@Locked` method that names several resources.
@@ -86,8 +86,7 @@ export class MultiLock implements Hold {
    * @throws LockConfigError if `ttlMs` is not allowed.
    */
   async extend(ttlMs?: number): Promise<void> {
-    const expiry = this.expire();
-    if (expiry !== undefined) await expiry;
+    await this.expire();
     this.assertHeld();
     await Promise.all(this.locks.map((lock) => lock.extend(ttlMs)));
   }

@@ -1,7 +1,7 @@
 import { runOutside } from '../common/async-context.js';
-import { LockUnavailableError } from '../common/errors.js';
-import { dropPromise } from '../common/format-value.js';
-import { type Clock, type Timer, withTimeout } from '../clock/clock.js';
+import { LockUnavailableError, messageOf } from '../common/errors.js';
+import { dropPromise, secondsOf } from '../common/format-value.js';
+import type { Clock, Timer } from '../clock/clock.js';
 import { type LockMode, type TransferReply, type TransferRequest, UnansweredError } from '../contract/store.js';
 import type { ReplyListener } from '../contract/reply-listener.js';
 import { HANDOFF_MS, handoffLease } from './lease.js';
@@ -10,7 +10,8 @@ import type { Link } from './link.js';
 
 /** What is released: a lock, a place in the store's queue, or whatever a request without a reply has left. */
 export interface Release {
-  readonly resource: string;
+  /** Names the lock in errors and log lines. Undefined if no caller has the lock. */
+  readonly resource?: string | undefined;
   readonly key: string;
   readonly owner: string;
   readonly mode: LockMode;
@@ -48,12 +49,14 @@ export class Releaser {
   private readonly unanswered = new Set<PendingRelease>();
   /** The releases that are sent again after their reply, by their timers. */
   private readonly again = new Map<Timer, Release>();
-  private onDrained: (() => void) | undefined = undefined;
   private isClosed = false;
 
+  /** @param onLeft is called if a lock may stay behind. @param onEnded is called when a release has ended. */
   constructor(
     readonly link: Link,
     readonly clock: Clock,
+    readonly onLeft: (message: string) => void,
+    private readonly onEnded: () => void,
   ) {}
 
   /**
@@ -78,7 +81,7 @@ export class Releaser {
    */
   releaseAgain(owner: string, key: string, mode: LockMode): void {
     for (const pending of this.unanswered) if (pending.release.owner === owner) return pending.repeatNow();
-    const release = { resource: key, key, owner, mode, leaseMs: HANDOFF_MS, closedUntil: 0 };
+    const release = { key, owner, mode, leaseMs: HANDOFF_MS, closedUntil: 0 };
     this.release(release, this.clock.now()).catch(() => undefined);
   }
 
@@ -111,11 +114,9 @@ export class Releaser {
     for (const pending of Array.from(this.unanswered)) pending.repeatNow();
   }
 
-  /** Waits until all releases have a reply, at most for `limitMs`. */
-  async drain(limitMs: number): Promise<void> {
-    if (this.unanswered.size === 0) return;
-    const all = new Promise<void>((resolve) => (this.onDrained = resolve));
-    await withTimeout(this.clock, limitMs, all, () => undefined);
+  /** Whether all releases have a reply, or are not repeated any longer. */
+  get isIdle(): boolean {
+    return this.unanswered.size === 0;
   }
 
   /** Stops repeating releases. */
@@ -146,7 +147,7 @@ export class Releaser {
   /** @internal */
   onOver(pending: PendingRelease): void {
     this.unanswered.delete(pending);
-    if (this.unanswered.size === 0) this.onDrained?.();
+    this.onEnded();
     if (!pending.mayRunLate || this.isClosed) return;
     for (const afterMs of AGAIN_AFTER_MS) {
       const send = (): void => {
@@ -168,6 +169,7 @@ class PendingRelease implements ReplyListener<boolean> {
   private reject!: (error: unknown) => void;
   private pauseMs = FIRST_REPEAT_MS;
   private timer: Timer | undefined = undefined;
+  private hasFailed = false;
 
   constructor(
     private readonly releaser: Releaser,
@@ -208,7 +210,12 @@ class PendingRelease implements ReplyListener<boolean> {
 
   stop(): void {
     this.timer?.cancel();
-    if (this.release.heir !== undefined) this.reject(closedError(this.release.resource));
+    const { key, resource = key, heir } = this.release;
+    if (heir !== undefined) this.tellCaller(closedError(resource));
+  }
+
+  private get verb(): 'release' | 'transfer' {
+    return this.release.heir === undefined ? 'release' : 'transfer';
   }
 
   private repeat(): void {
@@ -217,14 +224,21 @@ class PendingRelease implements ReplyListener<boolean> {
   }
 
   private tellCaller(error: unknown): void {
+    if (this.hasFailed) return;
+    this.hasFailed = true;
+    const reason = error instanceof UnansweredError ? this.noReply(error) : error;
     dropPromise(this.released);
-    this.reject(error instanceof UnansweredError ? this.noReply(error) : error);
+    this.reject(reason);
+    const { resource, leaseMs } = this.release;
+    const { onLeft, link, clock } = this.releaser;
+    if (resource === undefined || clock.now() >= this.leaseOverAt) return;
+    const why = `its ${this.verb} failed during the shutdown: ${messageOf(reason).replace(/\.$/, '')}`;
+    onLeft(`${resource} may stay locked for ${secondsOf(link.delayed(leaseMs))}, because ${why}.`);
   }
 
   private noReply({ message }: UnansweredError): LockUnavailableError {
-    const { resource } = this.release;
+    const { key, resource = key } = this.release;
     const elapsedMs = this.releaser.link.limitMs;
-    const what = this.release.heir === undefined ? 'release' : 'transfer';
-    return new LockUnavailableError(`The ${what} of ${resource} failed: ${message}.`, { resource, elapsedMs });
+    return new LockUnavailableError(`The ${this.verb} of ${resource} failed: ${message}.`, { resource, elapsedMs });
   }
 }

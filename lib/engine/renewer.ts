@@ -7,7 +7,6 @@ import type { ExtendReply, KeyFilter } from '../contract/store.js';
 import type { Lease, Renewal } from './lease.js';
 import type { Link } from './link.js';
 import type { Lock } from './lock.js';
-import { LoopDelay } from './loop-delay.js';
 
 const TAKEN = 'its key is gone or belongs to someone else';
 const FORCED = 'it was released by force';
@@ -26,12 +25,6 @@ const RETRY_AFTER = 1 / 10;
 const RETRY_AFTER_AT_LEAST = 1 / 50;
 const RETRY_AFTER_AT_MOST_MS = 1_000;
 
-/** What the renewer reports to, besides the queues of its leases. */
-export interface RenewerLog {
-  readonly events: Pick<LockEvents, 'extended' | 'overdue'>;
-  warn(message: string): void;
-}
-
 /**
  * Renews the leases of an engine in batches, and ends the locks whose deadlines have passed. The result of a renewal
  * without a reply is unknown, so it is repeated until the deadline.
@@ -43,14 +36,17 @@ export class Renewer {
   /** The leases by the time when they are due. */
   private readonly buckets = new Map<number, Set<Lease>>();
   private timer: Timer | undefined = undefined;
+  /** When the timer is due. Infinity without a timer. */
   private armedFor = Infinity;
-  private readonly loopDelay = new LoopDelay();
+  /** When the event loop, or the whole process, was last blocked: the timer was due, and fired later. */
+  private blocked = { from: 0, until: 0 };
   private clockJumps: number;
 
   constructor(
     private readonly link: Link,
     private readonly clock: Clock,
-    private readonly log: RenewerLog,
+    /** Gets the events of renewals, and a line about each hold that is held for too long. */
+    private readonly log: { readonly events: LockEvents; readonly warn: (message: string) => void },
   ) {
     this.clockJumps = this.countClockJumps();
   }
@@ -135,15 +131,15 @@ export class Renewer {
     const at = Math.max(now, Math.min(dueAt, now + HEARTBEAT_MS));
     if (at >= this.armedFor) return;
     this.timer?.cancel();
+    this.noteDelay(now);
     this.armedFor = at;
-    this.loopDelay.onArmed(at, now);
     this.timer = runOutside(() => this.clock.schedule(at - now, () => this.tick(), true));
   }
 
   private tick(): void {
     const now = this.clock.now();
+    this.noteDelay(now);
     this.armedFor = Infinity;
-    this.loopDelay.onFired(now);
     const renewable: Lease[] = [];
     for (const lease of this.takeDue(now)) {
       // The end of a lock may end others, because it runs their callers' code.
@@ -174,11 +170,18 @@ export class Renewer {
 
   private reasonFor(lock: Lock, now: number): string {
     if (now >= lock.limit) return `maxHoldMs (${lock.options.maxHoldMs}) has elapsed`;
-    const blockedMs = this.loopDelay.around(lock.deadline, now);
+    // The timer is overdue if the loop has not come to it yet.
+    this.noteDelay(now);
+    const { from, until } = this.blocked;
+    const blockedMs = from < lock.deadline && lock.deadline <= until ? until - from : 0;
     // A shorter delay leaves time for a renewal. If that got no reply, the delay is not the reason.
     if (blockedMs < lock.lease.longestMs / 2) return 'its lease ran out';
     const seconds = Math.max(blockedMs / 1000, 0.1).toFixed(1);
     return `the event loop was blocked for ${seconds} s, and its renewal could not be sent`;
+  }
+
+  private noteDelay(now: number): void {
+    if (now > this.armedFor) this.blocked = { from: this.armedFor, until: now };
   }
 
   /** Logs once that a lock is held for longer than its `warnHeldMs`. */
@@ -228,7 +231,7 @@ export class Renewer {
   private sendByServer(leases: readonly Lease[]): void {
     const byServer = new Map<string | undefined, Lease[]>();
     for (const lease of leases) {
-      const server = this.link.serverOf(lease.key);
+      const server = this.link.store.serverOf(lease.key);
       const group = byServer.get(server);
       if (group === undefined) byServer.set(server, [lease]);
       else group.push(lease);

@@ -96,12 +96,7 @@ export class StoreHealth {
 
   /** Returns where the key's server is. Undefined if that is not known. */
   placeOf(key: string): string | undefined {
-    try {
-      return this.serverOf(key) ?? this.place;
-    } catch {
-      // A store that does not know its server must not hide the error that names it.
-      return this.place;
-    }
+    return this.serverOf(key) ?? this.place;
   }
 
   /** Whether a server is silent, as far as is known. */

@@ -3,30 +3,16 @@ import { replyTo } from '../contract/reply-listener.js';
 import type { Transferred, TransferReply } from '../contract/store.js';
 import type { Target } from '../events/call.js';
 import { describeUnsupportedTransfer, ticketIsOver } from './error-texts.js';
-import type { KeyQueue } from './key-queue.js';
 import { deadlineOf } from './lease.js';
 import type { Lock } from './lock.js';
+import type { LockEngine, Parts } from './lock-engine.js';
 import { scopeAround } from './lock-scope.js';
 import type { AcquireOptions } from './options.js';
-import type { Parts } from './parts.js';
 import { FIRST_REPEAT_MS, LONGEST_REPEAT_MS } from './releaser.js';
 import type { Ticket } from './ticket.js';
 
 /** How the lock of a ticket is requested. */
 type TransferOptions = Pick<AcquireOptions, 'ttlMs' | 'unavailableAfterMs'>;
-
-/** What the engine does for {@link Tickets}. */
-interface Engine {
-  /** Throws LockClosedError if a shutdown no longer admits the caller. */
-  checkOpen(target: Target): void;
-  queueOf(key: string): KeyQueue;
-  /** Throws LockUnavailableError if a reply does not come in time. `request` begins the error's message. */
-  inTime<T>(reply: Promise<T>, target: Target, request: string): Promise<T>;
-  /** Called when a call has ended. */
-  onEnded(): void;
-  /** Warns during a shutdown that a lock may stay behind. */
-  warnAtShutdown(resource: string, leaseMs: number, what: string, error: unknown): void;
-}
 
 /** Gives detached locks to this instance, renews them and releases them. */
 export class Tickets {
@@ -35,7 +21,7 @@ export class Tickets {
 
   constructor(
     private readonly parts: Parts,
-    private readonly engine: Engine,
+    private readonly engine: LockEngine,
   ) {}
 
   /**
@@ -58,7 +44,7 @@ export class Tickets {
       const { token, restMs = Infinity, sentAt } = await this.transfer(target, ticket, { owner, ...given });
       const now = clock.now();
       const options = { ...given, maxHoldMs: Math.max(0, restMs - (now - sentAt)) };
-      const lock = engine.queueOf(target.key).adopt(target, options, { owner, token, sentAt }, now);
+      const lock = engine.queueOf(target.key).adopt(target, options, owner, token, sentAt, now);
       scopeAround()?.keep(lock, options.onLost);
       events.granted(lock, target, now - startedAt);
       return lock;
@@ -67,7 +53,7 @@ export class Tickets {
       throw reason;
     } finally {
       this.resuming.delete(owner);
-      engine.onEnded();
+      parts.onEnded();
     }
   }
 
@@ -153,9 +139,7 @@ export class Tickets {
   private giveBack(owner: string, { resource, key }: Target, ticket: Ticket, leaseMs: number): void {
     const heir = { owner: ticket.owner, leaseMs: ticket.ttlMs };
     const back = { resource, key, owner, mode: 'exclusive', leaseMs, closedUntil: 0, heir } as const;
-    this.parts.releaser.release(back, this.parts.clock.now(), true).catch((error: unknown) => {
-      this.engine.warnAtShutdown(resource, leaseMs, 'it was not given back to its ticket', error);
-    });
+    this.parts.releaser.release(back, this.parts.clock.now(), true).catch(() => undefined);
   }
 
   /** @throws LockConfigError if the store cannot keep locks for tickets. */

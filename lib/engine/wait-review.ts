@@ -1,28 +1,27 @@
-import { type LockError, LockUnavailableError, withoutStack } from '../common/errors.js';
+import { type LockError, LockReplicationError, LockUnavailableError, withoutStack } from '../common/errors.js';
 import type { Target } from '../events/call.js';
 import { UnansweredError } from '../contract/store.js';
 import {
   acquireError,
-  heldUntil,
+  type KnownReply,
   type LastReply,
-  NO_REPLY,
   outageError,
-  storeLimitOf,
   unavailable,
+  type WaitingLine,
 } from './error-texts.js';
+import { WorkDone } from './hold.js';
 import type { KeyQueue } from './key-queue.js';
+import { MOST_ON_THEIR_WAY } from './link.js';
 import type { AcquireOptions } from './options.js';
-import { WorkDone } from './work-done.js';
 import type { Waiter } from './waiter.js';
 
-export const HELD = heldUntil(undefined);
+export const HELD: KnownReply = { kind: 'held', until: undefined };
+const NO_REPLY: LastReply = { kind: 'none' };
 
 /**
  * How many waiting readers of an instance count as one caller for `maxWaiting`, because one request serves all of them.
  */
 const READERS_PER_PLACE = 50;
-
-type WaitingLine = Parameters<typeof acquireError>[1]['line'];
 
 /** Decides how long the callers of a key wait, by the store's last reply, and with which error they leave. */
 export class WaitReview {
@@ -51,14 +50,6 @@ export class WaitReview {
     this.lastReply = { kind: 'failed', error, since: lastReply.kind === 'failed' ? lastReply.since : failedSince };
   }
 
-  /** Records that a request cannot be sent yet. */
-  recordUnsent(why: string, now: number): void {
-    // What the store said before is still the best that is known.
-    if (this.lastReply.kind === 'held') return;
-    const error = withoutStack(() => unavailable(this.queue.resource, why));
-    this.lastReply = { kind: 'undelivered', error, since: now };
-  }
-
   /** Counts a reply without a grant, for stores that limit how many a caller waits for. */
   countReply(now: number): void {
     const { queue } = this;
@@ -70,12 +61,12 @@ export class WaitReview {
     }
   }
 
-  /** Whether a reply is on its way, or the last one decides nothing and the next one comes soon. */
+  /** Whether a request has no reply yet, or the last reply decides nothing and the next one comes soon. */
   isReplyDue(now: number): boolean {
     const { attempt, parts } = this.queue;
     if (attempt === undefined) return false;
     const { state, undecidedSince } = attempt;
-    return state === 'asking' || (undecidedSince !== undefined && now - undecidedSince < parts.link.limitMs);
+    return state !== 'idle' || (undecidedSince !== undefined && now - undecidedSince < parts.link.limitMs);
   }
 
   // The callers that have waited long enough.
@@ -133,10 +124,9 @@ export class WaitReview {
 
   /**
    * Returns when a waiter stops waiting, by the last reply. Infinity: the next reply decides.
-   * - None yet: after `waitMs`. A request that is on its way has twice the time limit, to be sent and to be answered.
+   * - None yet: after `waitMs`. A request has twice the time limit, to be sent and to be answered.
    * - Others hold the key: after `waitMs`.
    * - The store failed: `unavailableAfterMs` after it first did, whatever `waitMs` is.
-   * - The request could not be sent yet: after `waitMs`, and after the time limit without `waitMs`.
    */
   private givesUpAt({ options, enteredAt, waitUntil, isPatient }: Waiter, now: number): number {
     const { lastReply, queue } = this;
@@ -144,18 +134,17 @@ export class WaitReview {
     const replyDueUntil = this.isReplyDue(now) ? enteredAt + 2 * limitMs : 0;
     // Until the first reply, nobody knows whether others hold the key.
     if (lastReply.kind === 'none') return Math.max(waitUntil, replyDueUntil, enteredAt + (options.firstReplyMs ?? 0));
-    const storeLimitMs = storeLimitOf(lastReply, options);
+    const { unavailableAfterMs = Infinity } = options;
+    // If replicas did not acknowledge a grant, the store itself replied.
+    const isDown = lastReply.kind === 'failed' && !(lastReply.error instanceof LockReplicationError);
     // How long a caller waits for the store does not depend on `waitMs`.
-    if (lastReply.kind === 'failed' && storeLimitMs !== Infinity) {
-      const limit = Math.min(lastReply.since, now - health.refusesForMs(queue.key)) + storeLimitMs;
+    if (isDown && unavailableAfterMs !== Infinity) {
+      const limit = Math.min(lastReply.since, now - health.refusesForMs(queue.key)) + unavailableAfterMs;
       // The outage may be over by the next reply, which decides.
       return replyDueUntil !== 0 || limit <= now ? Math.max(limit, replyDueUntil) : Infinity;
     }
-    if (isPatient) return waitUntil;
-    // The request of a caller that does not wait for others has not been sent yet.
-    const sendUntil = lastReply.kind === 'undelivered' ? enteredAt + limitOf(options, limitMs) : 0;
-    // It gets one reply, to report busy or unavailable.
-    return Math.max(waitUntil, replyDueUntil, sendUntil);
+    // A caller that does not wait for others gets one reply, to report busy or unavailable.
+    return isPatient ? waitUntil : Math.max(waitUntil, replyDueUntil);
   }
 
   /** Whether the key is closed because its work is done, by the last reply. */
@@ -186,7 +175,7 @@ export class WaitReview {
   private errorOf(
     resource: string,
     { mode, waitMs }: AcquireOptions,
-    { why, ...wait }: { enteredAt: number; now: number; line: WaitingLine; why: LastReply },
+    { why, ...wait }: { enteredAt: number; now: number; line: WaitingLine; why: KnownReply },
   ): LockError {
     const { key, parts } = this.queue;
     const place = parts.link.health.placeOf(key);
@@ -202,40 +191,38 @@ export class WaitReview {
   }
 
   /** Why a waiter does not have the lock now: the holders of this instance, or the store's last reply. */
-  private whyNot(now: number): LastReply {
+  private whyNot(now: number): KnownReply {
     const { lastReply, queue } = this;
     const { attempt, leases, parts, key, resource } = queue;
     const [first] = leases;
     if (lastReply.kind === 'none' && attempt !== undefined) {
       // While other instances come first, the lock counts as theirs.
       if (attempt.state === 'idle') return HELD;
-      const why = `Redis replies slowly: there was no reply within ${Math.round(now - attempt.sentAt)} ms`;
+      const why =
+        attempt.state === 'unsent'
+          ? `its request was not sent, because ${MOST_ON_THEIR_WAY} requests of this process have no reply yet`
+          : `Redis replies slowly: there was no reply within ${Math.round(now - attempt.sentAt)} ms`;
       const cause = parts.link.health.outageOf(key);
       return { kind: 'failed', error: unavailable(resource, why, { cause }), since: attempt.sentAt };
     }
-    if (first === undefined || attempt !== undefined) return lastReply;
+    if (first === undefined || attempt !== undefined) return lastReply.kind === 'none' ? HELD : lastReply;
     const { deadline, mode, grantedAt, locks } = first;
     const holder = { instanceId: parts.instanceId, isOwn: true };
-    if (mode !== 'exclusive') return heldUntil(deadline, { ...holder, since: grantedAt, count: leases.length });
-    return heldUntil(deadline, { ...holder, since: locks.at(-1)?.grantedAt ?? grantedAt });
+    const shares = { since: grantedAt, count: leases.length };
+    const since = locks.at(-1)?.grantedAt ?? grantedAt;
+    return { kind: 'held', until: deadline, holder: { ...holder, ...(mode === 'exclusive' ? { since } : shares) } };
   }
 
   /** Returns why a caller beyond `maxWaiting` is refused. */
-  private whyFull(resource: string): LastReply {
+  private whyFull(resource: string): KnownReply {
     const { lastReply, queue } = this;
     const { leases, attempt, parts, key } = queue;
     const now = parts.clock.now();
-    const isKnown = lastReply.kind !== 'none' && lastReply.kind !== 'undelivered';
-    if (isKnown || (leases.length > 0 && attempt === undefined)) return this.whyNot(now);
+    if (lastReply.kind !== 'none' || (leases.length > 0 && attempt === undefined)) return this.whyNot(now);
     const cause = parts.link.health.outageOf(key);
     // The waiting callers keep this caller out, whatever the first reply says.
     if (cause === undefined) return HELD;
     const error = unavailable(resource, 'the store has sent no reply yet', { cause });
     return { kind: 'failed', error, since: now };
   }
-}
-
-/** Returns how long a caller without `waitMs` waits for its request to be sent, in milliseconds. */
-function limitOf({ unavailableAfterMs = Infinity }: AcquireOptions, limitMs: number): number {
-  return unavailableAfterMs === Infinity ? limitMs : unavailableAfterMs;
 }

@@ -1,9 +1,8 @@
 import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import type { DiscoveryService } from '@nestjs/core';
-import { describeUnsupportedMode, describeUnsupportedOnce } from '../engine/error-texts.js';
+import { describeUnsupported } from '../engine/error-texts.js';
 import { LockConfigError } from '../common/errors.js';
-import { transactionsAreScopes } from '../engine/transaction-scopes.js';
-import { kindOf } from '../contract/lock-mode.js';
+import { transactionsAreScopes } from '../engine/lock-scope.js';
 import type { LockService } from '../lock.service.js';
 import { boundServiceOf, NO_SERVICE } from './bind.js';
 import {
@@ -126,11 +125,8 @@ class Findings {
   private checkMethod(method: LockedMethod, owner: object, instance: unknown): void {
     const { capabilities } = this.target.service.engine.store;
     const { mode, onceMs } = method.options;
-    if (onceMs !== undefined && capabilities.once !== true)
-      this.add('error', `@Locked of ${method.name}: ${describeUnsupportedOnce(capabilities)}.`);
-    if (!capabilities.modes.includes(kindOf(mode))) {
-      this.add('error', `@Locked of ${method.name}: ${describeUnsupportedMode(capabilities, mode)}; ${ADVICE}.`);
-    }
+    const refusal = describeUnsupported(capabilities, { mode, onceMs });
+    if (refusal !== undefined) this.add('error', `@Locked of ${method.name}: ${refusal}; ${ADVICE}.`);
     const outermost = functionOf(owner, method.key);
     if (outermost !== undefined && isHandler(outermost)) this.checkHandler(method, outermost, instance);
     // The warning would be wrong for transactions that are scopes.

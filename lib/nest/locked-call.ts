@@ -4,7 +4,7 @@ import { dropPromise } from '../common/format-value.js';
 import { runInHold } from '../engine/call-context.js';
 import type { Lock } from '../engine/lock.js';
 import type { MultiLock } from '../engine/multi-lock.js';
-import { runOnce, runUnder, settle } from '../engine/run-under.js';
+import { runOnce, runUnder, settle } from '../engine/hold.js';
 import { runWork, workChannel } from '../events/tracing.js';
 import type { LockService } from '../lock.service.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';

@@ -1,7 +1,6 @@
 import type { TransactionalAdapter } from '@nestjs-cls/transactional';
 import { checkOptions, checkValue, hasMethods, oneOf, type OptionRules } from '../common/check-options.js';
-import { type LockScope, runInLockScope, ScopeHold } from '../engine/lock-scope.js';
-import { declareTransactionScopes } from '../engine/transaction-scopes.js';
+import { declareTransactionScopes, type LockScope, runInLockScope, ScopeHold } from '../engine/lock-scope.js';
 import { overrideMember } from './override-member.js';
 
 /**

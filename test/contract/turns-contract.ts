@@ -41,9 +41,10 @@ class BusyInstance {
       requestTimeoutMs: 1_000,
       lockDelayMs: 0,
       passing: { maxLocalPasses: 16, maxLocalHoldMs: 50 },
-      checkTtl: nothing,
-      checkDetach: (given) => given,
+      checkLease: (_, given) => given,
       warn: nothing,
+      info: nothing,
+      onCallbackError: nothing,
     });
   }
 

@@ -502,7 +502,7 @@ describe('a step down of the whole instance', () => {
     await clock.advance(0);
     const next = neighbour().locks.lead('report');
     await clock.advance(10);
-    locks.engine.stepDown();
+    locks.engine.beginShutdown();
     await clock.advance(0);
     expect([leadership.isLeader, next.isLeader]).toEqual([false, true]);
     expect(reasons).toEqual([expect.any(LockClosedError)]);

@@ -571,14 +571,13 @@ describe('a crowd of requests', () => {
     const trying = outcome(locks.tryAcquire('late:a'));
     const waiting = outcome(locks.acquire('late:b', { ...options, waitMs: 2_000 }));
     const several = outcome(locks.acquire(['late:c', 'late:d'], { ...options, waitMs: 2_000 }));
-    await clock.advance(499);
+    await clock.advance(1_999);
     expect(trying).toEqual({});
     await clock.advance(1);
     expect(trying.error).toMatchObject({ code: 'LOCK_UNAVAILABLE', resource: 'late:a' });
     expect((trying.error as Error).message).toContain(
       `${MOST_ON_THEIR_WAY} requests of this process have no reply yet`,
     );
-    await clock.advance(1_500);
     expect(waiting.error).toBeInstanceOf(LockUnavailableError);
     expect(several.error).toBeInstanceOf(LockUnavailableError);
     expect(locks.engine.servers()[0].isUp).toBe(true);

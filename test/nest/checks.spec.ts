@@ -28,7 +28,7 @@ import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { TRANSACTIONS_ARE_SCOPES } from '../../lib/engine/transaction-scopes.js';
+import { TRANSACTIONS_ARE_SCOPES } from '../../lib/engine/lock-scope.js';
 import { deferred } from '../support/async.js';
 import { infosOf } from '../support/listed.js';
 import { testRedisUrl } from '../support/shared-redis.js';

@@ -19,7 +19,7 @@ export function loseAllOf({ engine }: LockService): void {
 
 /** Refuses all callers that wait, as a shutdown does. */
 export function refuseWaitersOf({ engine }: LockService): void {
-  for (const queue of engine['queues'].values()) queue.close();
+  for (const queue of engine['queues'].values()) queue.refuseAll(false);
 }
 
 /** Returns the owner of a lock, as the store has it. */

@@ -1,7 +1,6 @@
 import { SystemClock } from '../../../lib/clock/clock.js';
 import { Attempt } from '../../../lib/engine/attempt.js';
 import { KeyQueue } from '../../../lib/engine/key-queue.js';
-import { Lifecycle } from '../../../lib/engine/lifecycle.js';
 import { Lock } from '../../../lib/engine/lock.js';
 import { LockEngine } from '../../../lib/engine/lock-engine.js';
 import { Releaser } from '../../../lib/engine/releaser.js';
@@ -74,8 +73,15 @@ const ablations = {
   /** A queued waiter relies on its message alone. */
   'retry while queued': () => {
     replace(Attempt, 'pauseAfter', (_, [held], own) => ((held as { queued: boolean }).queued ? FOREVER : own()));
-    // Without an argument, it is called after a new subscription.
-    replace(KeyQueue, 'askAgain', (_, [isWoken], own) => (isWoken === true ? own() : undefined));
+    let isWoken = false;
+    replace(KeyQueue, 'onWake', (_, _args, own) => {
+      isWoken = true;
+      const isOurs = own();
+      isWoken = false;
+      return isOurs;
+    });
+    // After a new subscription, too.
+    replace(KeyQueue, 'askAgain', (_, _args, own) => (isWoken ? own() : undefined));
   },
   /** A lock that was handed off is closed for a full lease before its new holder has sent a request. */
   'short lease of handoffs': () =>
@@ -143,8 +149,8 @@ const ablations = {
   },
   /** A shutdown waits for no call and no hold. */
   'grace of a shutdown': () => {
-    replace(Lifecycle, 'settle', () => Promise.resolve());
-    replace(Lifecycle, 'drain', () => Promise.resolve());
+    replace(LockEngine, 'settle', () => Promise.resolve());
+    replace(LockEngine, 'drain', () => Promise.resolve());
   },
   /** A process whose grace is over ends without a release of its locks, as if no hook had run. */
   'release at shutdown': () => replace(LockEngine, 'loseAtShutdown', () => process.exit()),

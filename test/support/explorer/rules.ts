@@ -141,8 +141,8 @@ export const RULES: readonly Rule[] = [
     under: { longestMs: 60 },
     seeds: 20,
     switchOff: () =>
-      change(KeyQueue, 'askAgain', (queue, original, ...args: [boolean?]) => {
-        if (queue['attempt']?.state !== 'asking') original(...args);
+      change(KeyQueue, 'askAgain', (queue, original) => {
+        if (queue['attempt']?.state !== 'asking') original();
       }),
   },
   {
