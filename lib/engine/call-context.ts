@@ -9,7 +9,7 @@ import type { Parts } from './lock-engine.js';
 /** A hold that code runs inside, and the holds around it. */
 interface Frame {
   readonly hold: Hold;
-  readonly outer: Frame | undefined;
+  outer: Frame | undefined;
 }
 
 /** What code runs inside. */
@@ -38,11 +38,25 @@ function around(): Surroundings {
  */
 export function runInHold<T>(hold: Hold, fn: () => T, scope?: Hold): T {
   const outside = around();
-  let outer = outside.frame;
-  // Work that starts its successor inside would otherwise add a frame each time.
-  while (outer?.hold.isOver === true) outer = outer.outer;
+  const outer = withoutEnded(outside.frame);
   const inside = { frame: { hold, outer }, scope: scope ?? outside.scope, caller: outside.caller };
   return surroundings.run(inside, fn);
+}
+
+/**
+ * Removes the holds that have ended, and returns the innermost of the others. Work that starts its successor inside
+ * would otherwise add a frame each time. A lost hold stays, because code that still runs inside asks why it was lost.
+ */
+function withoutEnded(innermost: Frame | undefined): Frame | undefined {
+  const first = nextAlive(innermost);
+  for (let frame = first; frame !== undefined; frame = frame.outer) frame.outer = nextAlive(frame.outer);
+  return first;
+}
+
+function nextAlive(frame: Frame | undefined): Frame | undefined {
+  let next = frame;
+  while (next?.hold.isOver === true && next.hold.loss === undefined) next = next.outer;
+  return next;
 }
 
 /** Runs `fn`, and everything that it starts, for another caller. Returns what `fn` returns. */

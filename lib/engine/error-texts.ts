@@ -232,6 +232,7 @@ export function describeUndetachable(store: LockStore, lock: Lock): string | und
   const { mode, options, isOfSeveral, root, holdCount } = lock;
   if (mode !== 'exclusive') return `the lock is held ${format(mode)}; only an exclusive lock can be detached`;
   if (isOfSeveral) return 'the lock was acquired together with others; acquire it alone';
+  if (options.onceMs !== undefined || lock.isDone) return 'the lock is of a call with onceMs, which ends with its work';
   if (options.minHoldMs > 0) return `the lock has minHoldMs: ${options.minHoldMs}; acquire it without minHoldMs`;
   if (root !== lock || holdCount > 1)
     return (

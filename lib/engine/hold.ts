@@ -1,4 +1,4 @@
-import { LockLostError } from '../common/errors.js';
+import { LockConfigError, LockLostError } from '../common/errors.js';
 import { runWork, workChannel } from '../events/tracing.js';
 import { runInHold } from './call-context.js';
 import type { Lock } from './lock.js';
@@ -48,6 +48,8 @@ export function endOf(hold: Hold): Promise<unknown> | undefined {
  * or the error of `fn`.
  *
  * @param acquired the lock, or a promise of it. If the promise rejects, `fn` does not run.
+ * @param mayBeLazy whether somebody runs an Observable that `fn` returns, and keeps the lock until its end.
+ * @throws LockConfigError if `fn` returns work that has not begun.
  * @throws LockLostError if the lock was lost before its release and `onLost` is `throw`. Its cause is the error of
  * `fn`.
  */
@@ -55,11 +57,14 @@ export async function runUnder<T, H extends Hold>(
   acquired: H | Promise<H>,
   onLost: OnLost,
   fn: (lock: H) => T | Promise<T>,
+  mayBeLazy = false,
 ): Promise<T> {
   const lock = isHold(acquired) ? acquired : await acquired;
   let result: T;
   try {
-    result = await runInHold(lock, () => (workChannel.hasSubscribers ? runWork(lock.locks, () => fn(lock)) : fn(lock)));
+    const work = (): T | Promise<T> => begun(fn(lock));
+    result = await runInHold(lock, () => (workChannel.hasSubscribers ? runWork(lock.locks, work) : work()));
+    if (!mayBeLazy) refuseLazy(result);
   } catch (error) {
     await settle(lock, onLost, error);
     throw error;
@@ -79,6 +84,23 @@ export async function runUnder<T, H extends Hold>(
     await settle(lock, onLost);
   }
   return result;
+}
+
+/** Begins a query that a library has built, and that runs when `then` is called. So it runs in the hold, too. */
+export function begun<T>(result: T | Promise<T>): T | Promise<T> {
+  if (typeof result !== 'object' || result === null || result instanceof Promise) return result;
+  return 'then' in result && typeof result.then === 'function' ? Promise.resolve(result) : result;
+}
+
+/** @throws LockConfigError for an Observable or a generator, which would run without the lock. */
+export function refuseLazy(result: unknown): void {
+  if (typeof result !== 'object' || result === null) return;
+  const { subscribe, pipe } = result as { readonly subscribe?: unknown; readonly pipe?: unknown };
+  const isObservable = typeof subscribe === 'function' && typeof pipe === 'function';
+  if (!isObservable && !Object.prototype.toString.call(result).endsWith('Generator]')) return;
+  const what = isObservable ? 'an Observable, which runs when somebody subscribes to it' : 'a generator';
+  const advice = isObservable ? 'lastValueFrom(observable)' : 'what it yields, after a loop over it';
+  throw new LockConfigError(`The work under a lock returned ${what}, after the lock has ended; return ${advice}.`);
 }
 
 /**
@@ -107,6 +129,7 @@ export async function settle(lock: Hold, onLost: OnLost, workError?: unknown): P
 export async function runOnce<T>(lock: Lock, onceMs: number, work: () => T | Promise<T>): Promise<T> {
   try {
     const result = await work();
+    refuseLazy(result);
     lock.markDone(onceMs);
     return result;
   } catch (error) {

@@ -453,7 +453,8 @@ export class KeyQueue {
     const loss = new LockLostError(message, { resource, elapsedMs, cause });
     lock.onEnded(loss);
     // Its work may still run.
-    lease.remove(lock, lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0);
+    const delayedUntil = lockDelayMs > 0 ? Math.min(now, deadline) + lockDelayMs : 0;
+    lease.remove(lock, Math.max(delayedUntil, lock.minHoldUntil));
     const isOver = lease.locks.length === 0;
     // Code of callers runs. It learns of the loss before the next holder can have the lock.
     lock.abortAll(loss);

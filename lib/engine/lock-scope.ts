@@ -3,7 +3,7 @@ import { aFunction, checkOptions, checkValue, oneOf } from '../common/check-opti
 import { LockLostError } from '../common/errors.js';
 import { inspectFields } from '../common/inspect-fields.js';
 import { innermostScope, runInHold } from './call-context.js';
-import { expireAll, type Hold, settle } from './hold.js';
+import { begun, expireAll, type Hold, refuseLazy, settle } from './hold.js';
 import { Lock } from './lock.js';
 import type { MultiLock } from './multi-lock.js';
 import type { OnLost } from './options.js';
@@ -83,7 +83,8 @@ export async function runInLockScope<T>(...args: [Work<T>] | [LockScopeOptions |
   const scope = new ScopeHold(onLost);
   let result: T;
   try {
-    result = await scope.run(() => fn(scope));
+    result = await scope.run(() => begun(fn(scope)));
+    refuseLazy(result);
   } catch (error) {
     await scope.end(error);
     throw error;
@@ -103,9 +104,8 @@ export function checkScopeOptions(given: LockScopeOptions, place: string): LockS
 
 /** Returns the innermost open scope that the caller runs in. */
 export function scopeAround(): ScopeHold | undefined {
-  let scope = innermostScope() as ScopeHold | undefined;
-  while (scope !== undefined && !scope.isOpen) scope = scope.parent;
-  return scope;
+  const scope = innermostScope() as ScopeHold | undefined;
+  return scope === undefined || scope.isOpen ? scope : scope.parent;
 }
 
 /** How a caller uses a lock that a scope keeps. */
@@ -152,8 +152,6 @@ class KeptLock extends Lock {
 
 /** A lock scope, and the locks that it keeps. */
 export class ScopeHold implements Hold, LockScope {
-  /** The scope around this one. It may end earlier. */
-  readonly parent = scopeAround();
   loss: LockLostError | undefined;
   private open = true;
   /** By the caller's own lock. */
@@ -162,6 +160,7 @@ export class ScopeHold implements Hold, LockScope {
   /** Made when the signal is first read, because the scopes of nearly all handlers need none. */
   private controller: AbortController | undefined;
   private abortReason: unknown;
+  private outer = scopeAround();
 
   constructor(private readonly onLost: OnLost = 'throw') {
     this.parent?.children.add(this);
@@ -170,6 +169,12 @@ export class ScopeHold implements Hold, LockScope {
 
   get isOpen(): boolean {
     return this.open;
+  }
+
+  /** The innermost open scope around this one. Ended ones are forgotten: work may start its successor inside. */
+  get parent(): ScopeHold | undefined {
+    while (this.outer?.open === false) this.outer = this.outer.outer;
+    return this.outer;
   }
 
   get isOver(): boolean {
@@ -203,7 +208,7 @@ export class ScopeHold implements Hold, LockScope {
     if (!this.open) throw new LockLostError('The lock scope has ended, and its locks were released.');
     for (const lock of this.kept.values()) if (!lock.isExpendable) lock.assertHeld();
     if (this.loss !== undefined) throw this.loss;
-    if (this.parent?.open) this.parent.assertHeld();
+    this.parent?.assertHeld();
   }
 
   /** Returns what logs show of the scope: the resources of the locks that it keeps. */

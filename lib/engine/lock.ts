@@ -327,7 +327,10 @@ export class Lock implements Hold {
     const { mode, resource } = this;
     if (mode !== 'exclusive' && mode !== options.mode) throw upgradeError(resource, mode, options.mode);
     if (options.onceMs !== undefined && this.isDone) throw withoutStack(() => new WorkDone());
-    return new Lock(this.lease, this.resource, options, this.root.grantedAt, this.call, this.root);
+    const { root } = this;
+    if (options.minHoldMs > 0)
+      root.minHoldUntil = Math.max(root.minHoldUntil, this.parts.clock.now() + options.minHoldMs);
+    return new Lock(this.lease, this.resource, options, root.grantedAt, this.call, root);
   }
 
   /** Returns another hold of the same lock. See `MultiLock.map()`. @internal */

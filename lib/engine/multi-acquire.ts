@@ -68,7 +68,7 @@ export class MultiAcquire {
       if (locks.has(key) || requested.has(key)) continue;
       const outer = heldAround(parts, key);
       if (outer === undefined) requested.set(key, target);
-      else locks.set(key, engine.nest(outer, options));
+      else this.hold(engine.nest(outer, options));
     }
     for (const target of requested.values()) engine.checkOpen(target);
     for (const [key, target] of requested) {
@@ -116,10 +116,14 @@ export class MultiAcquire {
     return reason instanceof LockUnavailableError && !reason.permanent && unavailableAfterMs === Infinity;
   }
 
-  private keep(lock: Lock, target: Target): void {
-    this.locks.set(target.key, lock);
-    this.missing.delete(target.key);
+  private hold(lock: Lock): void {
+    this.locks.set(lock.key, lock);
     lock.onAbort((reason) => this.waiting.abort(reason));
+  }
+
+  private keep(lock: Lock, target: Target): void {
+    this.missing.delete(target.key);
+    this.hold(lock);
     this.engine.publishGrant(lock, target, this.options, this.startedAt);
   }
 }

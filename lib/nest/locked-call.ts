@@ -81,7 +81,7 @@ class LockedCall {
     // A handler may use the lock until its response is complete, for example for a file that it returns.
     const given = this.scope?.ownHoldOf(lock) ?? lock;
     const { onceMs, onLost } = this.options;
-    if (onceMs === undefined) return runUnder(lock, onLost, () => this.callAndCheck(given));
+    if (onceMs === undefined) return runUnder(lock, onLost, () => this.callAndCheck(given), this.scope !== undefined);
     const one = lock as Lock;
     return runUnder(one, onLost, () => runOnce(one, onceMs, () => this.callAndCheck(given)));
   }

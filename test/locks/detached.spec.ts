@@ -399,9 +399,11 @@ describe('detach() is refused, and the lock stays held,', () => {
     await leadership.close();
   });
 
-  it('with minHoldMs, and with a bad option', async () => {
+  it('with minHoldMs or onceMs, and with a bad option', async () => {
     const { locks } = faultyLocks();
     expect(await refusalOf(await locks.acquire(DOC, { minHoldMs: 1_000 }))).toContain('minHoldMs: 1000');
+    const inRun = await locks.using('goods:302', { onceMs: 60_000 }, (lock) => refusalOf(lock));
+    expect(inRun).toContain('the lock is of a call with onceMs, which ends with its work');
     const lock = await locks.acquire('goods:301');
     await expect(lock.detach({ ttlMs: 1 })).rejects.toThrow('detach(): ttlMs is 1; expected');
     await expect(lock.detach({ leaseMs: 1_000 } as never)).rejects.toThrow('leaseMs');

@@ -450,3 +450,34 @@ describe('a store that sends no reply', () => {
     for (const resource of [...BOTH, 'order:1']) expect(await memory.inspect(keyOf(resource))).toBeNull();
   });
 });
+
+describe('several locks inside a hold of one of them that is lost meanwhile', () => {
+  async function waitInside() {
+    const { clock, locks, neighbour } = faultyLocks();
+    const other = neighbour().locks;
+    const busy = await other.acquire('goods:2');
+    let inner: unknown;
+    const outer = outcome(
+      locks.using('goods:1', { maxHoldMs: 1_000, onLost: 'ignore' }, async () => {
+        inner = await locks.acquire(['goods:1', 'goods:2'], { waitMs: 60_000 }).catch((error: unknown) => error);
+      }),
+    );
+    await clock.advance(2_000);
+    return { clock, locks, other, busy, outer, inner: () => inner };
+  }
+
+  it('end with LockLostError at once', async () => {
+    const { inner, busy, outer } = await waitInside();
+    expect(inner()).toBeInstanceOf(LockLostError);
+    expect(outer).toEqual({ value: undefined });
+    await busy.release();
+  });
+
+  it('are released, also one that is granted later', async () => {
+    const { clock, locks, other, busy } = await waitInside();
+    await busy.release();
+    await clock.advance(120_000);
+    expect(locks.engine.holds()).toEqual([]);
+    expect(await other.tryAcquire('goods:2')).not.toBeNull();
+  });
+});

@@ -79,6 +79,45 @@ describe('a nested hold', () => {
   });
 });
 
+describe('a query that runs when it is awaited', () => {
+  const query = (run: () => Promise<string>): Promise<string> =>
+    // oxlint-disable-next-line unicorn/no-thenable -- as the queries of Knex, Prisma and Mongoose
+    ({ then: (...listeners: Parameters<Promise<string>['then']>) => run().then(...listeners) }) as never;
+
+  it.each<[string, (locks: LockService, work: () => Promise<string>) => Promise<unknown>]>([
+    ['using()', (locks, work) => locks.using('goods:300', work)],
+    ['using() with onceMs', (locks, work) => locks.using('goods:300', { onceMs: 1_000 }, work)],
+    ['wrap()', (locks, work) => locks.wrap(() => 'goods:300', work)()],
+    ['a lock scope', (locks, work) => locks.scope(async () => locks.using('goods:300', work))],
+  ])('runs inside the hold of %s', async (_how, run) => {
+    const locks = createTestLocks();
+    const nested = (): Promise<string> => locks.using('goods:300', { waitMs: 0 }, () => 'nested');
+    expect(await run(locks, () => query(nested))).toBe('nested');
+  });
+
+  it('runs inside a scope that returns it', async () => {
+    const locks = createTestLocks();
+    const kept = await locks.scope(() =>
+      query(async () => {
+        await locks.using('goods:300', () => undefined);
+        return String(await locks.tryAcquire('goods:300').then((lock) => lock?.resource));
+      }),
+    );
+    expect(kept).toBe('goods:300');
+  });
+});
+
+describe('minHoldMs of a nested hold', () => {
+  it('counts from its grant, and the lock stays closed for that long', async () => {
+    const { clock, locks, neighbour } = faultyLocks();
+    await locks.using('goods:300', () => locks.using('goods:300', { minHoldMs: 10_000 }, () => undefined));
+    await clock.advance(9_999);
+    expect(await neighbour().locks.tryAcquire('goods:300')).toBeNull();
+    await clock.advance(2);
+    expect(await neighbour().locks.tryAcquire('goods:300')).not.toBeNull();
+  });
+});
+
 describe('assertHeld()', () => {
   let locks: LockService;
 

@@ -566,6 +566,28 @@ describe('work that starts its successor inside', () => {
   });
 });
 
+describe('work that starts its successor inside, before its own end', () => {
+  it.each(['scopes', 'holds'])('runs inside two %s at most, and still gets a lock', async (what) => {
+    const { locks } = faultyLocks();
+    const last = deferred<unknown>();
+    let around = 0;
+    const step = async (turn: number, before: Promise<unknown>): Promise<void> => {
+      const me = deferred();
+      const work = async (): Promise<void> => {
+        await before;
+        around = Math.max(around, contextsAround());
+        if (turn === 3_000) last.resolve(locks.using('goods:300', () => 'worked'));
+        else void step(turn + 1, me.promise);
+      };
+      await (what === 'scopes' ? runInLockScope(work) : locks.using(`job:${turn}`, work));
+      me.resolve();
+    };
+    await step(1, Promise.resolve());
+    expect(await last.promise).toBe('worked');
+    expect(around).toBeLessThanOrEqual(2);
+  });
+});
+
 describe('a scope in a scope', () => {
   it('leaves its locks to the outermost scope', async () => {
     const { locks, store, stranger } = faultyLocks();

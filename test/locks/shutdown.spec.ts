@@ -20,6 +20,20 @@ describe('a shutdown', () => {
     await closing;
   });
 
+  it('keeps a lock that outlasts it closed for the rest of its minHoldMs', async () => {
+    const { clock, locks, store } = faultyLocks();
+    const work = deferred();
+    const used = outcome(locks.using('goods:300', { minHoldMs: 60_000 }, () => work.promise));
+    await clock.advance(10);
+    const closing = locks.engine.close(1_000);
+    await clock.advance(2_000);
+    await closing;
+    expect(store.releases).toEqual([expect.objectContaining({ closedForMs: 60_000 - 1_010 })]);
+    work.resolve();
+    await clock.advance(0);
+    expect(used.error).toBeInstanceOf(LockLostError);
+  });
+
   it('refuses new callers, and callers that wait inside a hold', async () => {
     const { clock, locks, memory } = faultyLocks();
     const hang = deferred();

@@ -13,6 +13,7 @@ import {
   WhileLeader,
 } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
+import { Observable } from 'rxjs';
 import { closeApps, startApp } from './support/app.js';
 
 // oxlint-disable-next-line no-explicit-any -- code without types can call a decorator in any way
@@ -107,6 +108,34 @@ describe('a method that returns no promise', () => {
     }
     const app = await startApp({ controllers: [Goods] });
     expect((await app.call('/goods/7')).text).toBe('goods 7');
+  });
+});
+
+describe('work that would run after the lock has ended', () => {
+  const locks = createTestLocks();
+  const later = (): Observable<number> => new Observable((subscriber) => subscriber.next(1));
+  const rows = async function* (): AsyncGenerator<number> {
+    yield 1;
+  };
+
+  class Export {
+    @Locked('export')
+    async rows(): Promise<AsyncGenerator<number>> {
+      return rows();
+    }
+  }
+
+  it.each<[string, () => Promise<unknown>, string]>([
+    ['using() with an Observable', () => locks.using('goods:1', later), 'lastValueFrom'],
+    ['using() with a generator', () => locks.using('goods:1', rows), 'a loop over it'],
+    ['using() with onceMs', () => locks.using('goods:1', { onceMs: 60_000 }, later), 'lastValueFrom'],
+    ['wrap()', () => locks.wrap(() => 'goods:1', later)(), 'lastValueFrom'],
+    ['a lock scope', () => locks.scope(rows), 'a loop over it'],
+    ['@Locked', () => withLocks(new Export(), locks).rows(), 'a loop over it'],
+  ])('is refused: %s', async (_how, call, advice) => {
+    await expect(call()).rejects.toThrow(LockConfigError);
+    await expect(call()).rejects.toThrow(advice);
+    expect(await locks.inspect('goods:1')).toBeNull();
   });
 });
 
