@@ -92,7 +92,7 @@ export function checkOptions<T extends object>(
 /**
  * Checks the name of one option.
  *
- * @throws LockConfigError that lists the known options, and says which of them may be meant.
+ * @throws LockConfigError that lists the known options.
  */
 export function checkName(place: string, option: string, rules: object, path: string = ''): void {
   if (!Object.hasOwn(rules, option)) throw unknownOption(place, option, Object.keys(rules), path);
@@ -121,10 +121,6 @@ export function checkValue(place: string, what: string, value: unknown, { allowe
  */
 export function copyOptions<T extends object>(place: string, given: T): T {
   const names = namesOf(place, given);
-  // Nest copies options by assignment, which would set a prototype and lose this option.
-  if (names.includes('__proto__' as keyof T & string)) {
-    throw new LockConfigError(`${place}: there is no option __proto__.`);
-  }
   const entries = names.map((option) => [option, read(place, given, option)] as const);
   return Object.fromEntries(entries) as T;
 }
@@ -167,50 +163,7 @@ function unreadable(what: string, cause: unknown): LockConfigError {
 function unknownOption(place: string, option: string, known: readonly string[], path: string): LockConfigError {
   const are = known.length === 1 ? 'is' : 'are';
   const names = known.map((name) => path + name).join(', ');
-  const meant = likelyOption(option, known);
-  const hint = meant === undefined ? '' : ` (did you mean ${path}${meant}?)`;
-  return new LockConfigError(
-    `${place}: there is no option ${path}${formatName(option)}${hint}; there ${are} ${names}.`,
-  );
-}
-
-/** What other libraries call some of the options. */
-const OTHER_NAMES = new Map([
-  ['ttl', 'ttlMs'],
-  ['lease', 'ttlMs'],
-  ['duration', 'ttlMs'],
-  ['wait', 'waitMs'],
-  ['timeout', 'waitMs'],
-  ['retries', 'waitMs'],
-  ['retryCount', 'waitMs'],
-  ['url', 'redis'],
-  ['connection', 'redis'],
-  ['client', 'redis'],
-  ['global', 'isGlobal'],
-]);
-
-/** Returns the known option that an unknown one may stand for: another name of it, or one with at most two typos. */
-function likelyOption(option: string, known: readonly string[]): string | undefined {
-  const other = OTHER_NAMES.get(option);
-  if (other !== undefined && known.includes(other)) return other;
-  // Two typos make any short name any other. A name may come from outside and be very long.
-  const most = option.length > 32 ? 0 : Math.min(2, Math.ceil(option.length / 2) - 1);
-  const near = known.map((name) => ({ name, typos: typosBetween(option.toLowerCase(), name.toLowerCase()) }));
-  return near.filter(({ typos }) => typos <= most).toSorted((a, b) => a.typos - b.typos)[0]?.name;
-}
-
-/** Returns how many characters must be added, removed or replaced to make one text of the other. */
-function typosBetween(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, column) => column);
-  for (let i = 1; i <= from.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= to.length; j += 1) {
-      const replaced = row[j - 1] + (from[i - 1] === to[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j] + 1, next[j - 1] + 1));
-    }
-    row = next;
-  }
-  return row[to.length];
+  return new LockConfigError(`${place}: there is no option ${path}${formatName(option)}; there ${are} ${names}.`);
 }
 
 /** Returns the options that are not undefined. */

@@ -153,7 +153,7 @@ const cases: [string, Failure, RegExp, Decoration][] = [
   [
     'an unknown option',
     LockConfigError,
-    /^@Locked of GoodsService\.buy: there is no option ttl \(did you mean ttlMs\?\); there are ttlMs, .*, name, onBusy, onUnavailable\.$/,
+    /^@Locked of GoodsService\.buy: there is no option ttl; there are ttlMs, .*, name, onBusy, onUnavailable\.$/,
     onBuy(Locked('goods', { ttl: 1000 } as LockedOptions)),
   ],
   [

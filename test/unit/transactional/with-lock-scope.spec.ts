@@ -107,7 +107,7 @@ describe('withLockScope', () => {
   it('refuses options that are not allowed', () => {
     const misspelt = { onlost: 'ignore' } as object;
     expect(() => withLockScope(new Adapter(), misspelt)).toThrow(
-      'withLockScope(): there is no option onlost (did you mean onLost?); there is onLost.',
+      'withLockScope(): there is no option onlost; there is onLost.',
     );
     const wrong = { onLost: 'rollback' } as unknown as { onLost: 'throw' };
     expect(() => withLockScope(new Adapter(), wrong)).toThrow(
