@@ -1,4 +1,4 @@
-import { LockConfigError, messageOf } from './errors.js';
+import { LockConfigError } from './errors.js';
 import { formatName, formatValue } from './format-value.js';
 
 /** What an option may be. */
@@ -77,8 +77,9 @@ export function checkOptions<T extends object>(
 ): GivenOptions<T> {
   // Every acquire with options runs this, so the rules are not copied.
   const known: Record<string, unknown> = {};
-  for (const option of namesOf(place, given)) {
-    const value = read(place, given, option);
+  checkIsObject(place, given);
+  for (const option of Object.keys(given) as (keyof T & string)[]) {
+    const value: unknown = given[option];
     if (value === undefined) continue;
     checkName(place, option, rules, path);
     const rule = rules[option];
@@ -105,59 +106,29 @@ export function checkName(place: string, option: string, rules: object, path: st
  * @throws LockConfigError that says what was given and what is allowed.
  */
 export function checkValue(place: string, what: string, value: unknown, { allowed, fits }: OptionRule): void {
-  let isAllowed = false;
-  try {
-    isAllowed = fits(value);
-  } catch {
-    // An object whose properties cannot be read is not allowed.
-  }
-  if (!isAllowed) throw new LockConfigError(`${place}: ${what} is ${formatValue(value)}; expected ${allowed}.`);
+  if (!fits(value)) throw new LockConfigError(`${place}: ${what} is ${formatValue(value)}; expected ${allowed}.`);
+}
+
+/** Returns whether a value can be options: a plain object, not an array, a Map, a Date or the like. */
+export function isOptionsObject(value: unknown): value is object {
+  // Also true for instances of a user's class and for objects from another realm.
+  return typeof value === 'object' && value !== null && Object.prototype.toString.call(value) === '[object Object]';
 }
 
 /**
  * Returns a plain copy of options whose names and values are checked later.
  *
- * @throws LockConfigError if the options are not an object, or cannot be read.
+ * @throws LockConfigError if the options are not an object.
  */
 export function copyOptions<T extends object>(place: string, given: T): T {
-  const names = namesOf(place, given);
-  const entries = names.map((option) => [option, read(place, given, option)] as const);
-  return Object.fromEntries(entries) as T;
+  checkIsObject(place, given);
+  return { ...given };
 }
 
-/** Returns whether a value can be options: a plain object, not an array, a Map, a Date or the like. Never throws. */
-export function isOptionsObject(value: unknown): value is object {
-  if (typeof value !== 'object' || value === null) return false;
-  try {
-    // Also true for instances of a user's class and for objects from another realm.
-    return Object.prototype.toString.call(value) === '[object Object]';
-  } catch {
-    return false;
-  }
-}
-
-/** @throws LockConfigError if the options are not an object, or cannot be read. */
-function namesOf<T extends object>(place: string, given: T): (keyof T & string)[] {
-  if (!isOptionsObject(given)) {
-    throw new LockConfigError(`${place}: the options are ${formatValue(given)}; expected a plain object.`);
-  }
-  try {
-    return Object.keys(given) as (keyof T & string)[];
-  } catch (cause) {
-    throw unreadable(`${place}: the options`, cause);
-  }
-}
-
-function read<T extends object>(place: string, given: T, option: keyof T & string): unknown {
-  try {
-    return given[option];
-  } catch (cause) {
-    throw unreadable(`${place}: ${formatName(option)}`, cause);
-  }
-}
-
-function unreadable(what: string, cause: unknown): LockConfigError {
-  return new LockConfigError(`${what} cannot be read (${messageOf(cause)}); expected a plain object.`, { cause });
+/** @throws LockConfigError if the options are not an object. */
+function checkIsObject(place: string, given: unknown): void {
+  if (isOptionsObject(given)) return;
+  throw new LockConfigError(`${place}: the options are ${formatValue(given)}; expected a plain object.`);
 }
 
 function unknownOption(place: string, option: string, known: readonly string[], path: string): LockConfigError {
