@@ -120,7 +120,7 @@ const STORE = 'what token(), timestamp(), redisson(), quorum() or memory() retur
 const WARN_HELD = 'false, or a number of milliseconds from 1 up, or Infinity';
 const LOGGER = 'console, a Logger, or another object with the methods log, warn and error';
 const isLogger = (value: unknown): boolean => hasMethods(value, ['log', 'warn', 'error']);
-const GLOB = 'a glob over resources such as goods:*, of 1 to 1024 characters';
+const PATTERN = 'a pattern over resources such as goods:*, of 1 to 1024 characters';
 
 /**
  * Every option: where it may be given, what is allowed, and its default. The checks, the defaults and the error
@@ -177,7 +177,7 @@ export const OPTIONS = {
   onDeposed: option(['lead()'], aFunction),
   match: option(
     ['list()'],
-    allow(GLOB, (value) => isString(value) && value.length >= 1 && value.length <= 1_024),
+    allow(PATTERN, (value) => isString(value) && value.length >= 1 && value.length <= 1_024),
   ),
   count: option(['list()'], wholeNumber(1, 100_000), 1_000),
   ifToken: option(['forceRelease()'], { ...fromOneUp, allowed: `a fencing token, ${fromOneUp.allowed}` }),
