@@ -16,7 +16,7 @@ import { readTicket } from './engine/ticket.js';
 import { WorkDone } from './engine/work-done.js';
 import type { KeyCalls } from './engine/own-calls.js';
 import type { ResourceOption } from './keys/bind-template.js';
-import { isList, readList } from './keys/read-list.js';
+import { isList, readList } from './keys/key-values.js';
 import type { KeySelectorFactory } from './keys/key-selector.js';
 import type { KeyFactory } from './keys/resource-key.js';
 import type { LockState } from './contract/lock-state.js';

@@ -197,13 +197,9 @@ describe('wrap()', () => {
     [
       'minified code',
       ['goods:<id>', minified],
-      'this looks like minified code, and minifiers rename parameters. Write its index, <0>, or give wrap() a function',
+      'Names that can be bound: a. Minifiers rename parameters. Write its index, <0>, or give wrap() a function',
     ],
-    [
-      'native code',
-      ['goods:<id>', buy.bind(undefined)],
-      'The source of the function cannot be parsed. Write its index',
-    ],
+    ['native code', ['goods:<id>', buy.bind(undefined)], 'No parameter has a name that can be bound.'],
     [
       'a default value',
       ['goods:<id>', withDefault],

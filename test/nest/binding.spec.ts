@@ -113,7 +113,15 @@ const cases: [string, Failure, RegExp, Decoration][] = [
     'a placeholder that names no parameter',
     LockKeyError,
     /^GoodsService\.buy: <ident> in 'goods:<ident>' names no parameter\. Names that can be bound: id, size\./,
-    onBuy(Locked('goods:<ident>')),
+    () => {
+      class GoodsService {
+        @Locked('goods:<ident>')
+        async buy(id: number, size: string): Promise<string> {
+          return size + id;
+        }
+      }
+      return GoodsService;
+    },
   ],
   [
     'a placeholder for a parameter with @CurrentLock',

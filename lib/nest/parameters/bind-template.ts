@@ -2,15 +2,9 @@ import 'reflect-metadata';
 import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import { bindTemplate as bindNames, type Names, type TemplateUser } from '../../keys/bind-template.js';
 import { isParameterName, type RenderResource } from '../../keys/key-template.js';
-import {
-  functionParameters,
-  hasComputedMethods,
-  methodParameters,
-  type ParameterList,
-  parseClass,
-} from '../../keys/source-parameters.js';
+import { functionParameters, methodParameters, type ParameterList } from '../../keys/source-parameters.js';
 import { currentLockIndexes } from './current-lock.js';
-import { classOf, describeMethod } from '../method-below.js';
+import { describeMethod } from '../method-below.js';
 import { lockParams } from './lock-param.js';
 
 type AnyMethod = (...args: never[]) => unknown;
@@ -24,7 +18,7 @@ export const LOCKED: TemplateUser = {
  * Prepares a template for one method. A name is looked up in this order: `@LockParam('id')`, Nest's own route
  * decorators (`@Param('id')`, not custom ones), the parameter's name in the source.
  *
- * @param target the prototype, or the class itself for a static method, as a method decorator gets it.
+ * @param target the prototype, as a method decorator gets it.
  * @param method the function that `propertyKey` has now. Another decorator may have wrapped it.
  * @returns a function that renders the resource of one call. It throws `LockKeyError` for values that cannot form a
  * safe key.
@@ -47,10 +41,8 @@ export function bindTemplate(
 
 function routeNames(target: object, propertyKey: string | symbol): Names {
   const names = new Map<string, number | string>();
-  // Nest keeps the names for static methods on `Function` itself, mixed with those of every other class.
-  const owner = typeof target === 'function' ? undefined : classOf(target);
   // Inherited names also count, because Nest resolves the arguments of an overriding method with them.
-  const metadata: unknown = owner && Reflect.getMetadata(ROUTE_ARGS_METADATA, owner, propertyKey);
+  const metadata: unknown = Reflect.getMetadata(ROUTE_ARGS_METADATA, target.constructor, propertyKey);
   for (const [key, argument] of Object.entries(metadata ?? {})) {
     const { data, index } = argument as { data?: unknown; index: number };
     if (key.includes(CUSTOM_ROUTE_ARGS_METADATA) || !isParameterName(data)) continue;
@@ -68,24 +60,15 @@ function twice(name: string): string {
 }
 
 /**
- * Returns the parameters as written in the class, because another decorator may have replaced the method's function. If
- * the class has no method of that name (a method added later, or a computed name), returns those of the function.
- * Undefined for a wrapper in place of a method with a computed name.
+ * Returns the parameters as written in the class, because another decorator may have replaced the method's function.
+ * Those of the function if the class is not written as one, or if the method's name is a symbol.
  */
 function sourceParameters(target: object, propertyKey: string | symbol, method: AnyMethod): ParameterList | undefined {
-  const owner = classOf(target);
-  const written = owner === undefined ? '' : sourceOf(owner);
-  if (typeof propertyKey === 'string' && /^class\b/.test(written)) {
-    const parsed = parseClass(written);
-    // The function may be another decorator's wrapper, whose parameters have other names.
-    if (parsed === undefined) return undefined;
-    const parameters = methodParameters(parsed, propertyKey, typeof target === 'function');
-    if (parameters !== undefined) return parameters;
-    if (hasComputedMethods(parsed) && !written.includes(sourceOf(method))) return undefined;
-  }
-  return functionParameters(sourceOf(method));
+  const written = sourceOf(target.constructor);
+  const isInClass = typeof propertyKey === 'string' && /^class\b/.test(written);
+  return isInClass ? methodParameters(written, propertyKey) : functionParameters(sourceOf(method));
 }
 
-function sourceOf(code: AnyMethod | (abstract new (...args: never[]) => unknown)): string {
+function sourceOf(code: Function): string {
   return Function.prototype.toString.call(code);
 }
