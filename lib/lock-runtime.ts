@@ -110,8 +110,8 @@ export class LockRuntime {
   }
 
   /** What callers get for lock errors, without defaults. */
-  get http(): HttpOptions {
-    return this.parts.options.http ?? {};
+  get http(): HttpOptions | undefined {
+    return this.parts.options.http;
   }
 
   /** Starts to connect but does not wait, because an application starts without Redis. Logs where the locks are. */

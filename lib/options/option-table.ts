@@ -96,7 +96,7 @@ const isRedis = (value: unknown): boolean =>
     ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)
     : isOptionsObject(value) && !('nodes' in value && !areNodes(value.nodes)) && !isHalfAClient(value);
 
-/** The options in `http`. Those of all module instances are merged before they get their defaults. */
+/** The options in `http`. */
 export const HTTP = {
   status: field(allow('like { LOCK_TIMEOUT: 409 }', isOptionsObject, statusCodes)),
   retryAfterMs: field(milliseconds(0, MAX_TIMER_MS), 1_000),

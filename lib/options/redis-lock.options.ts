@@ -6,7 +6,7 @@ import type { CommonLockOptions } from './lock.options.js';
 
 /**
  * The option `http`: what callers of the application get for lock errors. All module instances of an application share
- * it. Two different values throw `LockConfigError` at startup.
+ * it. If two have different ones, they throw `LockConfigError` at startup.
  *
  * @publicApi
  */
