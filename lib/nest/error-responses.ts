@@ -9,7 +9,6 @@ import {
   LockLostError,
   LockUnavailableError,
 } from '../common/errors.js';
-import type { LockService } from '../lock.service.js';
 import { HTTP } from '../options/option-table.js';
 import type { HttpOptions } from '../options/redis-lock.options.js';
 
@@ -51,27 +50,25 @@ const KINDS: Readonly<Partial<Record<LockErrorCode, Kind>>> = {
   LOCK_STALE: STALE,
 };
 
-/** By engine, because `instrument` may wrap a service in a proxy. */
-const known = new WeakMap<ApplicationConfig | LockService['engine'], ErrorResponses>();
+const known = new WeakMap<ApplicationConfig, ErrorResponses>();
 
 /** What the clients of one application get for lock errors, whichever of its module instances throws them. */
 export class ErrorResponses {
   private options: HttpOptions | undefined;
 
-  /** Returns the responses of an application, or of one of its engines. Without either, returns the defaults. */
-  static of(owner: ApplicationConfig | LockService['engine'] | undefined): ErrorResponses {
-    const responses = (owner && known.get(owner)) ?? new ErrorResponses();
-    if (owner !== undefined) known.set(owner, responses);
+  /** Returns the responses of an application. Without one, returns the defaults. */
+  static of(application: ApplicationConfig | undefined): ErrorResponses {
+    const responses = (application && known.get(application)) ?? new ErrorResponses();
+    if (application !== undefined) known.set(application, responses);
     return responses;
   }
 
   /**
-   * Adds the options of one module instance, and its service.
+   * Adds the options of one module instance.
    *
    * @throws LockConfigError if another instance has different options.
    */
-  add(options: HttpOptions | undefined, service: LockService): void {
-    known.set(service.engine, this);
+  add(options: HttpOptions | undefined): void {
     if (options === undefined) return;
     if (this.options !== undefined && !isDeepStrictEqual(this.options, options))
       throw new LockConfigError(

@@ -1,5 +1,5 @@
-import { LockError } from '../common/errors.js';
-import { type ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
+import type { LockError } from '../common/errors.js';
+import { type LockErrorResponse, retryAfterOf } from './error-responses.js';
 
 /** HTTP headers as Apollo takes them from an error. Mercurius sends them as JSON. */
 class HeaderMap extends Map<string, string> {
@@ -26,17 +26,4 @@ export function toGraphqlError(error: LockError, response: LockErrorResponse): L
   const properties = { message, stack: `${error.name}: ${message}`, cause: error, extensions, statusCode: status };
   // Filters, plugins and error trackers still find the class and the fields.
   return Object.create(error, Object.getOwnPropertyDescriptors(properties)) as LockError;
-}
-
-/** What `@ResolveField()` leaves on a method. */
-const FIELD_RESOLVER_METADATA = 'graphql:resolve_property';
-
-/** Returns whether a method is a GraphQL field resolver. By default, Nest calls these without filters. */
-export function isFieldResolver(method: object): boolean {
-  return Reflect.getMetadata(FIELD_RESOLVER_METADATA, method) === true;
-}
-
-/** Throws the error of a field resolver with the message for clients. */
-export function throwFieldError(error: unknown, responses: ErrorResponses): never {
-  throw error instanceof LockError ? toGraphqlError(error, responses.of(error)) : error;
 }

@@ -10,8 +10,6 @@ import type { LockService } from '../lock.service.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
 import { labelOf, resultInstead } from '../result-instead.js';
 import { serviceOf } from './bind.js';
-import { ErrorResponses } from './error-responses.js';
-import { throwFieldError } from './graphql-error.js';
 import { markClientInput } from './client-input.js';
 import type { LockedMethod } from './decorated-method.js';
 import { HandlerScope, insideMethod } from './handler-scope.js';
@@ -21,16 +19,10 @@ import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } fr
 type Held = Lock | MultiLock;
 
 /** Calls a `@Locked` method under its lock. Returns a promise, or an Observable if the method declares one. */
-export function callLocked(
-  method: LockedMethod,
-  instance: unknown,
-  args: readonly unknown[],
-  isField: boolean,
-): unknown {
+export function callLocked(method: LockedMethod, instance: unknown, args: readonly unknown[]): unknown {
   try {
     const call = new LockedCall(method, instance, args);
-    if (method.returnsObservable) return call.observe();
-    return isField ? call.runField() : call.run();
+    return method.returnsObservable ? call.observe() : call.run();
   } catch (error) {
     if (method.returnsObservable) throw error;
     // The caller of a method that returns a promise expects a rejection.
@@ -61,13 +53,6 @@ class LockedCall {
   /** Runs the method under the lock. The scope of a handler keeps the lock until the scope ends. */
   run(): Promise<unknown> {
     this.result = this.scope === undefined ? this.acquireAndCall() : this.scope.call(() => this.acquireAndCall());
-    return this.result;
-  }
-
-  /** Runs a GraphQL field resolver. */
-  runField(): Promise<unknown> {
-    // What the caller gets is this promise, so it is the one to be dropped.
-    this.result = this.run().catch((error: unknown) => throwFieldError(error, ErrorResponses.of(this.service.engine)));
     return this.result;
   }
 

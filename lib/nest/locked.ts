@@ -7,8 +7,7 @@ import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { checkHoldTimes, checkMode, checkOnce } from '../options/resolve-options.js';
 import type { OneMode, WrapOptions } from '../options/wrap.options.js';
 import { injectServiceInto } from './bind.js';
-import { decoratedMethodOf, functionOf, type LockedMethod, lockedMethods, wrapMethod } from './decorated-method.js';
-import { isFieldResolver } from './graphql-error.js';
+import { decoratedMethodOf, type LockedMethod, lockedMethods, wrapMethod } from './decorated-method.js';
 import { LockedInterceptor } from './interceptor.js';
 import { answerErrorsOf } from './lock-exception.filter.js';
 import { callLocked } from './locked-call.js';
@@ -97,12 +96,13 @@ export function Locked(...args: unknown[]): unknown {
       ),
       ...injectServiceInto(target, name),
     };
-    const wrapped = wrapMethod(original, { locked: method }, LockedInterceptor, (instance, given) =>
-      // Decorators above this one are known only at a call. One of them may have replaced the function.
-      callLocked(method, instance, given, isFieldResolver(functionOf(target, propertyKey) ?? wrapped)),
-    );
     answerErrorsOf(target);
     lockedMethods.add(target, propertyKey, method);
-    (descriptor as PropertyDescriptor).value = wrapped;
+    (descriptor as PropertyDescriptor).value = wrapMethod(
+      original,
+      { locked: method },
+      LockedInterceptor,
+      (instance, given) => callLocked(method, instance, given),
+    );
   };
 }

@@ -82,7 +82,7 @@ export class RedisLockModule
     super();
     claimName(modules, extras);
     this.token = getLockServiceToken(extras.name);
-    ErrorResponses.of(application).add(runtime.http, runtime.service);
+    ErrorResponses.of(application).add(runtime.http);
   }
 
   /**
