@@ -14,8 +14,7 @@ import type { Timer } from '../clock/clock.js';
 import type { LockRuntime } from '../lock-runtime.js';
 import { isSameService } from '../lock.service.js';
 import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
-import { onLateInstance } from './bind.js';
-import { checkLateInstance, checkProviders, type CheckTarget, singletonsOf } from './checks.js';
+import { checkProviders, singletonsOf } from './checks.js';
 import { ErrorResponses } from './error-responses.js';
 import { startLeaders } from './leader.js';
 import {
@@ -110,12 +109,11 @@ export class RedisLockModule
 
   /** @internal */
   async onModuleInit(): Promise<void> {
-    const { runtime, checkTarget } = this;
+    const { runtime, token } = this;
     // A test has replaced the service, so no call uses this module's connections.
     if (!this.isUsed) return runtime.warn(REPLACED);
-    checkProviders(this.discovery, checkTarget);
-    // What the checks throw refuses a lazily loaded module.
-    onLateInstance(runtime.service, (instance) => checkLateInstance(instance, checkTarget));
+    const { service, checkLevel: level } = runtime;
+    checkProviders(this.discovery, { service, token, level, warn: (line) => runtime.warn(line) });
     runtime.connect();
     await runtime.preflight();
   }
@@ -152,11 +150,6 @@ export class RedisLockModule
   /** Whether the service that this module provides is its own. */
   private get isUsed(): boolean {
     return isSameService(this.runtime.service, this.provided);
-  }
-
-  private get checkTarget(): CheckTarget {
-    const { runtime, token } = this;
-    return { service: runtime.service, token, level: runtime.checkLevel, warn: (line) => runtime.warn(line) };
   }
 }
 
