@@ -46,12 +46,14 @@ export function checkProviders(discovery: DiscoveryService, target: CheckTarget)
   findings.report();
 }
 
-/** Returns the singletons of an application that have decorated methods. */
-export function* singletonsOf(discovery: DiscoveryService): Generator<object> {
+/** Returns the singletons of an application. Two providers may have one instance. */
+export function singletonsOf(discovery: DiscoveryService): ReadonlySet<object> {
+  const singletons = new Set<object>();
   for (const provider of [...discovery.getProviders(), ...discovery.getControllers()]) {
     const instance: unknown = provider.isAlias ? undefined : provider.instance;
-    if (typeof instance === 'object' && instance !== null && isSingleton(provider)) yield instance;
+    if (typeof instance === 'object' && instance !== null && isSingleton(provider)) singletons.add(instance);
   }
+  return singletons;
 }
 
 function isSingleton(provider: Provider): boolean {

@@ -109,27 +109,14 @@ export function findLeaderProblem(
   }
 }
 
-/** The property of an instance with the id of the engine that leads for each method. */
-const LED = Symbol('methods with a candidate');
-
 /** Starts a candidate for each `@WhileLeader` method of an instance that names this service. */
 export function startLeaders(instance: object, service: LockService, token: unknown): void {
   for (const [key, method] of leaderMethods.ofChain(instance)) {
-    if (method.token !== token || !begins(instance, key, service)) continue;
+    if (method.token !== token) continue;
     const { resource, ttlMs, name } = method;
     // Read at each term, because a test may have replaced the method.
     const onElected: LeadOptions['onElected'] = (lock) =>
       Reflect.apply((instance as Record<string | symbol, Method>)[key], instance, [lock.signal, lock]);
     service.campaign(resource, { ttlMs, onElected }, name);
   }
-}
-
-/** Marks a method as one with a candidate. Returns false if it was: two providers may have one instance. */
-function begins(instance: object, key: string | symbol, { engine }: LockService): boolean {
-  // A property, because a proxy of the instance is another object.
-  const started = (instance as { [LED]?: Map<string | symbol, string> })[LED] ?? new Map<string | symbol, string>();
-  if (started.get(key) === engine.instanceId) return false;
-  // Does nothing to a frozen instance.
-  Reflect.defineProperty(instance, LED, { value: started.set(key, engine.instanceId), configurable: true });
-  return true;
 }
