@@ -7,7 +7,7 @@ import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { injectServiceInto } from './bind.js';
 import { type Method, MethodRegistry, type ServiceBinding } from './decorated-method.js';
-import { methodBelow, refuseBare, refuseStatic } from './method-below.js';
+import { methodBelow, refuseBare } from './method-below.js';
 import type { NoMethod, OnlyMethods } from './method-types.js';
 
 /**
@@ -78,7 +78,6 @@ export function WhileLeader(...args: [resource: string, options?: WhileLeaderOpt
   const decorate = (target: object, propertyKey: string | symbol, descriptor?: PropertyDescriptor): void => {
     const { where: name } = methodBelow('@WhileLeader', target, propertyKey, descriptor, 'run');
     const place = `@WhileLeader of ${name}`;
-    refuseStatic('@WhileLeader', name, target);
     if (leaderMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${name}: there is a second @WhileLeader; a method may have only one.`);
     checkValue(place, 'the resource', resource, resourceRule);

@@ -136,7 +136,5 @@ function replyWebSocket(payload: object, host: ArgumentsHost): void {
 
 /** Lets a class with decorated handlers answer their lock errors, after all other filters of the class. */
 export function answerErrorsOf(target: object): void {
-  // The constructor of a class is the global `Function`.
-  if (typeof target === 'function') return;
   prependMetadata(EXCEPTION_FILTERS_METADATA, HandlerExceptionFilter, target.constructor);
 }

@@ -11,7 +11,7 @@ import { decoratedMethodOf, type LockedMethod, lockedMethods, wrapMethod } from 
 import { LockedInterceptor } from './interceptor.js';
 import { answerErrorsOf } from './lock-exception.filter.js';
 import { callLocked } from './locked-call.js';
-import { methodBelow, refuseBare, refuseStatic, returnsObservable } from './method-below.js';
+import { methodBelow, refuseBare, returnsObservable } from './method-below.js';
 import type { LockedDecorator, Replacement } from './method-types.js';
 import { bindTemplate, LOCKED } from './parameters/bind-template.js';
 import { currentLockIndexes } from './parameters/current-lock.js';
@@ -71,7 +71,6 @@ export function Locked(...args: unknown[]): unknown {
   return (target: object, propertyKey: string | symbol, descriptor?: PropertyDescriptor): void => {
     const { where, original } = methodBelow('@Locked', target, propertyKey, descriptor, 'hold a lock for');
     const place = `@Locked of ${where}`;
-    refuseStatic('@Locked', where, target);
     // A wrapper between the two decorators may have no metadata, but the class has the registration.
     if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);

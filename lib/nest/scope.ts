@@ -37,7 +37,7 @@ export type LockScope = RunningScope;
  * The method returns a promise, unless its declared return type is an Observable.
  *
  * @throws {LockConfigError} at decoration, if an option is not allowed, or if the decorator has no parentheses, or is
- * on an accessor, a generator or a method with another `@LockScope`.
+ * on a static method, an accessor, a generator or a method with another `@LockScope`.
  * @throws {LockLostError} at the call, if a lock was lost before the scope ended, unless `onLost` is `ignore`.
  *
  * @publicApi

@@ -180,10 +180,6 @@ const decorators: Entries = {
     call: (given, argument) => callLocked(given, undefined, argument),
   },
   '@Locked with a function': { args: anything, call: (given) => callLocked(() => given, undefined, 1) },
-  '@Locked of another kind of decorators': {
-    args: (make) => [make.any(), make.options(['kind', 'name', 'metadata'])],
-    call: (target, context) => invoke(Locked('goods'), target, context),
-  },
   '@LockParam': { args: anything, call: (given) => invoke(LockParam, given) },
   '@LockParam of a method': {
     args: anything,

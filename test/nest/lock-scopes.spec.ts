@@ -255,12 +255,6 @@ class ShopService {
   undeclared(): unknown {
     return this.feed;
   }
-
-  @LockScope()
-  static async token(goods: GoodsService): Promise<number | undefined> {
-    await goods.touch(1);
-    return goods.touch(1);
-  }
 }
 
 @Injectable({ scope: Scope.REQUEST })
@@ -318,10 +312,5 @@ describe('@LockScope on a method of a provider', () => {
   it('refuses an Observable that is not declared', async () => {
     await expect(shop.undeclared()).rejects.toThrow(LockConfigError);
     await expect(shop.undeclared()).rejects.toThrow('ShopService.undeclared returns an Observable');
-  });
-
-  it('works on a static method', async () => {
-    expect(await ShopService.token(app.nest.get(GoodsService))).toBeGreaterThan(0);
-    expect(app.log.count('granted')).toBe(1);
   });
 });
