@@ -18,8 +18,8 @@ import { checkProviders, singletonsOf } from './checks.js';
 import { ErrorResponses } from './error-responses.js';
 import { startLeaders } from './leader.js';
 import {
-  checkAsyncOptions,
   ConfigurableModuleClass,
+  copyAsyncOptions,
   copyModuleOptions,
   LOCK_RUNTIME,
   MODULE_EXTRAS,
@@ -104,7 +104,7 @@ export class RedisLockModule
    * @throws {LockConfigError} immediately, if `options` is not allowed. At application start, as `forRoot()` does.
    */
   static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
-    return super.forRootAsync(checkAsyncOptions(options));
+    return super.forRootAsync(copyAsyncOptions(options));
   }
 
   /** @internal */

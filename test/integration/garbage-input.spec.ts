@@ -45,7 +45,8 @@ const MODULE_OPTIONS = [
   'checks',
   'http',
 ];
-const ASYNC_OPTIONS = ['name', 'isGlobal', 'imports', 'inject', 'useFactory', 'useClass', 'useExisting', 'toString'];
+// Nest itself reads the values of the others.
+const ASYNC_OPTIONS = ['name', 'isGlobal', 'toString'];
 
 /** A public entry: makes garbage for its arguments, and calls it with them. */
 interface Entry {
