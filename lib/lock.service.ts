@@ -33,7 +33,7 @@ import type {
   ListOptions,
   ResumeOptions,
 } from './options/service.options.js';
-import type { InsteadOf, OneMode, WrapOptions } from './options/wrap.options.js';
+import type { InsteadOf, WrapOptions } from './options/wrap.options.js';
 import { type AnyFunction, wrapFunction } from './wrapped-function.js';
 
 export type { AssertHeldOptions, ExtendOptions, ForceReleaseOptions, ListOptions, ResumeOptions };
@@ -181,7 +181,7 @@ export class LockService {
   ): (this: This, ...args: A) => Promise<Awaited<T>>;
   wrap<This, A extends readonly unknown[], T, O extends WrapOptions<A> = object>(
     resource: ResourceOf<A>,
-    options: WrapOptions<A> & O & OneMode<O>,
+    options: WrapOptions<A> & O,
     fn: (this: This, ...args: A) => T,
   ): (this: This, ...args: A) => Promise<Awaited<T> | InsteadOf<O>>;
   wrap(resource: ResourceOption, ...rest: [AnyFunction] | [WrapOptions, AnyFunction]): AnyFunction {

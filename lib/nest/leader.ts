@@ -8,7 +8,6 @@ import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { injectServiceInto } from './bind.js';
 import { type Method, MethodRegistry, type ServiceBinding } from './decorated-method.js';
 import { methodBelow, refuseBare } from './method-below.js';
-import type { NoMethod, OnlyMethods } from './method-types.js';
 
 /**
  * The options of {@link WhileLeader}.
@@ -27,11 +26,11 @@ export interface WhileLeaderOptions extends Pick<LeadOptions, 'ttlMs'> {
 type LeaderFunction = (signal: AbortSignal, lock: Lock) => unknown;
 
 /** The result of {@link WhileLeader}: a decorator for methods that take the signal and the lock, or fewer arguments. */
-type WhileLeaderDecorator = <M extends LeaderFunction = NoMethod>(
+type WhileLeaderDecorator = <M extends LeaderFunction>(
   target: object,
   propertyKey: string | symbol,
   descriptor?: TypedPropertyDescriptor<M>,
-) => OnlyMethods<M>;
+) => void;
 
 /** A method that is decorated with `@WhileLeader`. */
 interface LeaderMethod extends ServiceBinding {
@@ -85,7 +84,7 @@ export function WhileLeader(...args: [resource: string, options?: WhileLeaderOpt
     const binding = injectServiceInto(target, instance);
     leaderMethods.add(target, propertyKey, { name, key: propertyKey, resource, ttlMs, ...binding });
   };
-  return decorate as WhileLeaderDecorator;
+  return decorate;
 }
 
 /**

@@ -5,14 +5,14 @@ import { modeOf } from '../contract/lock-mode.js';
 import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { checkHoldTimes, checkMode, checkOnce } from '../options/resolve-options.js';
-import type { OneMode, WrapOptions } from '../options/wrap.options.js';
+import type { WrapOptions } from '../options/wrap.options.js';
 import { injectServiceInto } from './bind.js';
 import { decoratedMethodOf, type LockedMethod, lockedMethods, wrapMethod } from './decorated-method.js';
 import { LockedInterceptor } from './interceptor.js';
 import { answerErrorsOf } from './lock-exception.filter.js';
 import { callLocked } from './locked-call.js';
 import { methodBelow, refuseBare, returnsObservable } from './method-below.js';
-import type { LockedDecorator, Replacement } from './method-types.js';
+import type { DecoratorWith } from './method-types.js';
 import { bindTemplate, LOCKED } from './parameters/bind-template.js';
 import { currentLockIndexes } from './parameters/current-lock.js';
 
@@ -63,8 +63,8 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends W
  */
 export function Locked<A extends readonly unknown[] = never[], O extends LockedOptions<A> = object>(
   resource: string | readonly string[] | ((...args: A) => string | readonly string[]),
-  options?: LockedOptions<A> & O & OneMode<O>,
-): LockedDecorator<A, Replacement<O>>;
+  options?: LockedOptions<A> & O,
+): DecoratorWith<A, O>;
 export function Locked(...args: unknown[]): unknown {
   refuseBare('@Locked', args, `@Locked('goods:<id>')`);
   const [resource, options = {}] = args as [ResourceOption, LockedOptions?];
