@@ -1,4 +1,4 @@
-import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription, tap } from 'rxjs';
+import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import { eitherOf } from '../common/abort-signals.js';
 import { dropPromise } from '../common/format-value.js';
 import { runInHold } from '../engine/call-context.js';
@@ -8,7 +8,7 @@ import { runOnce, runUnder, settle } from '../engine/run-under.js';
 import { runWork, workChannel } from '../events/tracing.js';
 import type { LockService } from '../lock.service.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
-import { labelOf, resultInstead } from '../result-instead.js';
+import { labelOf, resultInstead } from '../wrapped-function.js';
 import { serviceOf } from './bind.js';
 import { markClientInput } from './client-input.js';
 import type { LockedMethod } from './decorated-method.js';
@@ -113,20 +113,9 @@ class LockedCall {
 
   private subscribe(lock: Held, observer: Partial<Observer<unknown>>): Subscription {
     // Even if the method returns something other than it declares.
-    const source = this.once(
-      lock,
-      defer(() => toObservable(this.callMethod(lock))),
-    );
+    const source = defer(() => toObservable(this.callMethod(lock)));
     if (!workChannel.hasSubscribers) return source.subscribe(observer);
     return runWork(lock.locks, () => source.subscribe(observer));
-  }
-
-  /** Returns an Observable whose completion marks the lock as done, if the method runs once. */
-  private once(lock: Held, source: Observable<unknown>): Observable<unknown> {
-    const { onceMs } = this.options;
-    if (onceMs === undefined) return source;
-    const one = lock as Lock;
-    return source.pipe(tap({ complete: () => one.markDone(onceMs), error: () => one.unmarkDone() }));
   }
 
   private async streamInstead(error: unknown, subscriber: Subscriber<unknown>): Promise<void> {

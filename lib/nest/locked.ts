@@ -1,11 +1,8 @@
 import { LockConfigError } from '../common/errors.js';
-import { familyOfTemplate } from '../events/call.js';
-import { namesSeveral, type ResourceOption, resourceOfCall } from '../keys/bind-template.js';
-import { modeOf } from '../contract/lock-mode.js';
-import { checkAt } from '../options/option-table.js';
+import { type ResourceOption, resourceOfCall } from '../keys/bind-template.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { checkHoldTimes, checkMode, checkOnce } from '../options/resolve-options.js';
 import type { WrapOptions } from '../options/wrap.options.js';
+import { resolveWork } from '../wrapped-function.js';
 import { injectServiceInto } from './bind.js';
 import { decoratedMethodOf, type LockedMethod, lockedMethods, wrapMethod } from './decorated-method.js';
 import { LockedInterceptor } from './interceptor.js';
@@ -74,20 +71,15 @@ export function Locked(...args: unknown[]): unknown {
     // A wrapper between the two decorators may have no metadata, but the class has the registration.
     if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
-    const known = checkOnce(checkMode(checkAt('@Locked', options, place), place), place);
-    if (known.onceMs !== undefined && namesSeveral(resource))
-      throw new LockConfigError(`${place}: onceMs is set for several resources; expected one.`);
-    checkHoldTimes(known, place);
-    const { name = DEFAULT_INSTANCE, onBusy = 'throw', onUnavailable = 'throw', label, mode, permits, ...rest } = known;
+    const { name = DEFAULT_INSTANCE, ...work } = resolveWork('@Locked', place, options, resource);
+    const isStream = returnsObservable(target, propertyKey);
+    if (isStream && work.options.onceMs !== undefined)
+      throw new LockConfigError(`${place}: onceMs is set for a method that returns an Observable; expected a promise.`);
     const method: LockedMethod = {
+      ...work,
       name: where,
       key: propertyKey,
-      options: { ...rest, mode: modeOf({ mode, permits }) },
-      onBusy,
-      onUnavailable,
-      label,
-      family: typeof resource === 'string' ? familyOfTemplate(resource) : undefined,
-      returnsObservable: returnsObservable(target, propertyKey),
+      returnsObservable: isStream,
       lockIndexes: currentLockIndexes(target, propertyKey),
       original,
       resourceOf: resourceOfCall(resource, where, LOCKED, (template) =>

@@ -9,8 +9,8 @@ import type { LockOptions } from './lock.options.js';
 export interface WrapOptions<A extends readonly unknown[] = never[]> extends Omit<LockOptions, 'label' | 'onceMs'> {
   /**
    * Runs the function once in this many milliseconds, over all instances. Less than this after the grant of a run that
-   * has ended without an error, the function is not called, and the call returns undefined, or an Observable of
-   * undefined. See {@link OnceOptions.onceMs}.
+   * has ended without an error, the function is not called, and the call returns undefined. Not for a method that
+   * returns an Observable. See {@link OnceOptions.onceMs}.
    *
    * @minimum 1
    * @maximum 31536000000
