@@ -3,8 +3,7 @@ import { checkValue, type OptionRule } from '../common/check-options.js';
 import { LockConfigError } from '../common/errors.js';
 import { kindOf } from '../common/format-value.js';
 import { isLockService, type LockService } from '../lock.service.js';
-import { instanceName } from '../options/instance-name.js';
-import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
+import { DEFAULT_INSTANCE, instanceName } from '../options/redis-lock.options.js';
 import type { LockedMethod, ServiceBinding } from './decorated-method.js';
 import { describeService, getLockServiceToken } from './service-token.js';
 

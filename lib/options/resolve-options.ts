@@ -1,8 +1,9 @@
+import { hostname } from 'node:os';
 import type { GivenOptions } from '../common/check-options.js';
 import { LockConfigError } from '../common/errors.js';
+import { LONGEST_IDENTITY } from '../contract/instance-id.js';
 import { type LockMode, modeOf } from '../contract/lock-mode.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
-import { defaultIdentity } from './identity.js';
 import type { LockOptions, OnceOptions } from './lock.options.js';
 import { checkAt, defaultsOf, type NamesAt, optionsAt, REPLICAS, type WithDefaults } from './option-table.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
@@ -49,6 +50,13 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   };
   checkHoldTimes(resolved, MODULE);
   return resolved;
+}
+
+/** Returns the host name and the process id, such as `api-7f9c-31`. */
+export function defaultIdentity(): string {
+  const pid = `-${process.pid}`;
+  const host = hostname().replace(/[^\w.-]/g, '-') || 'host';
+  return host.slice(0, LONGEST_IDENTITY - pid.length) + pid;
 }
 
 /**

@@ -1,8 +1,7 @@
 import { copyOptions, withoutUndefined } from '../common/check-options.js';
 import { LockConfigError } from '../common/errors.js';
-import { LockRuntime } from '../lock-runtime.js';
+import { type LockLogger, LockRuntime } from '../lock-runtime.js';
 import type { LockService } from '../lock.service.js';
-import type { LockLogger } from '../options/lock-logger.js';
 import { checkAt, optionsAt } from '../options/option-table.js';
 import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { checkHoldTimes } from '../options/resolve-options.js';
