@@ -1,5 +1,7 @@
+import { Logger } from '@nestjs/common';
 import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import { eitherOf } from '../common/abort-signals.js';
+import { LockConfigError } from '../common/errors.js';
 import { dropPromise } from '../common/format-value.js';
 import { runInHold } from '../engine/call-context.js';
 import type { Lock } from '../engine/lock.js';
@@ -13,7 +15,6 @@ import { serviceOf } from './bind.js';
 import { markClientInput } from './client-input.js';
 import type { LockedMethod } from './decorated-method.js';
 import { HandlerScope, insideMethod } from './handler-scope.js';
-import { synchronousMethod } from './return-value.js';
 import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
 
 type Held = Lock | MultiLock;
@@ -66,9 +67,8 @@ class LockedCall {
     // A handler may use the lock until its response is complete, for example for a file that it returns.
     const given = this.scope?.ownHoldOf(lock) ?? lock;
     const { onceMs, onLost } = this.options;
-    if (onceMs === undefined) return runUnder(lock, onLost, () => this.callAndCheck(given));
-    const one = lock as Lock;
-    return runUnder(one, onLost, () => runOnce(one, onceMs, () => this.callAndCheck(given)));
+    const work = (): Promise<unknown> => this.callAndCheck(given);
+    return runUnder(lock, onLost, onceMs === undefined ? work : () => runOnce(lock as Lock, onceMs, work));
   }
 
   private async callAndCheck(lock: Held): Promise<unknown> {
@@ -181,4 +181,21 @@ class LockedCall {
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as { readonly then?: unknown } | null | undefined)?.then === 'function';
+}
+
+/** Each method is reported once. */
+const reported = new WeakSet<LockedMethod>();
+
+/**
+ * Returns the error for a method that is not asynchronous. Its callers get a promise where they expect a value, so that
+ * `left(1) > 0` is false. Also logs the first one of each method, because such callers handle no rejection.
+ */
+function synchronousMethod(method: LockedMethod, returned: unknown): LockConfigError {
+  // Without the value itself, which may be a secret.
+  const message =
+    `${method.name} is @Locked and returned a value of type ${typeof returned}, not a promise. Its callers get a ` +
+    'promise, because the lock is acquired first: declare the method async, and await its calls.';
+  if (!reported.has(method)) new Logger('RedisLockModule').error(message);
+  reported.add(method);
+  return new LockConfigError(message);
 }
