@@ -10,7 +10,7 @@ import { WorkDone } from './engine/work-done.js';
 import { familyOfTemplate } from './events/call.js';
 import { bindTemplate, namesSeveral, parametersOf, type ResourceOption, resourceOfCall } from './keys/bind-template.js';
 import { checkAt, OPTIONS } from './options/option-table.js';
-import { checkHoldTimes, checkMode, checkOnce, type ResolvedLockOptions } from './options/resolve-options.js';
+import { checkHoldTimes, checkTogether, type ResolvedLockOptions } from './options/resolve-options.js';
 import type { WrapOptions } from './options/wrap.options.js';
 
 /** A function of any kind. */
@@ -39,8 +39,7 @@ export function resolveWork(
   given: WrapOptions,
   resource: ResourceOption,
 ): WorkOptions & { readonly name: string | undefined } {
-  const checked: WrapOptions & { name?: string } = checkAt(at, given, where);
-  const known = checkOnce(checkMode(checked, where), where);
+  const known = checkTogether<WrapOptions & { name?: string }>(checkAt(at, given, where), where);
   if (known.onceMs !== undefined && namesSeveral(resource))
     throw new LockConfigError(`${where}: onceMs is set for several resources; expected one.`);
   checkHoldTimes(known, where);
