@@ -10,8 +10,7 @@ import { answerErrorsOf } from './lock-exception.filter.js';
 import { callLocked } from './locked-call.js';
 import { methodBelow, refuseBare, returnsObservable } from './method-below.js';
 import type { DecoratorWith } from './method-types.js';
-import { bindTemplate, LOCKED } from './parameters/bind-template.js';
-import { currentLockIndexes } from './parameters/current-lock.js';
+import { bindTemplate, currentLockIndexes, LOCKED } from './parameters.js';
 
 /**
  * The options of {@link Locked}: those of `LockService.wrap()`, and the module instance. The function is the method.

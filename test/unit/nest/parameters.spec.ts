@@ -1,10 +1,8 @@
 import { Body, createParamDecorator, Param, ParseIntPipe, Query, Req } from '@nestjs/common';
 import { Payload } from '@nestjs/microservices';
 import { describe, expect, it, jest } from '@jest/globals';
-import { LockConfigError, LockKeyError } from '../../../../lib/common/errors.js';
-import { CurrentLock, currentLockIndexes } from '../../../../lib/nest/parameters/current-lock.js';
-import { LockParam, lockParams } from '../../../../lib/nest/parameters/lock-param.js';
-import { bindTemplate } from '../../../../lib/nest/parameters/bind-template.js';
+import { LockConfigError, LockKeyError } from '../../../lib/common/errors.js';
+import { bindTemplate, CurrentLock, currentLockIndexes, LockParam, lockParams } from '../../../lib/nest/parameters.js';
 
 type Method = (...args: never[]) => unknown;
 
