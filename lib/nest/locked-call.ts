@@ -1,5 +1,15 @@
 import { Logger } from '@nestjs/common';
-import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
+import {
+  defer,
+  from,
+  isObservable,
+  mergeMap,
+  Observable,
+  type Observer,
+  of,
+  type Subscriber,
+  type Subscription,
+} from 'rxjs';
 import { eitherOf } from '../common/abort-signals.js';
 import { LockConfigError } from '../common/errors.js';
 import { dropPromise } from '../common/format-value.js';
@@ -15,7 +25,6 @@ import { serviceOf } from './bind.js';
 import { markClientInput } from './client-input.js';
 import type { LockedMethod } from './decorated-method.js';
 import { HandlerScope, insideMethod } from './handler-scope.js';
-import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
 
 type Held = Lock | MultiLock;
 
@@ -77,7 +86,11 @@ class LockedCall {
     if (this.scope !== undefined) return returned;
     const value = isThenable(returned) ? await returned : returned;
     // The lock ends with the method, so the Observable would run without it.
-    if (isObservable(value)) throw undeclaredObservable(this.method.name, '@Locked can hold the lock');
+    if (isObservable(value))
+      throw new LockConfigError(
+        `${this.method.name} returns an Observable: declare \`Observable<…>\` as its return type, with Observable ` +
+          'imported as a value, so that @Locked can hold the lock until it completes.',
+      );
     if (isThenable(returned)) return value;
     // Its caller expects no promise, and does not handle a rejection.
     dropPromise(this.result);
@@ -103,11 +116,27 @@ class LockedCall {
     });
   }
 
+  /**
+   * Passes the method's Observable on, and ends the hold before its end is passed on. Unsubscribing aborts the signal
+   * of the hold and ends the hold.
+   */
   private stream(lock: Held, subscriber: Subscriber<unknown>): void {
-    streamUnder(subscriber, {
-      abort: (reason) => lock.abort(reason),
-      subscribe: (observer) => runInHold(lock, () => this.subscribe(lock, observer)),
-      end: (workError) => settle(lock, this.options.onLost, workError),
+    let ended = subscriber.closed;
+    const end = (then: () => void, workError?: unknown): void => {
+      ended = true;
+      settle(lock, this.options.onLost, workError).then(then, (lost: unknown) => subscriber.error(lost));
+    };
+    if (ended) return end(() => undefined);
+    const observer: Observer<unknown> = {
+      next: (value) => subscriber.next(value),
+      error: (error: unknown) => end(() => subscriber.error(error), error),
+      complete: () => end(() => subscriber.complete()),
+    };
+    subscriber.add(runInHold(lock, () => this.subscribe(lock, observer)));
+    subscriber.add(() => {
+      if (ended) return;
+      lock.abort(unsubscribedError());
+      end(() => undefined);
     });
   }
 
@@ -177,6 +206,17 @@ class LockedCall {
     for (const index of lockIndexes) args[index] = lock;
     return original.apply(this.instance, args);
   }
+}
+
+/** Returns a method's result as an Observable, even if the method returns something other than it declares. */
+function toObservable(result: unknown): Observable<unknown> {
+  if (isObservable(result)) return result;
+  // An async wrapper below our decorator returns a promise of the method's Observable.
+  return from(Promise.resolve(result)).pipe(mergeMap((value) => (isObservable(value) ? value : of(value))));
+}
+
+function unsubscribedError(): DOMException {
+  return new DOMException('This Observable no longer has a subscriber.', 'AbortError');
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
