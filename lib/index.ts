@@ -10,5 +10,4 @@ export type { LockedDecorator } from './nest/method-types.js';
 export { LockScope } from './nest/scope.js';
 export { LockExceptionFilter } from './nest/lock-exception.filter.js';
 export { WhileLeader, type WhileLeaderOptions } from './nest/leader.js';
-export { LockParam } from './nest/parameters/lock-param.js';
-export { CurrentLock } from './nest/parameters/current-lock.js';
+export { CurrentLock, LockParam } from './nest/parameters.js';

@@ -16,9 +16,22 @@ import { Preflight } from './redis/preflight.js';
 import { placeOf } from './redis/server-address.js';
 import { DEFAULT_INSTANCE, type HttpOptions, type RedisLockModuleOptions } from './options/redis-lock.options.js';
 import { checkAt, REQUEST_TIMEOUT_MS } from './options/option-table.js';
-import type { LockLogger } from './options/lock-logger.js';
 import { lockDefaultsOf, type ResolvedOptions, resolveOptions } from './options/resolve-options.js';
 import { token } from './stores/token/token.js';
+
+/**
+ * What gets the log lines of locks: Nest's `Logger`, `console`, or another object with these three methods.
+ *
+ * @publicApi
+ */
+export interface LockLogger {
+  /** Called with a line of information, such as where the locks are. */
+  log(message: string): void;
+  /** Called with a line that an operator should read, such as an outage of Redis or a lost lock. */
+  warn(message: string): void;
+  /** Called with a mistake, and with the stack of the error that an application's callback threw, if there is one. */
+  error(message: string, stack?: string): void;
+}
 
 /** What a module instance consists of. */
 interface RuntimeParts {
@@ -109,8 +122,8 @@ export class LockRuntime {
   }
 
   /** What callers get for lock errors, without defaults. */
-  get http(): HttpOptions {
-    return this.parts.options.http ?? {};
+  get http(): HttpOptions | undefined {
+    return this.parts.options.http;
   }
 
   /** Starts to connect but does not wait, because an application starts without Redis. Logs where the locks are. */

@@ -13,7 +13,7 @@ import { checkScopeOptions, type LockScope, type LockScopeOptions, runInLockScop
 import { type Hold, runOnce, runUnder, WorkDone } from './engine/hold.js';
 import { readTicket } from './engine/ticket.js';
 import type { ResourceOption } from './keys/bind-template.js';
-import { isList, readList } from './keys/read-list.js';
+import { isList, readList } from './keys/key-values.js';
 import type { KeySelectorFactory } from './keys/key-selector.js';
 import type { KeyFactory } from './keys/resource-key.js';
 import type { LockState } from './contract/lock-state.js';
@@ -30,7 +30,7 @@ import type {
   ListOptions,
   ResumeOptions,
 } from './options/service.options.js';
-import type { InsteadOf, OneMode, WrapOptions } from './options/wrap.options.js';
+import type { InsteadOf, WrapOptions } from './options/wrap.options.js';
 import { type AnyFunction, wrapFunction } from './wrapped-function.js';
 
 export type { AssertHeldOptions, ExtendOptions, ForceReleaseOptions, ListOptions, ResumeOptions };
@@ -175,7 +175,7 @@ export class LockService {
   ): (this: This, ...args: A) => Promise<Awaited<T>>;
   wrap<This, A extends readonly unknown[], T, O extends WrapOptions<A> = object>(
     resource: ResourceOf<A>,
-    options: WrapOptions<A> & O & OneMode<O>,
+    options: WrapOptions<A> & O,
     fn: (this: This, ...args: A) => T,
   ): (this: This, ...args: A) => Promise<Awaited<T> | InsteadOf<O>>;
   wrap(resource: ResourceOption, ...rest: [AnyFunction] | [WrapOptions, AnyFunction]): AnyFunction {

@@ -224,7 +224,7 @@ describe('the floors', () => {
       (name) => `lib/${name}.ts`,
     );
     allowed.push('lib/lock.service.ts', 'lib/nest/service-token.ts');
-    allowed.push('lib/options/instance-name.ts', 'lib/options/redis-lock.options.ts');
+    allowed.push('lib/options/redis-lock.options.ts');
     const isAllowed = ({ from }: Import) =>
       /^(?:lib\/terminus\/|@nestjs\/(?:common|core|terminus)$)/.test(from) || allowed.includes(from);
     expect(offences(inFolder('lib/terminus/'), isAllowed)).toEqual([]);
@@ -279,7 +279,6 @@ describe('the floors', () => {
       'lib/nest/service-token.ts',
       'lib/lock-info.ts',
       'lib/lock.service.ts',
-      'lib/options/instance-name.ts',
       'lib/options/redis-lock.options.ts',
     ];
     const isAllowed = ({ from }: Import) =>

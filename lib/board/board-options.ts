@@ -1,7 +1,7 @@
 import type { CanActivate, ModuleMetadata, Type } from '@nestjs/common';
 import { checkOptions, oneOf, type OptionRules } from '../common/check-options.js';
 import { LockConfigError } from '../common/errors.js';
-import { instanceName } from '../options/instance-name.js';
+import { instanceName } from '../options/redis-lock.options.js';
 
 /**
  * The options of `RedisLockBoardModule.forRoot()`.

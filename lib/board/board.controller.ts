@@ -3,7 +3,7 @@ import { LockConfigError, LockKeyError, messageOf } from '../common/errors.js';
 import { shortened, withoutForgery } from '../common/format-value.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import type { RedisLockBoardOptions } from './board-options.js';
-import { type BoardRequest, crossSiteProblem, hostProblem, isForeignRead, sessionOf } from './cross-site.js';
+import { type BoardRequest, crossSiteProblem, hostProblem, isForeignRead } from './cross-site.js';
 import { LockBoard, type SeenHold } from './lock-board.js';
 import { API_HEADERS, PAGE_HEADERS, pageOf } from './page.js';
 
@@ -30,8 +30,6 @@ interface RoutedRequest extends BoardRequest {
 interface RoutedResponse {
   status(code: number): RoutedResponse;
   header(name: string, value: string): unknown;
-  /** Express only: `header` replaces the cookies that others have set. */
-  append?(name: string, value: string): unknown;
   send(body: string): unknown;
 }
 
@@ -53,10 +51,8 @@ class LockBoardRoutes {
   page(@Req() request: RoutedRequest, @Res() response: RoutedResponse): void {
     const problem = this.readProblem(request);
     if (problem !== undefined) return refuse(response, 403, problem);
-    const { name, allowRelease } = this.settings;
-    const session = allowRelease === true ? sessionOf(request) : undefined;
-    if (session !== undefined) addCookie(response, session.cookie);
-    send(response, 200, PAGE_HEADERS, pageOf({ name, token: session?.token }));
+    const { name, allowRelease = false } = this.settings;
+    send(response, 200, PAGE_HEADERS, pageOf({ name, allowRelease }));
   }
 
   @Get('state')
@@ -128,11 +124,6 @@ function send(response: RoutedResponse, status: number, headers: Readonly<Record
 
 function refuse(response: RoutedResponse, status: number, error: string): void {
   send(response, status, API_HEADERS, JSON.stringify({ error }));
-}
-
-function addCookie(response: RoutedResponse, cookie: string): void {
-  if (typeof response.append === 'function') response.append('Set-Cookie', cookie);
-  else response.header('set-cookie', cookie);
 }
 
 /** Returns the hold that the body of a request names. Undefined if it names none. */

@@ -1,33 +1,13 @@
-import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
 
 /** The part of a request of Express or Fastify that is checked. */
 export interface BoardRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** `http` or `https`. Behind a proxy, this needs the framework's option to trust the proxy. */
-  readonly protocol?: string | undefined;
-}
-
-/** The cookie with the token of a browser's session, and the header in which the page sends it back. */
-const COOKIE = 'nestjs-redis-lock-board';
-const HEADER = 'x-lock-board-token';
-const TOKEN = /^[\w-]{32}$/;
-
-/**
- * Returns the token of the browser's session and the cookie that keeps it. The page has the token too, and sends both
- * with each release. Another site can read neither. No instance stores it, so any instance can check it.
- */
-export function sessionOf(request: BoardRequest): { readonly token: string; readonly cookie: string } {
-  const token = cookieOf(request) ?? randomBytes(24).toString('base64url');
-  // Not `Strict`: a browser that follows a link from another site would get a new token, and its other tabs keep the
-  // old one. `Lax` also withholds the cookie from other sites' POSTs.
-  const attributes = request.protocol === 'https' ? 'HttpOnly; SameSite=Lax; Secure' : 'HttpOnly; SameSite=Lax';
-  return { token, cookie: `${COOKIE}=${token}; ${attributes}` };
 }
 
 /**
  * Returns why a request that changes something is refused. Returns undefined if it comes from the board's own page: the
- * browser says so, it has the session's token, and no HTML form can have sent it.
+ * browser says so, and no HTML form can have sent it.
  */
 export function crossSiteProblem(request: BoardRequest): string | undefined {
   if (!/^application\/json(?:\s*;|$)/i.test(headerOf(request, 'content-type') ?? '')) {
@@ -35,11 +15,6 @@ export function crossSiteProblem(request: BoardRequest): string | undefined {
   }
   if (!isSameOrigin(request)) {
     return 'This request does not come from the page of the board. A proxy must pass on the Host header.';
-  }
-  const expected = cookieOf(request);
-  const given = headerOf(request, HEADER);
-  if (expected === undefined || given === undefined || !isEqual(expected, given)) {
-    return 'This request does not have the token of the page. Reload the page, and allow its cookie.';
   }
   return undefined;
 }
@@ -90,20 +65,7 @@ function hostOf(request: BoardRequest): string | undefined {
   return headerOf(request, 'host') ?? headerOf(request, ':authority');
 }
 
-function isEqual(a: string, b: string): boolean {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)];
-  return left.length === right.length && timingSafeEqual(left, right);
-}
-
 function headerOf({ headers }: BoardRequest, name: string): string | undefined {
   const value = headers[name];
   return typeof value === 'string' ? value : value?.[0];
-}
-
-function cookieOf(request: BoardRequest): string | undefined {
-  for (const part of (headerOf(request, 'cookie') ?? '').split(';')) {
-    const [name, value = ''] = part.trim().split('=', 2);
-    if (name === COOKIE && TOKEN.test(value)) return value;
-  }
-  return undefined;
 }

@@ -5,8 +5,8 @@ import { assets } from './assets.js';
 export interface PageValues {
   /** The name of the module instance. */
   readonly name: string;
-  /** The token of the browser's session. Undefined if the page cannot release locks. */
-  readonly token: string | undefined;
+  /** Whether the page can release locks. */
+  readonly allowRelease: boolean;
 }
 
 const hashOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
@@ -49,10 +49,10 @@ export const API_HEADERS: Readonly<Record<string, string>> = {
 };
 
 /** Returns the page as HTML. */
-export function pageOf({ name, token }: PageValues): string {
+export function pageOf({ name, allowRelease }: PageValues): string {
   const values: Readonly<Record<string, string>> = {
     name: escapeHtml(name),
-    token: escapeHtml(token ?? ''),
+    release: String(allowRelease),
     style: assets.style,
     script: assets.script,
   };

@@ -1,5 +1,3 @@
-import { LockConfigError, messageOf } from './errors.js';
-
 /** Completes "expected …". Classes differ between realms and polyfills, so signals are recognized by their shape. */
 export const ABORT_SIGNAL_SHAPE =
   'an AbortSignal: an object with a boolean `aborted`, addEventListener() and removeEventListener()';
@@ -14,8 +12,14 @@ export interface AbortSubscription {
 
 const NONE: AbortSubscription = Object.freeze({ stop: () => undefined });
 
+/** What waits for a signal. */
+interface Waiting {
+  readonly callbacks: Set<{ readonly callback: OnAbort }>;
+  readonly listener: () => void;
+}
+
 // One listener for each signal, however many callers wait, because Node warns of a leak from 11 listeners on.
-const listeners = new WeakMap<AbortSignal, SignalListener>();
+const listeners = new WeakMap<AbortSignal, Waiting>();
 
 /** Returns whether a value has the shape of an AbortSignal. */
 export function isAbortSignal(value: unknown): value is AbortSignal {
@@ -32,14 +36,32 @@ export function throwIfAborted(signal: AbortSignal | undefined): void {
 }
 
 /**
- * Calls `callback` with the reason when the signal aborts. Does not call it for a signal that has aborted before. The
- * signal gets one listener for all callbacks, and none while there is no callback.
- *
- * @throws LockConfigError if the signal refuses its listener.
+ * Calls `callback`, which must not throw, with the reason when the signal aborts. Does not call it for a signal that
+ * has aborted before. The signal gets one listener for all callbacks, and none while there is no callback.
  */
 export function onAbort(signal: AbortSignal | undefined, callback: OnAbort): AbortSubscription {
   if (signal === undefined) return NONE;
-  return (listeners.get(signal) ?? listenTo(signal)).add(callback);
+  const { callbacks, listener } = listeners.get(signal) ?? listenTo(signal);
+  const own = { callback };
+  callbacks.add(own);
+  const stop = (): void => {
+    if (!callbacks.delete(own) || callbacks.size > 0) return;
+    listeners.delete(signal);
+    signal.removeEventListener('abort', listener);
+  };
+  return { stop };
+}
+
+function listenTo(signal: AbortSignal): Waiting {
+  const callbacks: Waiting['callbacks'] = new Set();
+  const listener = (): void => {
+    listeners.delete(signal);
+    for (const { callback } of callbacks) callback(reasonOf(signal));
+  };
+  signal.addEventListener('abort', listener, { once: true });
+  const waiting = { callbacks, listener };
+  listeners.set(signal, waiting);
+  return waiting;
 }
 
 /** A signal that follows others until its subscription is stopped. */
@@ -53,87 +75,11 @@ export function eitherOf(one: AbortSignal | undefined, other: AbortSignal | unde
   if (one === undefined || other === undefined) return { signal: one ?? other, ...NONE };
   const either = new AbortController();
   const abort: OnAbort = (reason) => either.abort(reason);
-  const subscriptions: AbortSubscription[] = [];
-  const stop = (): void => subscriptions.forEach((each) => each.stop());
-  try {
-    for (const signal of [one, other]) {
-      if (signal.aborted) abort(reasonOf(signal));
-      subscriptions.push(onAbort(signal, abort));
-    }
-  } catch (error) {
-    stop();
-    throw error;
-  }
-  return { signal: either.signal, stop };
-}
-
-function listenTo(signal: AbortSignal): SignalListener {
-  const listener = new SignalListener(signal);
-  try {
-    signal.addEventListener('abort', listener.onAborted, { once: true });
-  } catch (cause) {
-    throw new LockConfigError(
-      `signal: its addEventListener() failed (${messageOf(cause)}); expected ${ABORT_SIGNAL_SHAPE}.`,
-      { cause },
-    );
-  }
-  listeners.set(signal, listener);
-  return listener;
-}
-
-/** The only listener of a signal. */
-class SignalListener {
-  readonly onAborted = (): void => this.callAll();
-  private readonly callbacks = new Set<SignalCallback>();
-
-  constructor(private readonly signal: AbortSignal) {}
-
-  add(callback: OnAbort): AbortSubscription {
-    const added = new SignalCallback(this, callback);
-    this.callbacks.add(added);
-    return added;
-  }
-
-  remove(callback: SignalCallback): void {
-    if (this.callbacks.delete(callback) && this.callbacks.size === 0) this.end();
-  }
-
-  /** Calls all callbacks, even if one throws. Throws the first error. */
-  private callAll(): void {
-    const due = [...this.callbacks];
-    this.callbacks.clear();
-    this.end();
-    const reason = reasonOf(this.signal);
-    let failure: { readonly error: unknown } | undefined;
-    for (const { callback } of due) {
-      try {
-        callback(reason);
-      } catch (error) {
-        failure ??= { error };
-      }
-    }
-    if (failure !== undefined) throw failure.error;
-  }
-
-  private end(): void {
-    if (listeners.get(this.signal) === this) listeners.delete(this.signal);
-    try {
-      this.signal.removeEventListener('abort', this.onAborted);
-    } catch {
-      // The callbacks are gone, so the listener no longer has an effect.
-    }
-  }
-}
-
-class SignalCallback implements AbortSubscription {
-  constructor(
-    private readonly listener: SignalListener,
-    readonly callback: OnAbort,
-  ) {}
-
-  stop(): void {
-    this.listener.remove(this);
-  }
+  const subscriptions = [one, other].map((signal) => {
+    if (signal.aborted) abort(reasonOf(signal));
+    return onAbort(signal, abort);
+  });
+  return { signal: either.signal, stop: () => subscriptions.forEach((each) => each.stop()) };
 }
 
 /** Returns why a signal has aborted. Polyfills may have no reason. */

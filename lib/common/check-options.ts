@@ -1,4 +1,4 @@
-import { LockConfigError, messageOf } from './errors.js';
+import { LockConfigError } from './errors.js';
 import { formatName, formatValue } from './format-value.js';
 
 /** What an option may be. */
@@ -77,8 +77,9 @@ export function checkOptions<T extends object>(
 ): GivenOptions<T> {
   // Every acquire with options runs this, so the rules are not copied.
   const known: Record<string, unknown> = {};
-  for (const option of namesOf(place, given)) {
-    const value = read(place, given, option);
+  checkIsObject(place, given);
+  for (const option of Object.keys(given) as (keyof T & string)[]) {
+    const value: unknown = given[option];
     if (value === undefined) continue;
     checkName(place, option, rules, path);
     const rule = rules[option];
@@ -92,7 +93,7 @@ export function checkOptions<T extends object>(
 /**
  * Checks the name of one option.
  *
- * @throws LockConfigError that lists the known options, and says which of them may be meant.
+ * @throws LockConfigError that lists the known options.
  */
 export function checkName(place: string, option: string, rules: object, path: string = ''): void {
   if (!Object.hasOwn(rules, option)) throw unknownOption(place, option, Object.keys(rules), path);
@@ -105,112 +106,35 @@ export function checkName(place: string, option: string, rules: object, path: st
  * @throws LockConfigError that says what was given and what is allowed.
  */
 export function checkValue(place: string, what: string, value: unknown, { allowed, fits }: OptionRule): void {
-  let isAllowed = false;
-  try {
-    isAllowed = fits(value);
-  } catch {
-    // An object whose properties cannot be read is not allowed.
-  }
-  if (!isAllowed) throw new LockConfigError(`${place}: ${what} is ${formatValue(value)}; expected ${allowed}.`);
+  if (!fits(value)) throw new LockConfigError(`${place}: ${what} is ${formatValue(value)}; expected ${allowed}.`);
+}
+
+/** Returns whether a value can be options: a plain object, not an array, a Map, a Date or the like. */
+export function isOptionsObject(value: unknown): value is object {
+  // Also true for instances of a user's class and for objects from another realm.
+  return typeof value === 'object' && value !== null && Object.prototype.toString.call(value) === '[object Object]';
 }
 
 /**
  * Returns a plain copy of options whose names and values are checked later.
  *
- * @throws LockConfigError if the options are not an object, or cannot be read.
+ * @throws LockConfigError if the options are not an object.
  */
 export function copyOptions<T extends object>(place: string, given: T): T {
-  const names = namesOf(place, given);
-  // Nest copies options by assignment, which would set a prototype and lose this option.
-  if (names.includes('__proto__' as keyof T & string)) {
-    throw new LockConfigError(`${place}: there is no option __proto__.`);
-  }
-  const entries = names.map((option) => [option, read(place, given, option)] as const);
-  return Object.fromEntries(entries) as T;
+  checkIsObject(place, given);
+  return { ...given };
 }
 
-/** Returns whether a value can be options: a plain object, not an array, a Map, a Date or the like. Never throws. */
-export function isOptionsObject(value: unknown): value is object {
-  if (typeof value !== 'object' || value === null) return false;
-  try {
-    // Also true for instances of a user's class and for objects from another realm.
-    return Object.prototype.toString.call(value) === '[object Object]';
-  } catch {
-    return false;
-  }
-}
-
-/** @throws LockConfigError if the options are not an object, or cannot be read. */
-function namesOf<T extends object>(place: string, given: T): (keyof T & string)[] {
-  if (!isOptionsObject(given)) {
-    throw new LockConfigError(`${place}: the options are ${formatValue(given)}; expected a plain object.`);
-  }
-  try {
-    return Object.keys(given) as (keyof T & string)[];
-  } catch (cause) {
-    throw unreadable(`${place}: the options`, cause);
-  }
-}
-
-function read<T extends object>(place: string, given: T, option: keyof T & string): unknown {
-  try {
-    return given[option];
-  } catch (cause) {
-    throw unreadable(`${place}: ${formatName(option)}`, cause);
-  }
-}
-
-function unreadable(what: string, cause: unknown): LockConfigError {
-  return new LockConfigError(`${what} cannot be read (${messageOf(cause)}); expected a plain object.`, { cause });
+/** @throws LockConfigError if the options are not an object. */
+function checkIsObject(place: string, given: unknown): void {
+  if (isOptionsObject(given)) return;
+  throw new LockConfigError(`${place}: the options are ${formatValue(given)}; expected a plain object.`);
 }
 
 function unknownOption(place: string, option: string, known: readonly string[], path: string): LockConfigError {
   const are = known.length === 1 ? 'is' : 'are';
   const names = known.map((name) => path + name).join(', ');
-  const meant = likelyOption(option, known);
-  const hint = meant === undefined ? '' : ` (did you mean ${path}${meant}?)`;
-  return new LockConfigError(
-    `${place}: there is no option ${path}${formatName(option)}${hint}; there ${are} ${names}.`,
-  );
-}
-
-/** What other libraries call some of the options. */
-const OTHER_NAMES = new Map([
-  ['ttl', 'ttlMs'],
-  ['lease', 'ttlMs'],
-  ['duration', 'ttlMs'],
-  ['wait', 'waitMs'],
-  ['timeout', 'waitMs'],
-  ['retries', 'waitMs'],
-  ['retryCount', 'waitMs'],
-  ['url', 'redis'],
-  ['connection', 'redis'],
-  ['client', 'redis'],
-  ['global', 'isGlobal'],
-]);
-
-/** Returns the known option that an unknown one may stand for: another name of it, or one with at most two typos. */
-function likelyOption(option: string, known: readonly string[]): string | undefined {
-  const other = OTHER_NAMES.get(option);
-  if (other !== undefined && known.includes(other)) return other;
-  // Two typos make any short name any other. A name may come from outside and be very long.
-  const most = option.length > 32 ? 0 : Math.min(2, Math.ceil(option.length / 2) - 1);
-  const near = known.map((name) => ({ name, typos: typosBetween(option.toLowerCase(), name.toLowerCase()) }));
-  return near.filter(({ typos }) => typos <= most).toSorted((a, b) => a.typos - b.typos)[0]?.name;
-}
-
-/** Returns how many characters must be added, removed or replaced to make one text of the other. */
-function typosBetween(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, column) => column);
-  for (let i = 1; i <= from.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= to.length; j += 1) {
-      const replaced = row[j - 1] + (from[i - 1] === to[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j] + 1, next[j - 1] + 1));
-    }
-    row = next;
-  }
-  return row[to.length];
+  return new LockConfigError(`${place}: there is no option ${path}${formatName(option)}; there ${are} ${names}.`);
 }
 
 /** Returns the options that are not undefined. */

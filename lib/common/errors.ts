@@ -178,7 +178,7 @@ export class LockTimeoutError extends LockError {
   readonly holderCount: number | undefined;
   /** True if the holder is this module instance. */
   readonly isOwn: boolean;
-  /** The message without the holder's identity, which often names a host. The exception filter sends it to clients. */
+  /** The message without the holder's identity, which often names a host. Our filter sends a shorter one to clients. */
   readonly publicMessage: string;
   /** How many other callers of this module instance waited for the lock. Undefined if it is not known. */
   readonly waitingHere: number | undefined;

@@ -40,12 +40,7 @@ export function kindOf(value: unknown): string {
  * error but no promise to handle, so the rejection would end the process.
  */
 export function dropPromise(value: unknown): void {
-  if (!types.isPromise(value)) return;
-  try {
-    void Promise.prototype.then.call(value, undefined, () => undefined);
-  } catch {
-    // A promise whose class cannot be read.
-  }
+  if (types.isPromise(value)) value.catch(() => undefined);
 }
 
 /** Returns the name of an option or a property for an error. */

@@ -46,8 +46,6 @@ const MOST_FAMILIES = 100;
 /** The family of all calls beyond {@link MOST_FAMILIES}. */
 const OTHER = 'other';
 
-const familyOfCall = ({ family }: LockCall): string => family;
-
 /** Collects the metrics of all locks of the process, for Prometheus and OpenTelemetry. */
 export class LockCollector {
   private readonly families = new Set<string>();
@@ -55,11 +53,7 @@ export class LockCollector {
   private readonly known = new Map<string, MetricLabels>();
   private readonly subscriptions: readonly (readonly [channel: Channel, listener: (event: unknown) => void])[];
 
-  /** @param familyOf returns the family of a call. If it fails, the family is `other`. */
-  constructor(
-    recorder: MetricRecorder,
-    private readonly familyOf: (call: LockCall) => unknown = familyOfCall,
-  ) {
+  constructor(recorder: MetricRecorder) {
     const { granted, refused, released, lost } = lockChannels;
     this.subscriptions = [
       [granted, (event) => recorder.acquired(this.endOf(event as GrantedEvent, 'granted'))],
@@ -105,20 +99,10 @@ export class LockCollector {
     return known ?? labels;
   }
 
-  private knownFamilyOf(call: LockCall): string {
-    const family = this.askedFamilyOf(call);
+  private knownFamilyOf({ family }: LockCall): string {
     if (this.families.has(family)) return family;
     if (this.families.size >= MOST_FAMILIES) return OTHER;
     this.families.add(family);
     return family;
-  }
-
-  private askedFamilyOf(call: LockCall): string {
-    try {
-      const family = this.familyOf(call);
-      return typeof family === 'string' ? family : OTHER;
-    } catch {
-      return OTHER;
-    }
   }
 }

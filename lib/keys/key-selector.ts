@@ -1,9 +1,8 @@
 import { LockConfigError } from '../common/errors.js';
-import { formatValue } from '../common/format-value.js';
-import { compileGlob, escapeGlob, literalStart } from './glob.js';
+import { escapeGlob } from './glob.js';
 import { createKeyFactory, type KeyFactory, type KeyOptions } from './resource-key.js';
 
-/** The keys of one module whose resources match a glob. */
+/** The keys of one module whose resources match a pattern. */
 export interface KeySelector {
   /** A glob for Redis' SCAN that all these keys and their helper keys match. Other keys may also match it. */
   readonly pattern: string;
@@ -12,9 +11,9 @@ export interface KeySelector {
 }
 
 /**
- * Returns the selector of a glob over resources, such as `goods:*`. Without a glob, it selects all keys of the module.
+ * Returns the selector of a pattern over resources, such as `goods:*`. Without one, it selects all keys of the module.
  *
- * @throws LockConfigError if the glob is invalid, or if the module has a `key` function, which cannot be inverted.
+ * @throws LockConfigError if the module has a `key` function, which cannot be inverted.
  */
 export type KeySelectorFactory = (match: string | undefined) => KeySelector;
 
@@ -23,20 +22,29 @@ export function createKeySelectorFactory(options: KeyOptions): KeySelectorFactor
   const { prefix, key } = options;
   if (key !== undefined) return refuseKeyFunction;
   const keyOf = createKeyFactory(options);
-  return (match = '*') => {
-    const matches = compileGlob(match);
-    if (matches === undefined) {
-      const allowed = 'a glob whose brackets are closed. Write \\[ for a bracket that stands for itself';
-      throw new LockConfigError(`list(): match is ${formatValue(match)}; expected ${allowed}.`);
-    }
-    return {
-      pattern: patternOf(prefix, match),
-      resourceOf(found) {
-        const resource = resourceIn(found, prefix, keyOf);
-        return resource !== undefined && matches(resource) ? resource : undefined;
-      },
-    };
-  };
+  return (match = '*') => ({
+    pattern: patternOf(prefix, match),
+    resourceOf(found) {
+      const resource = resourceIn(found, prefix, keyOf);
+      return resource !== undefined && matches(match, resource) ? resource : undefined;
+    },
+  });
+}
+
+/** Returns whether a text matches a pattern, in which each `*` stands for any text. */
+function matches(pattern: string, text: string): boolean {
+  const [start, ...parts] = pattern.split('*');
+  const end = parts.pop();
+  if (end === undefined) return text === start;
+  if (!text.startsWith(start)) return false;
+  let at = start.length;
+  // The first place of each part is enough, because what follows can only have more room.
+  for (const part of parts) {
+    const found = text.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return at + end.length <= text.length && text.endsWith(end);
 }
 
 function refuseKeyFunction(): never {
@@ -48,11 +56,12 @@ function refuseKeyFunction(): never {
 
 /**
  * Returns a glob over keys. It may match too many keys, because each key found is checked against its resource. It has
- * few wildcards, whatever the caller's glob has, because Redis 6 needs exponential time for many of them.
+ * few wildcards, whatever the caller's pattern has, because Redis 6 needs exponential time for many of them.
  */
 function patternOf(prefix: string, match: string): string {
   // The hash tag may begin before the prefix, and end before any colon or at the end.
-  const start = literalStart(match).split(':').slice(0, 2).map(escapeGlob).join('*:');
+  const [literal] = match.split('*');
+  const start = literal.split(':').slice(0, 2).map(escapeGlob).join('*:');
   return `*${escapeGlob(prefix)}${start}*`;
 }
 

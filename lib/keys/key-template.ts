@@ -1,7 +1,6 @@
-import { LockKeyError, type LockKeyPlaceholder, messageOf } from '../common/errors.js';
+import { LockKeyError, type LockKeyPlaceholder } from '../common/errors.js';
 import { kindOf, shortened } from '../common/format-value.js';
-import { ambiguity, encodeValue, separates } from './key-values.js';
-import { isList, readList } from './read-list.js';
+import { ambiguity, encodeValue, isList, readList, separates } from './key-values.js';
 import { braceProblem, forgottenValue } from './resource-key.js';
 
 export { encodeValue, resource, type KeyValue } from './key-values.js';
@@ -84,23 +83,14 @@ export function parseTemplate(template: string, where: string): KeyTemplate {
 /**
  * Compiles a template into a function for many calls.
  *
- * @param bindings the index of the parameter for each name of the template.
+ * @param indexes the index of the parameter for each placeholder.
  * @param where the method for errors, `GoodsController.buy`.
- * @throws {LockKeyError} immediately if a name has no binding.
  */
-export function compileTemplate(
-  template: KeyTemplate,
-  bindings: ReadonlyMap<string, number>,
-  where: string,
-): RenderResource {
+export function compileTemplate(template: KeyTemplate, indexes: readonly number[], where: string): RenderResource {
   const [start = '', ...literals] = template.literals;
-  const parts = template.placeholders.map((placeholder, nth): Part => {
-    const { text, parameter, path, spread } = placeholder;
-    const index = typeof parameter === 'number' ? parameter : bindings.get(parameter);
-    if (index === undefined)
-      throw new LockKeyError(`${where}: ${text} in '${template.shown}' is not bound to a parameter.`);
+  const parts = template.placeholders.map(({ text, path, spread }, nth): Part => {
     const describe = () => `${where}: ${text} in '${template.shown}'`;
-    return { placeholder: { text, index, path, spread }, describe, literal: literals[nth] ?? '' };
+    return { placeholder: { text, index: indexes[nth], path, spread }, describe, literal: literals[nth] ?? '' };
   });
   const render = (values: readonly unknown[]): string => {
     let resource = start;
@@ -176,24 +166,14 @@ function checkSeparators(literals: readonly string[], placeholders: readonly Pla
   }
 }
 
-function follow(start: unknown, part: Part): unknown {
-  const { placeholder, describe } = part;
+function follow(start: unknown, { placeholder, describe }: Part): unknown {
   let value = start;
   for (const property of placeholder.path) {
     if (value === undefined || value === null) {
       const problem = `cannot be read: what should have '${property}' is ${kindOf(value)}`;
       throw new LockKeyError(`${describe()} ${problem}.`, { placeholder });
     }
-    value = propertyOf(value, property, part);
+    value = (value as Record<string, unknown>)[property];
   }
   return value;
-}
-
-function propertyOf(value: object, property: string, { describe, placeholder }: Part): unknown {
-  try {
-    return (value as Record<string, unknown>)[property];
-  } catch (cause) {
-    const problem = `cannot be read: its '${property}' failed (${messageOf(cause)})`;
-    throw new LockKeyError(`${describe()} ${problem}.`, { cause, placeholder });
-  }
 }

@@ -2,13 +2,15 @@ import { createHash } from 'node:crypto';
 import { types } from 'node:util';
 import { LockKeyError, type LockKeyPlaceholder } from '../common/errors.js';
 import { kindOf, shortened } from '../common/format-value.js';
-import { isList } from './read-list.js';
 import { forgottenValue } from './resource-key.js';
 
 /** The values of a placeholder: a string that is not empty, a finite number, a bigint or a boolean. */
 export type KeyValue = string | number | bigint | boolean;
 
 const MAX_VALUE_BYTES = 128;
+
+/** How many resources one call may lock. */
+const MAX_RESOURCES = 1_000;
 
 /** Matches values that need no encoding: printable ASCII without `% : { } < > |`. Nearly all values match. */
 const CLEAN = /^[!-$&-9;=?-z~]{1,128}$/;
@@ -67,11 +69,33 @@ export function resource(literals: TemplateStringsArray, ...values: readonly Key
 }
 
 function areLiterals(literals: unknown, count: number): literals is readonly string[] {
-  try {
-    return Array.isArray(literals) && literals.length === count && literals.every((one) => typeof one === 'string');
-  } catch {
-    return false;
-  }
+  return isList(literals) && literals.length === count && literals.every((one) => typeof one === 'string');
+}
+
+/** Returns whether a value is a list. */
+export function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value);
+}
+
+/**
+ * Returns a copy of the list of what is locked together. Holes are undefined.
+ *
+ * @param describe returns what the list is, to begin a sentence with. Called for errors only.
+ * @param placeholder the placeholder whose value the list is, for {@link LockKeyError.placeholder}.
+ * @throws LockKeyError if the list is empty or has more than 1,000 items.
+ */
+export function readList(
+  list: readonly unknown[],
+  describe: () => string,
+  placeholder?: LockKeyPlaceholder,
+): readonly unknown[] {
+  const { length } = list;
+  if (length > 0 && length <= MAX_RESOURCES) return [...list];
+  const problem =
+    length === 0
+      ? 'is an empty array: there is nothing to lock'
+      : `has ${length} items; expected 1 to ${MAX_RESOURCES}`;
+  throw new LockKeyError(`${describe()} ${problem}.`, { placeholder });
 }
 
 /** Returns whether a literal between two values separates them, whatever the values are. */
@@ -86,26 +110,16 @@ export function ambiguity(literal: string): string {
 }
 
 function hintFor(value: unknown, placeholder: LockKeyPlaceholder | undefined): string {
-  // Not `instanceof`, which throws for a revoked Proxy.
   if (types.isPromise(value)) return ' Await it before the call.';
   if (isList(value)) {
     if (placeholder === undefined || placeholder.spread) return '';
     return ` ${placeholder.text.replace('<', '<...')} locks each element.`;
   }
   if (typeof value !== 'object' || value === null) return '';
-  if (hasOwnText(value))
+  // A value with a text of its own, such as an ObjectId, a UUID or a Date.
+  if (value.toString !== Object.prototype.toString)
     return ' A function in place of the template can pass its text: (id) => resource`user:${String(id)}`.';
   return ' Name what identifies it, a property for example: <user.id>.';
-}
-
-/** Returns whether an object is a value with a text of its own, such as an ObjectId, a UUID or a Date. */
-function hasOwnText(value: object): boolean {
-  try {
-    return value.toString !== Object.prototype.toString;
-  } catch {
-    // A revoked Proxy.
-    return false;
-  }
 }
 
 function describeTag(literals: TemplateStringsArray, index: number): string {

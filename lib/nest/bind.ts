@@ -3,8 +3,7 @@ import { checkValue, type OptionRule } from '../common/check-options.js';
 import { LockConfigError } from '../common/errors.js';
 import { kindOf } from '../common/format-value.js';
 import { isLockService, type LockService } from '../lock.service.js';
-import { instanceName } from '../options/instance-name.js';
-import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
+import { DEFAULT_INSTANCE, instanceName } from '../options/redis-lock.options.js';
 import type { LockedMethod, ServiceBinding } from './decorated-method.js';
 import { describeService, getLockServiceToken } from './service-token.js';
 
@@ -14,30 +13,12 @@ function serviceProperty(name: string): symbol {
 }
 
 /**
- * Called with each instance that Nest gives a service, once the module of the service has started. By engine, because
- * `instrument` may wrap a service in a proxy.
- */
-const lateListeners = new WeakMap<LockService['engine'], (instance: object) => void>();
-
-/** Calls `listener` with each instance that Nest gives the service from now on: those of lazily loaded modules. */
-export function onLateInstance(service: LockService, listener: (instance: object) => void): void {
-  lateListeners.set(service.engine, listener);
-}
-
-/**
  * Makes Nest inject the lock service of a module instance into the class of a decorated method. Returns where the
  * service is then found.
  */
 export function injectServiceInto(target: object, name: string): ServiceBinding {
   const [token, service] = [getLockServiceToken(name), serviceProperty(name)];
   Inject(token)(target, service);
-  Object.defineProperty(target, service, {
-    configurable: true,
-    set(this: object, locks: LockService) {
-      Object.defineProperty(this, service, { value: locks, configurable: true, writable: true });
-      if (isLockService(locks)) lateListeners.get(locks.engine)?.(this);
-    },
-  });
   return { token, service };
 }
 
@@ -78,10 +59,11 @@ export function bindLocksAt<T extends object>(place: string, instance: T, locks:
   return instance;
 }
 
-/** Returns the lock service that an instance was given. Undefined if it was given none. */
-export function boundServiceOf({ service }: ServiceBinding, instance: unknown): unknown {
-  return (instance as Record<symbol, unknown> | undefined)?.[service];
-}
+const NO_SERVICE =
+  'has no lock service. Nest gives one only to instances that it makes from a class. Pass the instance of a factory ' +
+  '(useFactory) or a value (useValue), or one made with `new`, to bindLocks(instance, locks). The same applies in ' +
+  'a lazily loaded module. In a unit test, use withLocks() of nestjs-redis-lock/testing. Call a method only on its ' +
+  'instance, once the application has started.';
 
 /**
  * Returns the lock service of the instance that a `@Locked` method was called on.
@@ -89,7 +71,7 @@ export function boundServiceOf({ service }: ServiceBinding, instance: unknown): 
  * @throws LockConfigError if the instance has none, or if a test has replaced it with something else.
  */
 export function serviceOf(method: LockedMethod, instance: unknown): LockService {
-  const found = boundServiceOf(method, instance);
+  const found = (instance as Record<symbol, unknown> | undefined)?.[method.service];
   if (isLockService(found)) return found;
   if (found === undefined) throw new LockConfigError(`${method.name} is @Locked, but \`this\` ${NO_SERVICE}`);
   throw new LockConfigError(
@@ -98,10 +80,3 @@ export function serviceOf(method: LockedMethod, instance: unknown): LockService 
       `both of nestjs-redis-lock/testing. They lock in memory.`,
   );
 }
-
-/** Completes a sentence about an instance without a lock service. */
-export const NO_SERVICE =
-  'has no lock service. Nest gives one only to instances that it makes from a class. Pass the instance of a factory ' +
-  '(useFactory) or a value (useValue), or one made with `new`, to bindLocks(instance, locks). The same applies in ' +
-  'a lazily loaded module. In a unit test, use withLocks() of nestjs-redis-lock/testing. Call a method only on its ' +
-  'instance, once the application has started.';

@@ -4,7 +4,6 @@ import { describeUnsupported } from '../engine/error-texts.js';
 import { LockConfigError } from '../common/errors.js';
 import { transactionsAreScopes } from '../engine/lock-scope.js';
 import type { LockService } from '../lock.service.js';
-import { boundServiceOf, NO_SERVICE } from './bind.js';
 import {
   chainOf,
   decoratedMethodOf,
@@ -19,11 +18,11 @@ import { findLeaderProblem, leaderMethods } from './leader.js';
 type Provider = ReturnType<DiscoveryService['getProviders']>[number];
 
 /** What the checks report to. */
-export interface CheckTarget {
+interface CheckTarget {
   readonly service: LockService;
   /** The injection token of the service. The checks look at the methods that name it. */
   readonly token: unknown;
-  /** What to do about decorators in a wrong order, and about instances without a service. */
+  /** What to do about decorators in a wrong order. */
   readonly level: 'warn' | 'error' | 'off';
   warn(message: string): void;
 }
@@ -41,30 +40,19 @@ export function checkProviders(discovery: DiscoveryService, target: CheckTarget)
     const { metatype, instance, isNotMetatype } = provider;
     // A factory or a value has no class that Nest knows.
     const prototype: unknown = isNotMetatype ? prototypeOf(instance) : metatype?.prototype;
-    if (typeof prototype !== 'object' || prototype === null) continue;
-    findings.checkClass(prototype, isSingleton(provider), instance);
-    if (isNotMetatype) findings.checkInstance(instance as object);
+    if (typeof prototype === 'object' && prototype !== null) findings.checkClass(prototype, isSingleton(provider));
   }
   findings.report();
 }
 
-/**
- * Checks the decorated methods of an instance that Nest has made after the start, in a lazily loaded module.
- *
- * @throws LockConfigError as {@link checkProviders} does.
- */
-export function checkLateInstance(instance: object, target: CheckTarget): void {
-  const findings = new Findings(target);
-  findings.checkClass(prototypeOf(instance) as object, true);
-  findings.report();
-}
-
-/** Returns the singletons of an application that have decorated methods. */
-export function* singletonsOf(discovery: DiscoveryService): Generator<object> {
+/** Returns the singletons of an application. Two providers may have one instance. */
+export function singletonsOf(discovery: DiscoveryService): ReadonlySet<object> {
+  const singletons = new Set<object>();
   for (const provider of [...discovery.getProviders(), ...discovery.getControllers()]) {
     const instance: unknown = provider.isAlias ? undefined : provider.instance;
-    if (typeof instance === 'object' && instance !== null && isSingleton(provider)) yield instance;
+    if (typeof instance === 'object' && instance !== null && isSingleton(provider)) singletons.add(instance);
   }
+  return singletons;
 }
 
 function isSingleton(provider: Provider): boolean {
@@ -75,41 +63,29 @@ function prototypeOf(instance: unknown): unknown {
   return typeof instance === 'object' && instance !== null ? Object.getPrototypeOf(instance) : undefined;
 }
 
-/** The classes whose methods were checked for a service. */
-const checked = new WeakMap<LockService, WeakSet<object>>();
-
 /** What the checks have found. */
 class Findings {
   private readonly errors = new Set<string>();
   private readonly warnings = new Set<string>();
+  private readonly checked = new Set<object>();
 
   constructor(private readonly target: CheckTarget) {}
 
-  /** @param instance an instance as Nest calls it, which may be a proxy. */
-  checkClass(prototype: object, isSingletonClass: boolean, instance?: unknown): void {
+  checkClass(prototype: object, isSingletonClass: boolean): void {
     const { service, token } = this.target;
-    const known = checked.get(service) ?? new WeakSet();
-    if (known.has(prototype)) return;
-    checked.set(service, known.add(prototype));
+    if (this.checked.has(prototype)) return;
+    this.checked.add(prototype);
     const chain = chainOf(prototype);
     for (const [index, owner] of chain.entries()) {
       for (const [key, method] of lockedMethods.of(owner)) {
         // A class may override the method without a lock of its own.
         const isOverridden = chain.slice(0, index).some((each) => Object.hasOwn(each, key));
-        if (method.token === token && !isOverridden) this.checkMethod(method, owner, instance);
+        if (method.token === token && !isOverridden) this.checkMethod(method, owner);
       }
     }
     for (const method of leaderMethods.ofChain(prototype).values()) {
       if (method.token === token) this.add('error', findLeaderProblem(method, service, isSingletonClass));
     }
-  }
-
-  /** Checks an instance that Nest has not made from a class. */
-  checkInstance(instance: object): void {
-    const found = [...lockedMethods.ofChain(instance).values()].find(({ token }) => token === this.target.token);
-    if (found === undefined || boundServiceOf(found, instance) !== undefined) return;
-    const [className] = found.name.split('.');
-    this.add(this.target.level, `${found.name}: this instance of ${className} ${NO_SERVICE}`);
   }
 
   /**
@@ -122,24 +98,17 @@ class Findings {
     for (const warning of this.warnings) this.target.warn(warning);
   }
 
-  private checkMethod(method: LockedMethod, owner: object, instance: unknown): void {
+  private checkMethod(method: LockedMethod, owner: object): void {
     const { capabilities } = this.target.service.engine.store;
     const { mode, onceMs } = method.options;
     const refusal = describeUnsupported(capabilities, { mode, onceMs });
     if (refusal !== undefined) this.add('error', `@Locked of ${method.name}: ${refusal}; ${ADVICE}.`);
     const outermost = functionOf(owner, method.key);
-    if (outermost !== undefined && isHandler(outermost)) this.checkHandler(method, outermost, instance);
-    // The warning would be wrong for transactions that are scopes.
-    else if (!transactionsAreScopes()) this.add(this.target.level, findReplacedMethod(method, outermost));
-  }
-
-  /** Interceptors recognize a handler by the metadata of its function. */
-  private checkHandler(method: LockedMethod, outermost: object, instance: unknown): void {
-    const isKnown = (handler: object): boolean => decoratedMethodOf(handler)?.locked === method;
-    const called = (instance as Record<string | symbol, unknown> | null | undefined)?.[method.key];
-    if (!isKnown(outermost)) this.add('error', `${method.name}: ${REPLACED_HANDLER}`);
-    else if (typeof called === 'function' && !isKnown(called))
-      this.add(this.target.level, `${method.name}: ${INSTRUMENTED_HANDLER}`);
+    if (outermost !== undefined && isHandler(outermost)) {
+      // Interceptors recognize a handler by the metadata of its function.
+      if (decoratedMethodOf(outermost)?.locked !== method) this.add('error', `${method.name}: ${REPLACED_HANDLER}`);
+      // The warning would be wrong for transactions that are scopes.
+    } else if (!transactionsAreScopes()) this.add(this.target.level, findReplacedMethod(method, outermost));
   }
 
   private add(level: CheckTarget['level'], finding: string | undefined): void {
@@ -162,10 +131,6 @@ function isHandler(outermost: object): boolean {
 const REPLACED_HANDLER =
   'a decorator above @Locked replaced the handler with a function without the metadata of the method, so the lock ' +
   'would end before the response is complete. Put @Locked above that decorator.';
-
-const INSTRUMENTED_HANDLER =
-  'the option `instrument` of the application replaces the handler with a function without the metadata of the ' +
-  'method, so the lock ends before the response is complete. Copy the metadata of the method to that function.';
 
 /** Returns a finding if another decorator is above `@Locked` and has replaced the method's function. */
 function findReplacedMethod(method: LockedMethod, outermost: object | undefined): string | undefined {

@@ -1,8 +1,7 @@
 import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import type { InjectionToken, Type, NestInterceptor } from '@nestjs/common';
 import type { OnLost } from '../engine/options.js';
-import type { ResolvedLockOptions } from '../options/resolve-options.js';
-import type { LabelOfCall, OnBusy, OnUnavailable } from '../result-instead.js';
+import type { WorkOptions } from '../wrapped-function.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
@@ -14,18 +13,11 @@ export interface ServiceBinding {
 }
 
 /** A method that is decorated with `@Locked`. */
-export interface LockedMethod extends ServiceBinding {
+export interface LockedMethod extends ServiceBinding, WorkOptions {
   /** `GoodsService.buy` */
   readonly name: string;
   /** The name of the method in its class. */
   readonly key: string | symbol;
-  /** The options of its lock that were given, checked. `mode` includes the permits and is always there. */
-  readonly options: Partial<ResolvedLockOptions> & Pick<ResolvedLockOptions, 'mode'>;
-  readonly onBusy: OnBusy;
-  readonly onUnavailable: OnUnavailable;
-  readonly label: LabelOfCall;
-  /** The family of its resources in events and metrics, if it is not their first segment. */
-  readonly family: string | undefined;
   readonly returnsObservable: boolean;
   /** The indexes of the parameters that get the lock. */
   readonly lockIndexes: readonly number[];

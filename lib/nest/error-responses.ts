@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http';
+import { isDeepStrictEqual } from 'node:util';
 import type { ApplicationConfig } from '@nestjs/core';
 import {
   LockConfigError,
@@ -8,7 +9,6 @@ import {
   LockLostError,
   LockUnavailableError,
 } from '../common/errors.js';
-import type { LockService } from '../lock.service.js';
 import { HTTP } from '../options/option-table.js';
 import type { HttpOptions } from '../options/redis-lock.options.js';
 
@@ -50,34 +50,32 @@ const KINDS: Readonly<Partial<Record<LockErrorCode, Kind>>> = {
   LOCK_STALE: STALE,
 };
 
-/** By engine, because `instrument` may wrap a service in a proxy. */
-const known = new WeakMap<ApplicationConfig | LockService['engine'], ErrorResponses>();
+const known = new WeakMap<ApplicationConfig, ErrorResponses>();
 
 /** What the clients of one application get for lock errors, whichever of its module instances throws them. */
 export class ErrorResponses {
-  private readonly status: Partial<Record<LockErrorCode, number>> = {};
-  private retryAfterMs: number | undefined;
+  private options: HttpOptions | undefined;
 
-  /** Returns the responses of an application, or of one of its engines. Without either, returns the defaults. */
-  static of(owner: ApplicationConfig | LockService['engine'] | undefined): ErrorResponses {
-    const responses = (owner && known.get(owner)) ?? new ErrorResponses();
-    if (owner !== undefined) known.set(owner, responses);
+  /** Returns the responses of an application. Without one, returns the defaults. */
+  static of(application: ApplicationConfig | undefined): ErrorResponses {
+    const responses = (application && known.get(application)) ?? new ErrorResponses();
+    if (application !== undefined) known.set(application, responses);
     return responses;
   }
 
   /**
-   * Adds the options of one module instance, and its service.
+   * Adds the options of one module instance.
    *
-   * @throws LockConfigError if another instance has a different value for one of the options.
+   * @throws LockConfigError if another instance has different options.
    */
-  add({ status = {}, retryAfterMs }: HttpOptions, service: LockService): void {
-    known.set(service.engine, this);
-    checkEqual('http.retryAfterMs', this.retryAfterMs, retryAfterMs);
-    this.retryAfterMs ??= retryAfterMs;
-    for (const [code, value] of Object.entries(status) as [LockErrorCode, number][]) {
-      checkEqual(`http.status.${code}`, this.status[code], value);
-      this.status[code] = value;
-    }
+  add(options: HttpOptions | undefined): void {
+    if (options === undefined) return;
+    if (this.options !== undefined && !isDeepStrictEqual(this.options, options))
+      throw new LockConfigError(
+        'http differs in two RedisLockModules of this application. A client gets one response for one error; ' +
+          'use the same value, or set it in one of them.',
+      );
+    this.options = options;
   }
 
   /** Returns what a client gets for an error. */
@@ -89,13 +87,14 @@ export class ErrorResponses {
     const isProgramsKey = code === 'LOCK_KEY' && !isClientsKey;
     // A wrong password stays wrong.
     const isPermanent = error instanceof LockUnavailableError && error.permanent;
-    const status = (isProgramsKey ? undefined : this.status[code]) ?? kind.status;
+    const { status: statuses, retryAfterMs = HTTP.retryAfterMs.default } = this.options ?? {};
+    const status = (isProgramsKey ? undefined : statuses?.[code]) ?? kind.status;
     return {
       code,
       status,
       grpcStatus: kind.grpcStatus,
       message: messageFor(error, isClientsKey) ?? STATUS_CODES[status] ?? 'Error',
-      retryAfterMs: kind.isTransient && !isPermanent ? (this.retryAfterMs ?? HTTP.retryAfterMs.default) : undefined,
+      retryAfterMs: kind.isTransient && !isPermanent ? retryAfterMs : undefined,
     };
   }
 }
@@ -122,12 +121,4 @@ function messageFor(error: LockError, isClientsKey: boolean): string | undefined
 
 function isClientsTicket(error: LockError): boolean {
   return error instanceof LockLostError && error.byClient;
-}
-
-function checkEqual(option: string, other: number | undefined, given: number | undefined): void {
-  if (other === undefined || given === undefined || other === given) return;
-  throw new LockConfigError(
-    `${option} is ${given}, and ${other} in another RedisLockModule of this application. ` +
-      'A client gets one response for one error; use the same value, or set it in one of them.',
-  );
 }

@@ -35,7 +35,6 @@ function handlerCaller(): Caller | undefined {
 export class HandlerScope {
   private readonly locks: ScopeHold;
   private readonly holds: (Lock | MultiLock)[] = [];
-  private readonly aborter = new AbortController();
   /** Resolves when the calls of the method so far have settled. Undefined if none is running. */
   private running: Promise<void> | undefined;
   /** Resolves when the response has been sent. Undefined if Nest sends it when the interceptors have completed. */
@@ -73,9 +72,9 @@ export class HandlerScope {
     return this.method.scoped === undefined ? runInHold(this.locks, fn) : this.locks.run(fn);
   }
 
-  /** Aborts when nobody waits for the request any longer. */
+  /** Aborts when nobody waits for the request any longer, or a lock of the scope was lost. */
   get signal(): AbortSignal {
-    return this.aborter.signal;
+    return this.locks.signal;
   }
 
   /**
@@ -150,7 +149,6 @@ export class HandlerScope {
   /** Aborts the signals of all holds. The locks stay held until the method has settled. */
   private abort(): void {
     const reason = new DOMException('The client no longer waits for this call.', 'AbortError');
-    this.aborter.abort(reason);
     this.locks.abort(reason);
     for (const hold of this.holds) hold.abort(reason);
   }

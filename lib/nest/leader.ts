@@ -7,8 +7,7 @@ import { checkAt } from '../options/option-table.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
 import { injectServiceInto } from './bind.js';
 import { type Method, MethodRegistry, type ServiceBinding } from './decorated-method.js';
-import { methodBelow, refuseBare, refuseStatic } from './method-below.js';
-import type { NoMethod, OnlyMethods } from './method-types.js';
+import { methodBelow, refuseBare } from './method-below.js';
 
 /**
  * The options of {@link WhileLeader}.
@@ -27,11 +26,11 @@ export interface WhileLeaderOptions extends Pick<LeadOptions, 'ttlMs'> {
 type LeaderFunction = (signal: AbortSignal, lock: Lock) => unknown;
 
 /** The result of {@link WhileLeader}: a decorator for methods that take the signal and the lock, or fewer arguments. */
-type WhileLeaderDecorator = <M extends LeaderFunction = NoMethod>(
+type WhileLeaderDecorator = <M extends LeaderFunction>(
   target: object,
   propertyKey: string | symbol,
   descriptor?: TypedPropertyDescriptor<M>,
-) => OnlyMethods<M>;
+) => void;
 
 /** A method that is decorated with `@WhileLeader`. */
 interface LeaderMethod extends ServiceBinding {
@@ -78,7 +77,6 @@ export function WhileLeader(...args: [resource: string, options?: WhileLeaderOpt
   const decorate = (target: object, propertyKey: string | symbol, descriptor?: PropertyDescriptor): void => {
     const { where: name } = methodBelow('@WhileLeader', target, propertyKey, descriptor, 'run');
     const place = `@WhileLeader of ${name}`;
-    refuseStatic('@WhileLeader', name, target);
     if (leaderMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${name}: there is a second @WhileLeader; a method may have only one.`);
     checkValue(place, 'the resource', resource, resourceRule);
@@ -86,7 +84,7 @@ export function WhileLeader(...args: [resource: string, options?: WhileLeaderOpt
     const binding = injectServiceInto(target, instance);
     leaderMethods.add(target, propertyKey, { name, key: propertyKey, resource, ttlMs, ...binding });
   };
-  return decorate as WhileLeaderDecorator;
+  return decorate;
 }
 
 /**
@@ -109,27 +107,14 @@ export function findLeaderProblem(
   }
 }
 
-/** The property of an instance with the id of the engine that leads for each method. */
-const LED = Symbol('methods with a candidate');
-
 /** Starts a candidate for each `@WhileLeader` method of an instance that names this service. */
 export function startLeaders(instance: object, service: LockService, token: unknown): void {
   for (const [key, method] of leaderMethods.ofChain(instance)) {
-    if (method.token !== token || !begins(instance, key, service)) continue;
+    if (method.token !== token) continue;
     const { resource, ttlMs, name } = method;
     // Read at each term, because a test may have replaced the method.
     const onElected: LeadOptions['onElected'] = (lock) =>
       Reflect.apply((instance as Record<string | symbol, Method>)[key], instance, [lock.signal, lock]);
     service.campaign(resource, { ttlMs, onElected }, name);
   }
-}
-
-/** Marks a method as one with a candidate. Returns false if it was: two providers may have one instance. */
-function begins(instance: object, key: string | symbol, { engine }: LockService): boolean {
-  // A property, because a proxy of the instance is another object.
-  const started = (instance as { [LED]?: Map<string | symbol, string> })[LED] ?? new Map<string | symbol, string>();
-  if (started.get(key) === engine.instanceId) return false;
-  // Does nothing to a frozen instance.
-  Reflect.defineProperty(instance, LED, { value: started.set(key, engine.instanceId), configurable: true });
-  return true;
 }

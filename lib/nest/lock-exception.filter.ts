@@ -1,13 +1,20 @@
-import { type ArgumentsHost, Catch, type ExceptionFilter, Inject, Logger, Optional } from '@nestjs/common';
+import { inspect } from 'node:util';
+import {
+  type ArgumentsHost,
+  Catch,
+  type ExceptionFilter,
+  HttpException,
+  Inject,
+  Logger,
+  Optional,
+} from '@nestjs/common';
 import { EXCEPTION_FILTERS_METADATA } from '@nestjs/common/constants.js';
 import { ApplicationConfig, BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { throwError } from 'rxjs';
 import { isOfOwnClass, LockClosedError, LockError, LockLostError, messageOf } from '../common/errors.js';
 import { type Boundary, boundaryOf } from './boundary.js';
 import { prependMetadata } from './decorated-method.js';
-import { ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
-import { toGraphqlError } from './graphql-error.js';
-import { LockHttpException } from './lock-http.exception.js';
+import { bodyOf, ErrorResponses, type LockErrorResponse, retryAfterOf } from './error-responses.js';
 
 /** The errors that left a handler of HTTP. Nest and the application's own filters answer them. */
 const answered = new WeakSet<object>();
@@ -102,6 +109,35 @@ export function toHttpError(
   return answer;
 }
 
+/** What describes the original error, for logs. */
+const NOT_FOR_CLIENTS: ReadonlySet<string | symbol> = new Set(['constructor', 'toJSON', inspect.custom]);
+
+/**
+ * A lock error as the filters of HTTP handlers get it: a Nest exception with the status and the message for clients. It
+ * is an instance of the same lock error classes, and has their fields. Its `cause` is the original error.
+ */
+class LockHttpException extends HttpException {
+  constructor(error: LockError, response: LockErrorResponse) {
+    super(bodyOf(response), response.status);
+    const { message } = response;
+    const sources: object[] = [{ message, cause: error, stack: `${error.name}: ${message}` }];
+    for (let each: object = error; each !== Error.prototype; each = Object.getPrototypeOf(each) as object) {
+      sources.push(each);
+    }
+    for (const each of sources.toReversed()) this.take(each);
+  }
+
+  /** Takes the fields and the brands of an object. Not enumerable, because filters send Nest exceptions as JSON. */
+  private take(source: object): void {
+    const properties = Object.getOwnPropertyDescriptors(source);
+    for (const key of Reflect.ownKeys(properties)) {
+      if (NOT_FOR_CLIENTS.has(key)) continue;
+      const property = properties[key as keyof typeof properties];
+      Object.defineProperty(this, key, { ...property, enumerable: false, configurable: true });
+    }
+  }
+}
+
 /** Logs what nobody else reports. */
 function log(error: LockError, { status }: LockErrorResponse, boundary: Boundary): void {
   const logger = new Logger('RedisLockModule');
@@ -134,9 +170,34 @@ function replyWebSocket(payload: object, host: ArgumentsHost): void {
   else client.send(JSON.stringify({ event: 'exception', data: payload }));
 }
 
+/** HTTP headers as Apollo takes them from an error. Mercurius sends them as JSON. */
+class HeaderMap extends Map<string, string> {
+  toJSON(): object {
+    return Object.fromEntries(this);
+  }
+}
+
+/**
+ * Returns the error that a GraphQL server sends: the same error with the message for clients, with `extensions` and,
+ * for Mercurius, `statusCode`. Its `cause` is the original error.
+ */
+function toGraphqlError(error: LockError, response: LockErrorResponse): LockError {
+  const { status, code, message, retryAfterMs } = response;
+  const retryAfter = retryAfterOf(response);
+  const headers = new HeaderMap(retryAfter === undefined ? [] : [['retry-after', retryAfter]]);
+  const extensions = {
+    code,
+    status,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    // Apollo removes this and uses it for the HTTP response.
+    http: { status, headers },
+  };
+  const properties = { message, stack: `${error.name}: ${message}`, cause: error, extensions, statusCode: status };
+  // Filters, plugins and error trackers still find the class and the fields.
+  return Object.create(error, Object.getOwnPropertyDescriptors(properties)) as LockError;
+}
+
 /** Lets a class with decorated handlers answer their lock errors, after all other filters of the class. */
 export function answerErrorsOf(target: object): void {
-  // The constructor of a class is the global `Function`.
-  if (typeof target === 'function') return;
   prependMetadata(EXCEPTION_FILTERS_METADATA, HandlerExceptionFilter, target.constructor);
 }

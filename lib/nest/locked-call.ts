@@ -1,5 +1,17 @@
-import { defer, isObservable, Observable, type Observer, type Subscriber, type Subscription, tap } from 'rxjs';
+import { Logger } from '@nestjs/common';
+import {
+  defer,
+  from,
+  isObservable,
+  mergeMap,
+  Observable,
+  type Observer,
+  of,
+  type Subscriber,
+  type Subscription,
+} from 'rxjs';
 import { eitherOf } from '../common/abort-signals.js';
+import { LockConfigError } from '../common/errors.js';
 import { dropPromise } from '../common/format-value.js';
 import { runInHold } from '../engine/call-context.js';
 import type { Lock } from '../engine/lock.js';
@@ -8,29 +20,19 @@ import { runOnce, runUnder, settle } from '../engine/hold.js';
 import { runWork, workChannel } from '../events/tracing.js';
 import type { LockService } from '../lock.service.js';
 import { checkHoldTimes, type ResolvedLockOptions } from '../options/resolve-options.js';
-import { labelOf, resultInstead } from '../result-instead.js';
+import { labelOf, resultInstead } from '../wrapped-function.js';
 import { serviceOf } from './bind.js';
-import { ErrorResponses } from './error-responses.js';
-import { throwFieldError } from './graphql-error.js';
 import { markClientInput } from './client-input.js';
 import type { LockedMethod } from './decorated-method.js';
 import { HandlerScope, insideMethod } from './handler-scope.js';
-import { synchronousMethod } from './return-value.js';
-import { streamUnder, toObservable, undeclaredObservable, unsubscribedError } from './stream-under.js';
 
 type Held = Lock | MultiLock;
 
 /** Calls a `@Locked` method under its lock. Returns a promise, or an Observable if the method declares one. */
-export function callLocked(
-  method: LockedMethod,
-  instance: unknown,
-  args: readonly unknown[],
-  isField: boolean,
-): unknown {
+export function callLocked(method: LockedMethod, instance: unknown, args: readonly unknown[]): unknown {
   try {
     const call = new LockedCall(method, instance, args);
-    if (method.returnsObservable) return call.observe();
-    return isField ? call.runField() : call.run();
+    return method.returnsObservable ? call.observe() : call.run();
   } catch (error) {
     if (method.returnsObservable) throw error;
     // The caller of a method that returns a promise expects a rejection.
@@ -64,13 +66,6 @@ class LockedCall {
     return this.result;
   }
 
-  /** Runs a GraphQL field resolver. */
-  runField(): Promise<unknown> {
-    // What the caller gets is this promise, so it is the one to be dropped.
-    this.result = this.run().catch((error: unknown) => throwFieldError(error, ErrorResponses.of(this.service.engine)));
-    return this.result;
-  }
-
   private async acquireAndCall(): Promise<unknown> {
     let lock: Held;
     try {
@@ -81,9 +76,10 @@ class LockedCall {
     // A handler may use the lock until its response is complete, for example for a file that it returns.
     const given = this.scope?.ownHoldOf(lock) ?? lock;
     const { onceMs, onLost } = this.options;
-    if (onceMs === undefined) return runUnder(lock, onLost, () => this.callAndCheck(given), this.scope !== undefined);
-    const one = lock as Lock;
-    return runUnder(one, onLost, () => runOnce(one, onceMs, () => this.callAndCheck(given)));
+    const isHandler = this.scope !== undefined;
+    const work = (): Promise<unknown> => this.callAndCheck(given);
+    if (onceMs === undefined) return runUnder(lock, onLost, work, isHandler);
+    return runUnder(lock, onLost, () => runOnce(lock as Lock, onceMs, work));
   }
 
   private async callAndCheck(lock: Held): Promise<unknown> {
@@ -92,7 +88,11 @@ class LockedCall {
     if (this.scope !== undefined) return returned;
     const value = isThenable(returned) ? await returned : returned;
     // The lock ends with the method, so the Observable would run without it.
-    if (isObservable(value)) throw undeclaredObservable(this.method.name, '@Locked can hold the lock');
+    if (isObservable(value))
+      throw new LockConfigError(
+        `${this.method.name} returns an Observable: declare \`Observable<…>\` as its return type, with Observable ` +
+          'imported as a value, so that @Locked can hold the lock until it completes.',
+      );
     if (isThenable(returned)) return value;
     // Its caller expects no promise, and does not handle a rejection.
     dropPromise(this.result);
@@ -118,30 +118,35 @@ class LockedCall {
     });
   }
 
+  /**
+   * Passes the method's Observable on, and ends the hold before its end is passed on. Unsubscribing aborts the signal
+   * of the hold and ends the hold.
+   */
   private stream(lock: Held, subscriber: Subscriber<unknown>): void {
-    streamUnder(subscriber, {
-      abort: (reason) => lock.abort(reason),
-      subscribe: (observer) => runInHold(lock, () => this.subscribe(lock, observer)),
-      end: (workError) => settle(lock, this.options.onLost, workError),
+    let ended = subscriber.closed;
+    const end = (then: () => void, workError?: unknown): void => {
+      ended = true;
+      settle(lock, this.options.onLost, workError).then(then, (lost: unknown) => subscriber.error(lost));
+    };
+    if (ended) return end(() => undefined);
+    const observer: Observer<unknown> = {
+      next: (value) => subscriber.next(value),
+      error: (error: unknown) => end(() => subscriber.error(error), error),
+      complete: () => end(() => subscriber.complete()),
+    };
+    subscriber.add(runInHold(lock, () => this.subscribe(lock, observer)));
+    subscriber.add(() => {
+      if (ended) return;
+      lock.abort(unsubscribedError());
+      end(() => undefined);
     });
   }
 
   private subscribe(lock: Held, observer: Partial<Observer<unknown>>): Subscription {
     // Even if the method returns something other than it declares.
-    const source = this.once(
-      lock,
-      defer(() => toObservable(this.callMethod(lock))),
-    );
+    const source = defer(() => toObservable(this.callMethod(lock)));
     if (!workChannel.hasSubscribers) return source.subscribe(observer);
     return runWork(lock.locks, () => source.subscribe(observer));
-  }
-
-  /** Returns an Observable whose completion marks the lock as done, if the method runs once. */
-  private once(lock: Held, source: Observable<unknown>): Observable<unknown> {
-    const { onceMs } = this.options;
-    if (onceMs === undefined) return source;
-    const one = lock as Lock;
-    return source.pipe(tap({ complete: () => one.markDone(onceMs), error: () => one.unmarkDone() }));
   }
 
   private async streamInstead(error: unknown, subscriber: Subscriber<unknown>): Promise<void> {
@@ -205,6 +210,34 @@ class LockedCall {
   }
 }
 
+/** Returns a method's result as an Observable, even if the method returns something other than it declares. */
+function toObservable(result: unknown): Observable<unknown> {
+  if (isObservable(result)) return result;
+  // An async wrapper below our decorator returns a promise of the method's Observable.
+  return from(Promise.resolve(result)).pipe(mergeMap((value) => (isObservable(value) ? value : of(value))));
+}
+
+function unsubscribedError(): DOMException {
+  return new DOMException('This Observable no longer has a subscriber.', 'AbortError');
+}
+
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as { readonly then?: unknown } | null | undefined)?.then === 'function';
+}
+
+/** Each method is reported once. */
+const reported = new WeakSet<LockedMethod>();
+
+/**
+ * Returns the error for a method that is not asynchronous. Its callers get a promise where they expect a value, so that
+ * `left(1) > 0` is false. Also logs the first one of each method, because such callers handle no rejection.
+ */
+function synchronousMethod(method: LockedMethod, returned: unknown): LockConfigError {
+  // Without the value itself, which may be a secret.
+  const message =
+    `${method.name} is @Locked and returned a value of type ${typeof returned}, not a promise. Its callers get a ` +
+    'promise, because the lock is acquired first: declare the method async, and await its calls.';
+  if (!reported.has(method)) new Logger('RedisLockModule').error(message);
+  reported.add(method);
+  return new LockConfigError(message);
 }

@@ -1,21 +1,16 @@
 import { LockConfigError } from '../common/errors.js';
-import { familyOfTemplate } from '../events/call.js';
-import { namesSeveral, type ResourceOption, resourceOfCall } from '../keys/bind-template.js';
-import { modeOf } from '../contract/lock-mode.js';
-import { checkAt } from '../options/option-table.js';
+import { type ResourceOption, resourceOfCall } from '../keys/bind-template.js';
 import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
-import { checkHoldTimes, checkMode, checkOnce } from '../options/resolve-options.js';
-import type { OneMode, WrapOptions } from '../options/wrap.options.js';
+import type { WrapOptions } from '../options/wrap.options.js';
+import { resolveWork } from '../wrapped-function.js';
 import { injectServiceInto } from './bind.js';
-import { decoratedMethodOf, functionOf, type LockedMethod, lockedMethods, wrapMethod } from './decorated-method.js';
-import { isFieldResolver } from './graphql-error.js';
+import { decoratedMethodOf, type LockedMethod, lockedMethods, wrapMethod } from './decorated-method.js';
 import { LockedInterceptor } from './interceptor.js';
 import { answerErrorsOf } from './lock-exception.filter.js';
 import { callLocked } from './locked-call.js';
-import { methodBelow, refuseBare, refuseStatic, returnsObservable } from './method-below.js';
-import type { LockedDecorator, Replacement } from './method-types.js';
-import { bindTemplate, LOCKED } from './parameters/bind-template.js';
-import { currentLockIndexes } from './parameters/current-lock.js';
+import { methodBelow, refuseBare, returnsObservable } from './method-below.js';
+import type { DecoratorWith } from './method-types.js';
+import { bindTemplate, currentLockIndexes, LOCKED } from './parameters.js';
 
 /**
  * The options of {@link Locked}: those of `LockService.wrap()`, and the module instance. The function is the method.
@@ -64,32 +59,26 @@ export interface LockedOptions<A extends readonly unknown[] = never[]> extends W
  */
 export function Locked<A extends readonly unknown[] = never[], O extends LockedOptions<A> = object>(
   resource: string | readonly string[] | ((...args: A) => string | readonly string[]),
-  options?: LockedOptions<A> & O & OneMode<O>,
-): LockedDecorator<A, Replacement<O>>;
+  options?: LockedOptions<A> & O,
+): DecoratorWith<A, O>;
 export function Locked(...args: unknown[]): unknown {
   refuseBare('@Locked', args, `@Locked('goods:<id>')`);
   const [resource, options = {}] = args as [ResourceOption, LockedOptions?];
   return (target: object, propertyKey: string | symbol, descriptor?: PropertyDescriptor): void => {
     const { where, original } = methodBelow('@Locked', target, propertyKey, descriptor, 'hold a lock for');
     const place = `@Locked of ${where}`;
-    refuseStatic('@Locked', where, target);
     // A wrapper between the two decorators may have no metadata, but the class has the registration.
     if (decoratedMethodOf(original)?.locked !== undefined || lockedMethods.of(target).has(propertyKey))
       throw new LockConfigError(`${where}: there is a second @Locked; nest two methods instead.`);
-    const known = checkOnce(checkMode(checkAt('@Locked', options, place), place), place);
-    if (known.onceMs !== undefined && namesSeveral(resource))
-      throw new LockConfigError(`${place}: onceMs is set for several resources; expected one.`);
-    checkHoldTimes(known, place);
-    const { name = DEFAULT_INSTANCE, onBusy = 'throw', onUnavailable = 'throw', label, mode, permits, ...rest } = known;
+    const { name = DEFAULT_INSTANCE, ...work } = resolveWork('@Locked', place, options, resource);
+    const isStream = returnsObservable(target, propertyKey);
+    if (isStream && work.options.onceMs !== undefined)
+      throw new LockConfigError(`${place}: onceMs is set for a method that returns an Observable; expected a promise.`);
     const method: LockedMethod = {
+      ...work,
       name: where,
       key: propertyKey,
-      options: { ...rest, mode: modeOf({ mode, permits }) },
-      onBusy,
-      onUnavailable,
-      label,
-      family: typeof resource === 'string' ? familyOfTemplate(resource) : undefined,
-      returnsObservable: returnsObservable(target, propertyKey),
+      returnsObservable: isStream,
       lockIndexes: currentLockIndexes(target, propertyKey),
       original,
       resourceOf: resourceOfCall(resource, where, LOCKED, (template) =>
@@ -97,12 +86,13 @@ export function Locked(...args: unknown[]): unknown {
       ),
       ...injectServiceInto(target, name),
     };
-    const wrapped = wrapMethod(original, { locked: method }, LockedInterceptor, (instance, given) =>
-      // Decorators above this one are known only at a call. One of them may have replaced the function.
-      callLocked(method, instance, given, isFieldResolver(functionOf(target, propertyKey) ?? wrapped)),
-    );
     answerErrorsOf(target);
     lockedMethods.add(target, propertyKey, method);
-    (descriptor as PropertyDescriptor).value = wrapped;
+    (descriptor as PropertyDescriptor).value = wrapMethod(
+      original,
+      { locked: method },
+      LockedInterceptor,
+      (instance, given) => callLocked(method, instance, given),
+    );
   };
 }

@@ -1,4 +1,5 @@
 import type { Observable } from 'rxjs';
+import type { InsteadOf } from '../options/wrap.options.js';
 
 // Conditional types over the method would be deferred in classes with type parameters. So the method's type is only
 // constrained, and conditions depend on the decorator's own arguments.
@@ -7,13 +8,6 @@ import type { Observable } from 'rxjs';
 export type PromiseOrObservable = PromiseLike<unknown> | Pick<Observable<unknown>, 'subscribe' | 'pipe'>;
 
 type LockableMethod = (...args: never) => PromiseOrObservable;
-
-/** Stands for the method if a decorator is put above something else. */
-declare const NO_METHOD: unique symbol;
-export type NoMethod = (() => Promise<never>) & { readonly [NO_METHOD]: true };
-
-/** Does not compile above a property, for which a compiler passes no descriptor. */
-export type OnlyMethods<M> = [M] extends [NoMethod] ? { 'this decorator can only be above a method': never } : void;
 
 /** A result that fits both into a promise and into an Observable. */
 type WhatOnBusyReturns<R> = Promise<R> & Observable<R>;
@@ -29,21 +23,21 @@ type WithParameters<P extends readonly unknown[]> = {
   readonly set?: (method: (...args: P) => never) => void;
 };
 
-type TemplateDecorator<R> = <M extends LockableMethod = NoMethod>(
+type TemplateDecorator<R> = <M extends LockableMethod>(
   target: object,
   propertyKey: string | symbol,
   // Optional, so that it is one of the decorators that `applyDecorators` takes.
   descriptor?: TypedPropertyDescriptor<M> & Replaceable<R>,
-) => OnlyMethods<M>;
+) => void;
 
 type KeyedDecorator<A extends readonly unknown[], R> = <
-  M extends LockableMethod = NoMethod,
+  M extends LockableMethod,
   P extends readonly [...A, ...unknown[]] = readonly [...A, ...unknown[]],
 >(
   target: object,
   propertyKey: string | symbol,
   descriptor?: TypedPropertyDescriptor<M> & Replaceable<R> & WithParameters<P>,
-) => OnlyMethods<M>;
+) => void;
 
 /**
  * The result of `@Locked`: a decorator for methods that return a promise or an Observable. It is the return type of a
@@ -58,11 +52,7 @@ export type LockedDecorator<A extends readonly unknown[] = never[], R = never> =
   ? TemplateDecorator<R>
   : KeyedDecorator<A, R>;
 
-/** What a call returns in place of the method's result, with these options. */
-export type Replacement<O> =
-  | (O extends { readonly onBusy: infer F } ? ResultOf<F> : never)
-  | (O extends { readonly onUnavailable: infer F } ? ResultOf<F> : never)
-  | (O extends { readonly onceMs: number } ? undefined : never);
+/** The result of `@Locked` with these options. `onBusy` and `onUnavailable` may return a promise or an Observable. */
+export type DecoratorWith<A extends readonly unknown[], O> = LockedDecorator<A, ValueOf<InsteadOf<O>>>;
 
-type ResultOf<F> = F extends 'skip' ? undefined : F extends (...args: never) => infer R ? ValueOf<R> : never;
-type ValueOf<R> = R extends Pick<Observable<infer T>, 'subscribe' | 'pipe'> ? T : Awaited<R>;
+type ValueOf<R> = R extends Pick<Observable<infer T>, 'subscribe' | 'pipe'> ? T : R;

@@ -1,14 +1,6 @@
 import { ConfigurableModuleBuilder, type DynamicModule, type Provider } from '@nestjs/common';
 import { APP_FILTER, APP_INTERCEPTOR, DiscoveryModule } from '@nestjs/core';
-import {
-  aFunction,
-  checkName,
-  checkOptions,
-  copyOptions,
-  type OptionRule,
-  type OptionRules,
-  withoutUndefined,
-} from '../common/check-options.js';
+import { checkName, copyOptions, withoutUndefined } from '../common/check-options.js';
 import { keepOutside } from '../common/async-context.js';
 import { LockConfigError } from '../common/errors.js';
 import { checkAt, defaultsOf, optionsAt } from '../options/option-table.js';
@@ -62,43 +54,26 @@ export function copyModuleOptions<T extends RedisLockModuleExtras>(
   return options;
 }
 
-const list: OptionRule = { allowed: 'a list', fits: Array.isArray };
-const injectionToken: OptionRule = {
-  allowed: 'an injection token: a class, a string or a symbol',
-  fits: (value) => ['function', 'string', 'symbol'].includes(typeof value) && value !== '',
-};
+/** The names of what says where the options of `forRootAsync()` come from. */
+const SOURCES = ['useFactory', 'useClass', 'useExisting'] as const;
 
-/** The properties of Nest's asynchronous options. */
-interface AsyncOptions extends RedisLockModuleExtras {
-  readonly imports?: unknown;
-  readonly inject?: unknown;
-  readonly provideInjectionTokensFrom?: unknown;
-  readonly useFactory?: unknown;
-  readonly useClass?: unknown;
-  readonly useExisting?: unknown;
-}
-
-const ASYNC_RULES: OptionRules<AsyncOptions> = {
+// Nest itself reads the values of all but the extras.
+const FOR_ROOT_ASYNC: object = {
   ...optionsAt('extras'),
-  imports: list,
-  inject: list,
-  provideInjectionTokensFrom: list,
-  useFactory: aFunction,
-  useClass: aFunction,
-  useExisting: injectionToken,
+  ...Object.fromEntries([...SOURCES, 'imports', 'inject', 'provideInjectionTokensFrom'].map((name) => [name, true])),
 };
 
 /**
- * Checks the options of `forRootAsync()`.
+ * Returns a copy of the options of `forRootAsync()`.
  *
- * @throws LockConfigError if an option is not allowed, or if none says where the module's options come from.
+ * @throws LockConfigError if an option is unknown, or if none says where the module's options come from.
  */
-export function checkAsyncOptions<T extends object>(given: T): T {
+export function copyAsyncOptions<T extends RedisLockModuleExtras & { [K in (typeof SOURCES)[number]]?: unknown }>(
+  given: T,
+): T {
   const place = 'RedisLockModule.forRootAsync()';
-  const known = checkOptions<AsyncOptions>(place, given, ASYNC_RULES);
-  if (known.useFactory !== undefined || known.useClass !== undefined || known.useExisting !== undefined) {
-    return known as T;
-  }
+  const options = copyModuleOptions(place, given, FOR_ROOT_ASYNC);
+  if (SOURCES.some((name) => options[name] !== undefined)) return options;
   throw new LockConfigError(`${place}: there is no source of options; use useFactory, useClass or useExisting.`);
 }
 

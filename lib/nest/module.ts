@@ -11,16 +11,17 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService, HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import type { Timer } from '../clock/clock.js';
+import { shared } from '../common/brand.js';
+import { LockConfigError } from '../common/errors.js';
 import type { LockRuntime } from '../lock-runtime.js';
 import { isSameService } from '../lock.service.js';
 import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
-import { onLateInstance } from './bind.js';
-import { checkLateInstance, checkProviders, type CheckTarget, singletonsOf } from './checks.js';
+import { checkProviders, singletonsOf } from './checks.js';
 import { ErrorResponses } from './error-responses.js';
 import { startLeaders } from './leader.js';
 import {
-  checkAsyncOptions,
   ConfigurableModuleClass,
+  copyAsyncOptions,
   copyModuleOptions,
   LOCK_RUNTIME,
   MODULE_EXTRAS,
@@ -28,7 +29,6 @@ import {
   PROVIDED_SERVICE,
   type RedisLockModuleExtras,
 } from './module-definition.js';
-import { claimName } from './module-names.js';
 import { getLockServiceToken } from './service-token.js';
 import { warnWithoutHooks } from './shutdown-hooks.js';
 
@@ -82,7 +82,7 @@ export class RedisLockModule
     super();
     claimName(modules, extras);
     this.token = getLockServiceToken(extras.name);
-    ErrorResponses.of(application).add(runtime.http, runtime.service);
+    ErrorResponses.of(application).add(runtime.http);
   }
 
   /**
@@ -105,17 +105,16 @@ export class RedisLockModule
    * @throws {LockConfigError} immediately, if `options` is not allowed. At application start, as `forRoot()` does.
    */
   static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
-    return super.forRootAsync(checkAsyncOptions(options));
+    return super.forRootAsync(copyAsyncOptions(options));
   }
 
   /** @internal */
   async onModuleInit(): Promise<void> {
-    const { runtime, checkTarget } = this;
+    const { runtime, token } = this;
     // A test has replaced the service, so no call uses this module's connections.
     if (!this.isUsed) return runtime.warn(REPLACED);
-    checkProviders(this.discovery, checkTarget);
-    // What the checks throw refuses a lazily loaded module.
-    onLateInstance(runtime.service, (instance) => checkLateInstance(instance, checkTarget));
+    const { service, checkLevel: level } = runtime;
+    checkProviders(this.discovery, { service, token, level, warn: (line) => runtime.warn(line) });
     runtime.connect();
     await runtime.preflight();
   }
@@ -153,13 +152,35 @@ export class RedisLockModule
   private get isUsed(): boolean {
     return isSameService(this.runtime.service, this.provided);
   }
-
-  private get checkTarget(): CheckTarget {
-    const { runtime, token } = this;
-    return { service: runtime.service, token, level: runtime.checkLevel, warn: (line) => runtime.warn(line) };
-  }
 }
 
 const REPLACED =
   'LockService was replaced by another one. So this module checks no @Locked method, starts no @WhileLeader method ' +
   'and opens no connection.';
+
+/** The names of the module instances of each application. */
+const names = shared('module-names', () => new WeakMap<ModulesContainer, Set<string>>());
+
+/**
+ * Registers a module instance of an application.
+ *
+ * @param modules the modules of the application.
+ * @throws LockConfigError if another module instance of the application has the name.
+ */
+function claimName(modules: ModulesContainer, { name, isGlobal }: ModuleExtras): void {
+  const claimed = names.get(modules) ?? new Set();
+  if (claimed.has(name)) throw new LockConfigError(importedTwice(modules, name, isGlobal));
+  names.set(modules, claimed.add(name));
+}
+
+function importedTwice(modules: ModulesContainer, name: string, isGlobal: boolean): string {
+  const isTest = [...modules.values()].some(({ metatype }) => metatype.name === 'RootTestModule');
+  const problem =
+    `This application imports RedisLockModule twice as '${name}'. Two modules make two LockServices: their nested ` +
+    'calls would wait for each other, and their keys could differ.';
+  const advice = isGlobal
+    ? 'Import it once, in AppModule: it is global, so every module can inject LockService.'
+    : 'With isGlobal: false, keep what forRoot() returns in one constant, and import that constant in each module.';
+  const inTest = isTest ? ' In a test, import AppModule or RedisLockModule, not both.' : '';
+  return `${problem} ${advice} For a second Redis or prefix, give one of them a name.${inTest}`;
+}

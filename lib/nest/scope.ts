@@ -1,18 +1,16 @@
-import { defer, isObservable, Observable } from 'rxjs';
+import { isObservable } from 'rxjs';
 import { LockConfigError } from '../common/errors.js';
 import {
   checkScopeOptions,
   type LockScope as RunningScope,
   type LockScopeOptions,
   runInLockScope,
-  ScopeHold,
 } from '../engine/lock-scope.js';
 import { decoratedMethodOf, type ScopedMethod, wrapMethod } from './decorated-method.js';
 import { HandlerScope } from './handler-scope.js';
 import { LockedInterceptor } from './interceptor.js';
 import { answerErrorsOf } from './lock-exception.filter.js';
 import { methodBelow, refuseBare, returnsObservable } from './method-below.js';
-import { streamUnder, toObservable, undeclaredObservable } from './stream-under.js';
 
 /**
  * A running lock scope, which `runInLockScope()` and `LockService.scope()` give to their work.
@@ -31,14 +29,15 @@ export type LockScope = RunningScope;
  * ```
  *
  * On a handler of a controller, a gateway or a microservice, the scope begins before pipes. It ends when both the
- * response is complete and the method has settled. Interceptors run inside. If the method's declared return type is an
- * Observable, the scope ends with the Observable. The order of `@LockScope` and `@Locked` does not matter.
+ * response is complete and the method has settled. Interceptors run inside. If the handler returns an Observable, the
+ * scope ends with the Observable. The order of `@LockScope` and `@Locked` does not matter.
  *
- * The method returns a promise, unless its declared return type is an Observable.
+ * Any other method returns a promise.
  *
  * @throws {LockConfigError} at decoration, if an option is not allowed, or if the decorator has no parentheses, or is
- * on an accessor, a generator or a method with another `@LockScope`.
+ * on a static method, an accessor, a generator or a method with another `@LockScope`.
  * @throws {LockLostError} at the call, if a lock was lost before the scope ended, unless `onLost` is `ignore`.
+ * @throws {LockConfigError} at the call, if a method that is not a handler returns an Observable.
  *
  * @publicApi
  */
@@ -76,22 +75,18 @@ function callInScope(method: ScopedMethod, call: () => unknown): unknown {
     // The wrapper of `@Locked`, below this one, adds the call of the method.
     return handler.hasLockedMethod ? handler.callAround(work) : handler.call(work);
   }
-  if (isStream) return observeInScope(onLost, call);
+  if (isStream) throw unkept(name);
   return runInLockScope({ onLost }, async () => {
     const result = await call();
-    // The scope ends with the method, so the Observable would run without it.
-    if (isObservable(result)) throw undeclaredObservable(name, '@LockScope can keep the locks');
+    if (isObservable(result)) throw unkept(name);
     return result;
   });
 }
 
-function observeInScope(onLost: ScopedMethod['onLost'], call: () => unknown): Observable<unknown> {
-  return new Observable((subscriber) => {
-    const scope = new ScopeHold(onLost);
-    streamUnder(subscriber, {
-      abort: (reason) => scope.abort(reason),
-      subscribe: (observer) => scope.run(() => defer(() => toObservable(call())).subscribe(observer)),
-      end: (workError) => scope.end(workError),
-    });
-  });
+/** Returns the error for a method whose Observable would run after the scope. */
+function unkept(method: string): LockConfigError {
+  return new LockConfigError(
+    `${method} returns an Observable, and @LockScope keeps locks until a method has settled. ` +
+      'Return a promise, such as that of lastValueFrom().',
+  );
 }

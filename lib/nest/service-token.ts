@@ -1,8 +1,7 @@
 import { Inject, type InjectionToken } from '@nestjs/common';
 import { checkValue } from '../common/check-options.js';
 import { LockService } from '../lock.service.js';
-import { instanceName } from '../options/instance-name.js';
-import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
+import { DEFAULT_INSTANCE, instanceName } from '../options/redis-lock.options.js';
 
 /** Returns what Nest prints in its own error if no module provides the lock service of this name. */
 export function describeService(name: string): string {

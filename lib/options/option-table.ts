@@ -15,9 +15,8 @@ import {
   wholeNumberFrom,
 } from '../common/check-options.js';
 import { LOCK_ERROR_CODES } from '../common/errors.js';
-import { identityRule } from './identity.js';
-import { instanceName } from './instance-name.js';
-import { DEFAULT_INSTANCE } from './redis-lock.options.js';
+import { isIdentity, LONGEST_IDENTITY } from '../contract/instance-id.js';
+import { DEFAULT_INSTANCE, instanceName } from './redis-lock.options.js';
 
 /** Where options are given. `lock`: a call to a `LockService`. `extras`: what Nest needs before the module starts. */
 export type Place =
@@ -96,7 +95,7 @@ const isRedis = (value: unknown): boolean =>
     ? /^rediss?:\/\/|^unix:\/\/|^\//.test(value)
     : isOptionsObject(value) && !('nodes' in value && !areNodes(value.nodes)) && !isHalfAClient(value);
 
-/** The options in `http`. Those of all module instances are merged before they get their defaults. */
+/** The options in `http`. */
 export const HTTP = {
   status: field(allow('like { LOCK_TIMEOUT: 409 }', isOptionsObject, statusCodes)),
   retryAfterMs: field(milliseconds(0, MAX_TIMER_MS), 1_000),
@@ -118,9 +117,10 @@ const REDIS =
 const PREFIX = 'a string without braces, |, white space and control characters; it may be empty';
 const STORE = 'what token(), timestamp(), redisson(), quorum() or memory() returns';
 const WARN_HELD = 'false, or a number of milliseconds from 1 up, or Infinity';
+const IDENTITY = `a string of up to ${LONGEST_IDENTITY} letters, digits and the characters . _ : @ / -`;
 const LOGGER = 'console, a Logger, or another object with the methods log, warn and error';
 const isLogger = (value: unknown): boolean => hasMethods(value, ['log', 'warn', 'error']);
-const GLOB = 'a glob over resources such as goods:*, of 1 to 1024 characters';
+const PATTERN = 'a pattern over resources such as goods:*, of 1 to 1024 characters';
 
 /**
  * Every option: where it may be given, what is allowed, and its default. The checks, the defaults and the error
@@ -166,7 +166,10 @@ export const OPTIONS = {
   shutdownGraceMs: option(MODULE, milliseconds(0, MAX_TIMER_MS), 5_000),
   replicas: option(MODULE, allow('like { min: 1, timeoutMs: 50 }', isReplicas, REPLICAS)),
   lockDelayMs: option(MODULE, milliseconds(0, MAX_TTL_MS), 0),
-  identity: option(MODULE, identityRule),
+  identity: option(
+    MODULE,
+    allow(IDENTITY, (value) => isString(value) && isIdentity(value)),
+  ),
   logger: option(['createLocks()'], allow(LOGGER, isLogger)),
   isGlobal: option(['extras'], boolean, true),
 
@@ -177,7 +180,7 @@ export const OPTIONS = {
   onDeposed: option(['lead()'], aFunction),
   match: option(
     ['list()'],
-    allow(GLOB, (value) => isString(value) && value.length >= 1 && value.length <= 1_024),
+    allow(PATTERN, (value) => isString(value) && value.length >= 1 && value.length <= 1_024),
   ),
   count: option(['list()'], wholeNumber(1, 100_000), 1_000),
   ifToken: option(['forceRelease()'], { ...fromOneUp, allowed: `a fencing token, ${fromOneUp.allowed}` }),

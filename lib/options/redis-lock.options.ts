@@ -1,4 +1,5 @@
 import type { RedisOptions } from 'ioredis';
+import type { OptionRule } from '../common/check-options.js';
 import type { LockErrorCode } from '../common/errors.js';
 import type { RedisClient, RedisClusterOptions } from '../redis/redis-client.js';
 import type { ReplicaOptions, StoreFactory } from '../stores/store-context.js';
@@ -6,7 +7,7 @@ import type { CommonLockOptions } from './lock.options.js';
 
 /**
  * The option `http`: what callers of the application get for lock errors. All module instances of an application share
- * it. Two different values throw `LockConfigError` at startup.
+ * it. If two have different ones, they throw `LockConfigError` at startup.
  *
  * @publicApi
  */
@@ -164,3 +165,9 @@ export interface RedisLockModuleOptions extends Omit<CommonLockOptions, 'signal'
 
 /** The name of a module instance without a name. */
 export const DEFAULT_INSTANCE = 'default';
+
+/** Allows the name of a module instance. */
+export const instanceName: OptionRule = {
+  allowed: 'the name of a module instance, a string that is not empty',
+  fits: (value) => typeof value === 'string' && value !== '',
+};

@@ -1,8 +1,8 @@
-import type { GivenOptions } from '../common/check-options.js';
+import { hostname } from 'node:os';
 import { LockConfigError } from '../common/errors.js';
+import { LONGEST_IDENTITY } from '../contract/instance-id.js';
 import { type LockMode, modeOf } from '../contract/lock-mode.js';
 import type { ReplicaOptions } from '../stores/store-context.js';
-import { defaultIdentity } from './identity.js';
 import type { LockOptions, OnceOptions } from './lock.options.js';
 import { checkAt, defaultsOf, type NamesAt, optionsAt, REPLICAS, type WithDefaults } from './option-table.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
@@ -51,6 +51,13 @@ export function resolveOptions(given: RedisLockModuleOptions): ResolvedOptions {
   return resolved;
 }
 
+/** Returns the host name and the process id, such as `api-7f9c-31`. */
+export function defaultIdentity(): string {
+  const pid = `-${process.pid}`;
+  const host = hostname().replace(/[^\w.-]/g, '-') || 'host';
+  return host.slice(0, LONGEST_IDENTITY - pid.length) + pid;
+}
+
 /**
  * Returns the options of a lock, with the module's as defaults.
  *
@@ -61,7 +68,7 @@ export function resolveLockOptions(
   defaults: ResolvedLockOptions,
 ): ResolvedLockOptions {
   if (given === undefined) return defaults;
-  const { mode, permits, ...rest } = checkOnce(checkMode(checkAt('lock', given as LockOptions, CALL), CALL), CALL);
+  const { mode, permits, ...rest } = checkTogether(checkAt('lock', given as LockOptions, CALL), CALL);
   const resolved = { ...defaults, ...rest, mode: modeOf({ mode, permits }) };
   checkHoldTimes(resolved, CALL);
   return resolved;
@@ -74,19 +81,8 @@ export function lockDefaultsOf(options: ResolvedOptions): ResolvedLockOptions {
   return { ...(own as Omit<ResolvedLockOptions, keyof typeof ofCalls>), ...ofCalls };
 }
 
-/**
- * Returns the given options.
- *
- * @param place where the options were given, for the error.
- * @throws LockConfigError if both `mode` and `permits` are given.
- */
-export function checkMode<T extends GivenOptions<Pick<LockOptions, 'mode' | 'permits'>>>(known: T, place: string): T {
-  if (known.mode === undefined || known.permits === undefined) return known;
-  throw new LockConfigError(`${place}: mode and permits are both set; use only one of them.`);
-}
-
-/** The options that decide whether work runs once. */
-interface OnceRelated {
+/** Options that may exclude each other. */
+interface Exclusive {
   readonly onceMs?: number | undefined;
   readonly minHoldMs?: number | undefined;
   readonly mode?: 'exclusive' | 'shared' | undefined;
@@ -97,17 +93,18 @@ interface OnceRelated {
  * Returns the given options. With `onceMs`, the module's `minHoldMs` does not apply.
  *
  * @param place where the options were given, for the error.
- * @throws LockConfigError if `onceMs` is given with `minHoldMs`, or for a lock that is shared.
+ * @throws LockConfigError if `mode` is given with `permits`, or `onceMs` with `minHoldMs` or for a lock that is shared.
  */
-export function checkOnce<T extends object>(known: T, place: string): T {
-  const { onceMs, minHoldMs, mode, permits }: OnceRelated = known;
+export function checkTogether<T extends object>(known: T, place: string): T {
+  const { onceMs, minHoldMs, mode, permits }: Exclusive = known;
+  const fail = (problem: string): never => {
+    throw new LockConfigError(`${place}: ${problem}.`);
+  };
+  if (mode !== undefined && permits !== undefined) fail('mode and permits are both set; use only one of them');
   if (onceMs === undefined) return known;
-  if (minHoldMs !== undefined)
-    throw new LockConfigError(`${place}: onceMs and minHoldMs are both set; use only one of them.`);
-  if (mode === 'shared' || permits !== undefined) {
-    const given = permits === undefined ? `mode: '${mode}'` : `permits: ${permits}`;
-    throw new LockConfigError(`${place}: onceMs is set with ${given}; expected an exclusive lock.`);
-  }
+  if (minHoldMs !== undefined) fail('onceMs and minHoldMs are both set; use only one of them');
+  if (permits !== undefined) fail(`onceMs is set with permits: ${permits}; expected an exclusive lock`);
+  if (mode === 'shared') fail(`onceMs is set with mode: '${mode}'; expected an exclusive lock`);
   return { ...known, minHoldMs: 0 };
 }
 

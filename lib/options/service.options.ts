@@ -5,8 +5,8 @@
  */
 export interface ListOptions {
   /**
-   * A glob over resources: `goods:*`, `goods:30?`, `goods:[0-9]*`. A backslash makes the next character literal. At
-   * most 1,024 characters. Default: all resources.
+   * A pattern over resources: `goods:*`. Each `*` stands for any text, and all other characters for themselves. At most
+   * 1,024 characters. Default: all resources.
    */
   readonly match?: string | undefined;
   /**

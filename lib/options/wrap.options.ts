@@ -9,8 +9,8 @@ import type { LockOptions } from './lock.options.js';
 export interface WrapOptions<A extends readonly unknown[] = never[]> extends Omit<LockOptions, 'label' | 'onceMs'> {
   /**
    * Runs the function once in this many milliseconds, over all instances. Less than this after the grant of a run that
-   * has ended without an error, the function is not called, and the call returns undefined, or an Observable of
-   * undefined. See {@link OnceOptions.onceMs}.
+   * has ended without an error, the function is not called, and the call returns undefined. Not for a method that
+   * returns an Observable. See {@link OnceOptions.onceMs}.
    *
    * @minimum 1
    * @maximum 31536000000
@@ -42,14 +42,10 @@ export interface WrapOptions<A extends readonly unknown[] = never[]> extends Omi
   readonly label?: string | ((...args: A) => string | undefined) | undefined;
 }
 
-/** Does not compile if the options have both `mode` and `permits`. */
-export type OneMode<O> = O extends { readonly mode: string; readonly permits: number }
-  ? { 'mode and permits exclude each other': never }
-  : unknown;
-
-/** What a call of a wrapped function returns in place of the function's result, with these options. */
+/** What a call returns in place of the function's result, with these options. */
 export type InsteadOf<O> =
   | (O extends { readonly onBusy: infer F } ? ResultOf<F> : never)
-  | (O extends { readonly onUnavailable: infer F } ? ResultOf<F> : never);
+  | (O extends { readonly onUnavailable: infer F } ? ResultOf<F> : never)
+  | (O extends { readonly onceMs: number } ? undefined : never);
 
 type ResultOf<F> = F extends 'skip' ? undefined : F extends (...args: never) => infer R ? Awaited<R> : never;

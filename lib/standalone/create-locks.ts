@@ -1,9 +1,6 @@
-import { copyOptions, withoutUndefined } from '../common/check-options.js';
-import { LockConfigError } from '../common/errors.js';
-import { LockRuntime } from '../lock-runtime.js';
+import { type LockLogger, LockRuntime } from '../lock-runtime.js';
 import type { LockService } from '../lock.service.js';
-import type { LockLogger } from '../options/lock-logger.js';
-import { checkAt, optionsAt } from '../options/option-table.js';
+import { checkAt } from '../options/option-table.js';
 import type { RedisLockModuleOptions } from '../options/redis-lock.options.js';
 import { checkHoldTimes } from '../options/resolve-options.js';
 
@@ -76,27 +73,12 @@ const PLACE = 'createLocks()';
  * @publicApi
  */
 export function createLocks(given: CreateLocksOptions = {}): Locks {
-  const copy = copyOptions(PLACE, given);
-  refuseOptionsOfNest(copy);
-  const known = checkAt(PLACE, copy);
-  checkHoldTimes(known, PLACE);
-  const { logger, ...options } = known;
+  const { logger, ...options } = checkAt(PLACE, given);
+  checkHoldTimes(options, PLACE);
   const runtime = LockRuntime.start(options, undefined, { logger });
   runtime.connect();
   runtime.reportChecks();
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => (closed ??= runtime.end());
   return Object.assign(runtime.service, { close, [Symbol.asyncDispose]: close });
-}
-
-/** @throws LockConfigError if an option is one of `forRoot()` that only Nest needs. */
-function refuseOptionsOfNest(given: object): void {
-  const ofNest: object = { ...optionsAt('module'), ...optionsAt('extras') };
-  const own: object = optionsAt(PLACE);
-  for (const option of Object.keys(withoutUndefined(given))) {
-    if (option in own || !Object.hasOwn(ofNest, option)) continue;
-    throw new LockConfigError(
-      `${PLACE}: ${option} is an option of RedisLockModule.forRoot(), because only Nest uses it; leave it out.`,
-    );
-  }
 }

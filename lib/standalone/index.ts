@@ -1,3 +1,3 @@
 export * from '../locks.js';
 export { createLocks, type CreateLocksOptions, type Locks } from './create-locks.js';
-export type { LockLogger } from '../options/lock-logger.js';
+export type { LockLogger } from '../lock-runtime.js';

@@ -7,8 +7,7 @@ import type { StorePing } from '../contract/store-ping.js';
 import { withTimeout } from '../clock/clock.js';
 import { getLockServiceToken } from '../nest/service-token.js';
 import type { LockService } from '../lock.service.js';
-import { instanceName } from '../options/instance-name.js';
-import { DEFAULT_INSTANCE } from '../options/redis-lock.options.js';
+import { DEFAULT_INSTANCE, instanceName } from '../options/redis-lock.options.js';
 
 /**
  * The options of {@link RedisLockHealthIndicator.isHealthy}.

@@ -1,7 +1,6 @@
 import type { TransactionalAdapter } from '@nestjs-cls/transactional';
 import { checkOptions, checkValue, hasMethods, oneOf, type OptionRules } from '../common/check-options.js';
 import { declareTransactionScopes, type LockScope, runInLockScope, ScopeHold } from '../engine/lock-scope.js';
-import { overrideMember } from './override-member.js';
 
 /**
  * The options of {@link withLockScope}.
@@ -30,7 +29,7 @@ const PLACE = 'withLockScope()';
 const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ignore') };
 
 /**
- * Returns an adapter for `@nestjs-cls/transactional` whose transactions are lock scopes. A lock that is released in a
+ * Makes the transactions of an adapter for `@nestjs-cls/transactional` lock scopes. A lock that is released in a
  * transaction is kept until the transaction commits or is rolled back, so that no other holder reads old rows.
  *
  * ```ts
@@ -38,7 +37,7 @@ const RULES: OptionRules<LockScopeAdapterOptions> = { onLost: oneOf('throw', 'ig
  * ```
  *
  * The outermost transaction decides: a transaction with `REQUIRES_NEW` or `NESTED` inside another one keeps its locks
- * until the outer one has ended. In all other respects, the adapter works like the given one, which is not changed.
+ * until the outer one has ended. Changes `optionsFactory` of the adapter, and returns the adapter.
  *
  * Under REPEATABLE READ and SERIALIZABLE, a transaction that read before it was granted the lock still reads old rows
  * afterwards. Acquire the lock first, and then begin the transaction.
@@ -60,15 +59,17 @@ export function withLockScope<A extends TransactionalAdapter<C, T, O>, C, T, O>(
   });
   const { onLost = 'throw' } = checkOptions(PLACE, options, RULES);
   declareTransactionScopes();
+  const original = adapter.optionsFactory;
   const optionsFactory = (...args: unknown[]): object => {
-    const made = { ...(Reflect.apply(adapter.optionsFactory, adapter, args) as object) } as Record<string, unknown>;
+    const made = { ...(Reflect.apply(original, adapter, args) as object) } as Record<string, unknown>;
     for (const name of TRANSACTIONS) {
       const transact = made[name];
       if (typeof transact === 'function') made[name] = inLockScope(transact as Transact, onLost);
     }
     return made;
   };
-  return overrideMember(adapter, 'optionsFactory', optionsFactory);
+  Object.defineProperty(adapter, 'optionsFactory', { value: optionsFactory, configurable: true });
+  return adapter;
 }
 
 /** Returns a function that opens the transaction in a lock scope. */

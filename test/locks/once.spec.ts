@@ -1,4 +1,4 @@
-import { concat, NEVER, Observable, of, throwError } from 'rxjs';
+import { Observable, of } from 'rxjs';
 import { describe, expect, it } from '@jest/globals';
 import { type CommonLockOptions, Locked, LockConfigError, LockTimeoutError, type OnceOptions } from 'nestjs-redis-lock';
 import { lockChannels, type RefusedEvent } from 'nestjs-redis-lock/events';
@@ -209,9 +209,6 @@ describe('work that runs once', () => {
 });
 
 describe('@Locked with onceMs', () => {
-  const STREAMS = { fails: throwError(fail), stays: concat(of(1), NEVER), ends: of(1, 2) };
-  type Stream = keyof typeof STREAMS;
-
   class Reports {
     readonly runs: number[] = [];
 
@@ -219,12 +216,6 @@ describe('@Locked with onceMs', () => {
     async mail(id: number): Promise<string | undefined> {
       this.runs.push(id);
       return `mail ${id}`;
-    }
-
-    @Locked('stream:<0>', { onceMs: 60_000 })
-    stream(how: Stream): Observable<number | undefined> {
-      this.runs.push(1);
-      return STREAMS[how];
     }
 
     @Locked((name: string) => (name === '' ? ['report', 'bill'] : name), { onceMs: 1_000 })
@@ -241,30 +232,17 @@ describe('@Locked with onceMs', () => {
     expect(all.map(({ runs }) => runs)).toEqual([[1], [2]]);
   });
 
-  it('marks an Observable that completes, and none that fails or that is left', async () => {
-    const { clock, one } = two();
-    const reports = withLocks(new Reports(), one);
-    const read = async (how: Stream): Promise<unknown[]> => {
-      const got: unknown[] = [];
-      const done = deferred();
-      const end = (): void => done.resolve();
-      const subscription = reports.stream(how).subscribe({
-        next: (value) => {
-          got.push(value);
-          if (how !== 'stays') return;
-          subscription.unsubscribe();
-          end();
-        },
-        error: end,
-        complete: end,
-      });
-      await done.promise;
-      await clock.advance(0);
-      return got;
+  it('refuses a method that returns an Observable', () => {
+    const decorate = (): void => {
+      class Streams {
+        @Locked('report', { onceMs: 1_000 })
+        run(): Observable<number | undefined> {
+          return of(1);
+        }
+      }
+      void Streams;
     };
-    expect([await read('fails'), await read('stays'), await read('ends')]).toEqual([[], [1], [1, 2]]);
-    expect(await read('ends')).toEqual([undefined]);
-    expect(reports.runs).toHaveLength(3);
+    expect(decorate).toThrow('@Locked of Streams.run: onceMs is set for a method that returns an Observable');
   });
 
   it('refuses several resources, at the decoration if it can', async () => {

@@ -316,7 +316,7 @@ describe("the fake timers of a test runner, which never fire by themselves, don'
     expect(clock.now()).toBe(10);
   });
 
-  it('a bench whose locks are busy, handed over or unavailable', async () => {
+  it('a bench whose locks are busy, handed off or unavailable', async () => {
     jest.useFakeTimers();
     const bench = createTestBench();
     const busy = await bench.occupy('goods:300');

@@ -197,13 +197,9 @@ describe('wrap()', () => {
     [
       'minified code',
       ['goods:<id>', minified],
-      'this looks like minified code, and minifiers rename parameters. Write its index, <0>, or give wrap() a function',
+      'Names that can be bound: a. Minifiers rename parameters. Write its index, <0>, or give wrap() a function',
     ],
-    [
-      'native code',
-      ['goods:<id>', buy.bind(undefined)],
-      'The source of the function cannot be parsed. Write its index',
-    ],
+    ['native code', ['goods:<id>', buy.bind(undefined)], 'No parameter has a name that can be bound.'],
     [
       'a default value',
       ['goods:<id>', withDefault],
@@ -225,7 +221,7 @@ describe('wrap()', () => {
   it.each<[string, unknown[], string]>([
     ['no function', ['goods'], 'wrap(): the function is undefined; expected a function'],
     ['a generator', ['goods', async function* all() {}], 'wrap() of all cannot hold a lock for a generator'],
-    ['an unknown option', ['goods', { ttl: 1 }, buy], 'wrap() of buy: there is no option ttl (did you mean ttlMs?)'],
+    ['an unknown option', ['goods', { ttl: 1 }, buy], 'wrap() of buy: there is no option ttl'],
     ['a wrong value', ['goods', { onBusy: 'wait' }, buy], 'onBusy is "wait"; expected "throw", "skip" or a function'],
     ['the name of a module', ['goods', { name: 'stock' }, buy], 'there is no option name'],
     ['two modes', ['goods', { mode: 'shared', permits: 2 }, buy], 'mode and permits are both set'],

@@ -22,15 +22,12 @@ import {
   memory,
   RedisLockModule,
   type RedisLockModuleOptions,
-  WhileLeader,
 } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { TRANSACTIONS_ARE_SCOPES } from '../../lib/engine/lock-scope.js';
-import { deferred } from '../support/async.js';
-import { infosOf } from '../support/listed.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, startApp, type TestApp } from './support/app.js';
 import { Bound, Copying, Foreign, Proxied } from './support/wrappers.js';
@@ -342,7 +339,7 @@ const INSTRUMENTS: Record<string, Decorate> = {
   }),
 };
 
-describe.each(Object.entries(INSTRUMENTS))('an application whose `instrument` binds methods %s', (kind, decorate) => {
+describe.each(Object.entries(INSTRUMENTS))('an application whose `instrument` binds methods %s', (_kind, decorate) => {
   const closing: { close(): Promise<void> }[] = [];
   afterEach(async () => {
     for (const each of closing.splice(0)) await each.close();
@@ -365,21 +362,6 @@ describe.each(Object.entries(INSTRUMENTS))('an application whose `instrument` bi
     return { app, logged };
   }
 
-  @Injectable()
-  class Reports {
-    readonly begun = deferred();
-    terms = 0;
-
-    constructor(readonly locks: LockService) {}
-
-    @WhileLeader('report')
-    async run(signal: AbortSignal): Promise<void> {
-      this.terms += 1;
-      this.begun.resolve();
-      await new Promise((resolve) => signal.addEventListener('abort', resolve));
-    }
-  }
-
   @Controller()
   class GoodsController {
     constructor(private readonly locks: LockService) {}
@@ -391,21 +373,10 @@ describe.each(Object.entries(INSTRUMENTS))('an application whose `instrument` bi
     }
   }
 
-  it('starts one leader for one instance, even if two providers have it', async () => {
-    const again = { provide: 'again', inject: [Reports], useFactory: (reports: Reports) => reports };
-    const { app } = await start({ imports: [inMemory()], providers: [Reports, again] });
-    const reports = app.get(Reports);
-    await reports.begun.promise;
-    const listed = await infosOf(reports.locks.list());
-    expect(reports.terms).toBe(1);
-    expect(listed).toMatchObject([{ isHeld: true, waitingHere: 0, waiting: [] }]);
-  });
-
-  it('locks a handler, and logs that interceptors cannot see its metadata', async () => {
+  it('locks a handler, and warns of nothing', async () => {
     const { app, logged } = await start({ imports: [inMemory()], controllers: [GoodsController] });
     const response = await fetch(`${await app.getUrl()}/buy/7`, { headers: { connection: 'close' } });
     expect(await response.text()).toBe('7');
-    const line = /^GoodsController\.buy: the option `instrument` of the application replaces the handler/;
-    expect(logged.map((each) => line.test(each))).toEqual(kind === 'without metadata' ? [true] : []);
+    expect(logged).toEqual([]);
   });
 });

@@ -48,9 +48,6 @@ const CONTEXTS: [contextType: string | undefined, args: unknown[]][] = [
   // Nest's default, and names that Nest itself uses.
   [undefined, [{ id: 5 }]],
   ['http', [{ id: 5 }, { headers: {} }]],
-  ['rpc', [{ id: 5 }, { pattern: 'parcel' }]],
-  ['ws', [{ id: 5 }, { id: 5 }]],
-  ['graphql', [{ id: 5 }, {}, {}]],
 ];
 
 afterEach(closeApps);

@@ -116,26 +116,12 @@ describe('the metrics of Prometheus', () => {
     expect(families).toEqual([...Array.from({ length: 100 }, (_, id) => `tenant${id}`), 'other']);
   });
 
-  it('have the families of `familyOf`, and `other` if it fails', async () => {
-    collect({
-      familyOf({ resource }) {
-        if (resource.startsWith('goods')) return resource.split(':')[1];
-        throw new Error('unknown');
-      },
-    });
-    const { locks } = await startApp({});
-    await locks.using('goods:book:1', () => undefined);
-    await locks.using('page:1', () => undefined);
-    const lost = Object.keys(await scrape()).filter((name) => name.startsWith('redis_lock_lost_total'));
-    expect(lost.map((name) => /family="(\w+)"/.exec(name)?.[1])).toEqual(['book', 'other']);
-  });
-
   it('stop, and leave nothing in the registry', async () => {
-    stop = collectLockMetrics({ prefix: 'shop_', buckets: [0.1, 1] });
+    stop = collectLockMetrics({ buckets: [0.1, 1] });
     const { locks } = await startApp({});
     await locks.using('goods:1', () => undefined);
     const text = await globalRegister.metrics();
-    expect(text).toContain(`shop_redis_lock_hold_duration_seconds_bucket{le="0.1",${GOODS}} 1`);
+    expect(text).toContain(`redis_lock_hold_duration_seconds_bucket{le="0.1",${GOODS}} 1`);
     expect(text).not.toContain('le="0.5"');
     stop();
     stop();
@@ -147,13 +133,11 @@ describe('the metrics of Prometheus', () => {
     collect();
     expect(() => collectLockMetrics({ register })).toThrow(
       'collectLockMetrics(): the registry already has redis_lock_acquire_duration_seconds; ' +
-        'use one collection for each registry and prefix.',
+        'use one collection for each registry.',
     );
     const refused = (options: object) => () => collectLockMetrics({ register: new Registry(), ...options });
-    expect(refused({ prefix: '1-' })).toThrow('prefix is "1-"; expected the start of a metric name');
     expect(refused({ buckets: [1, 1] })).toThrow('buckets is an array; expected a list of rising numbers of seconds');
     expect(refused({ buckets: [1, Infinity] })).toThrow('expected a list of rising numbers of seconds');
     expect(refused({ register: {} })).toThrow('register is a plain object; expected a Registry of prom-client');
-    expect(refused({ familyOf: 'goods' })).toThrow('familyOf is "goods"; expected a function');
   });
 });

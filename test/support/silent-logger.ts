@@ -1,4 +1,4 @@
-import type { LockLogger } from '../../lib/options/lock-logger.js';
+import type { LockLogger } from '../../lib/lock-runtime.js';
 
 const ignore = (): void => undefined;
 

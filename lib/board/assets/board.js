@@ -7,7 +7,7 @@ const POLL_MS = 1_000;
 const RETRY_MS = 3_000;
 const LONGEST_WAIT_MS = 15_000;
 
-const { name: instance, token } = document.body.dataset;
+const { name: instance, release: allowRelease } = document.body.dataset;
 // The page does not know where proxies have put it, and its own address may begin with two slashes.
 const base = location.origin + location.pathname.replace(/\/+$/, '');
 const byId = (id) => document.getElementById(id);
@@ -99,7 +99,7 @@ function createRow() {
   for (const cell of cells.slice(0, -1)) cell.append(document.createElement('div'), document.createElement('div'));
   cells[0].firstChild.className = 'resource';
   for (const { lastChild } of cells.slice(0, -1)) lastChild.className = 'muted';
-  if (token !== '') {
+  if (allowRelease === 'true') {
     row.button = document.createElement('button');
     row.button.type = 'button';
     row.button.textContent = 'Release…';
@@ -231,14 +231,14 @@ function askToRelease(lock) {
   byId('cancel').focus();
 }
 
-async function release({ resource, holder, token: fencingToken }) {
+async function release({ resource, holder, token }) {
   const response = await fetch(`${base}/release`, {
     method: 'POST',
     cache: 'no-store',
     redirect: 'manual',
     signal: AbortSignal.timeout(LONGEST_WAIT_MS),
-    headers: { 'content-type': 'application/json', 'x-lock-board-token': token },
-    body: JSON.stringify({ resource, holder, token: fencingToken }),
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ resource, holder, token }),
   });
   if (response.ok) return;
   const { error = `The application replied with the status ${response.status}.` } = await response

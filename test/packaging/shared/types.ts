@@ -97,12 +97,6 @@ export class Orders {
     return id;
   }
 
-  // @ts-expect-error: a semaphore has no mode
-  @Locked('order:<id>', { mode: 'shared', permits: 2 })
-  async twoModes(id: string): Promise<string> {
-    return id;
-  }
-
   // @ts-expect-error: write async
   @Locked('order:<id>')
   noPromise(id: string): string {
@@ -154,14 +148,6 @@ export class Composed {
   async run(signal: AbortSignal): Promise<boolean> {
     return signal.aborted;
   }
-
-  // @ts-expect-error: it stands above methods only
-  @Locked('orders')
-  readonly property = 1;
-
-  // @ts-expect-error: it stands above methods only
-  @WhileLeader('report')
-  readonly other = 1;
 
   // @ts-expect-error: a leader gets a signal and a lock
   @WhileLeader('report')
@@ -252,11 +238,11 @@ export async function wrapped(locks: LockService, given: LockOptions): Promise<u
   locks.wrap((id: string) => `order:${id}`, byNumber);
   // @ts-expect-error: a skipped call returns undefined
   const never: (id: number) => Promise<number> = locks.wrap('order:<0>', { onBusy: 'skip' }, byNumber);
-  // @ts-expect-error: a semaphore has no mode
-  locks.wrap('orders', { mode: 'shared', permits: 2 }, async () => 1);
+  // @ts-expect-error: the work may be done
+  const once: () => Promise<number> = locks.wrap('orders', { onceMs: 1_000 }, async () => 1);
   // @ts-expect-error: units are in the names
   locks.wrap('orders', { ttl: 1_000 }, async () => 1);
-  return [byName, synchronous, byFunction, skipped, instead, list, sum, never];
+  return [byName, synchronous, byFunction, skipped, instead, list, sum, never, once];
 }
 
 /** Locks without Nest are a lock service that can be closed. */

@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import { LockConfigError } from 'nestjs-redis-lock';
 import {
   checkOptions,
-  copyOptions,
   milliseconds,
   millisecondsFrom,
   oneOf,
@@ -24,14 +23,6 @@ const rules: OptionRules<Options> = {
 
 const check = (given: unknown) => () => checkOptions('client()', given as Options, rules);
 
-describe('copyOptions', () => {
-  it('refuses an option that a copy by assignment would lose', () => {
-    const given = JSON.parse('{ "__proto__": { "ttlMs": 5000 } }') as object;
-    const refusal = 'RedisLockModule.forRoot(): there is no option __proto__.';
-    expect(() => copyOptions('RedisLockModule.forRoot()', given)).toThrow(new LockConfigError(refusal));
-  });
-});
-
 describe('checkOptions', () => {
   it.each<[given: unknown, message: string]>([
     [{ unit: 'm' }, 'client(): unit is "m"; expected "s" or "ms".'],
@@ -46,34 +37,6 @@ describe('checkOptions', () => {
     expect(check(given)).toThrow(new LockConfigError(message));
     expect(check(given)).toThrow(LockConfigError);
   });
-
-  it.each<[given: object, known: readonly string[], meant: string]>([
-    [{ ttl: 1 }, ['ttlMs', 'waitMs'], 'ttlMs'],
-    [{ wait: 1 }, ['ttlMs', 'waitMs'], 'waitMs'],
-    [{ timeout: 1 }, ['ttlMs', 'waitMs'], 'waitMs'],
-    [{ timeout: 1 }, ['ttlMs', 'timeoutMs'], 'timeoutMs'],
-    [{ retries: 1 }, ['ttlMs', 'waitMs'], 'waitMs'],
-    [{ url: 1 }, ['redis', 'prefix'], 'redis'],
-    [{ connection: 1 }, ['redis', 'prefix'], 'redis'],
-    [{ global: true }, ['name', 'isGlobal'], 'isGlobal'],
-    [{ onlost: 1 }, ['onLost', 'onBusy'], 'onLost'],
-    [{ tltMs: 1 }, ['waitMs', 'ttlMs'], 'ttlMs'],
-    [{ prefx: 1 }, ['redis', 'prefix'], 'prefix'],
-  ])('asks whether %j was meant to be one of %j', (given, known, meant) => {
-    const rule = oneOf('s');
-    const unknown = () => checkOptions('client()', given, Object.fromEntries(known.map((name) => [name, rule])));
-    const [name] = Object.keys(given);
-    const refusal = `client(): there is no option ${name} (did you mean ${meant}?); there are ${known.join(', ')}.`;
-    expect(unknown).toThrow(new LockConfigError(refusal));
-  });
-
-  it.each([{ lease: 1 }, { ms: 1 }, { of: 1 }, { [`unit${'t'.repeat(100)}`]: 1 }])(
-    'asks nothing if no known name is near: case %#',
-    (given) => {
-      expect(check(given)).toThrow(/; there are unit, url\.$/);
-      expect(check(given)).not.toThrow(/did you mean/);
-    },
-  );
 
   it('names the only option in the singular', () => {
     const single = () => checkOptions<{ unit?: string }>('client()', { lease: 1 } as object, { unit: oneOf('s') });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { identityOf, isIdentity, newInstanceId } from '../../../lib/contract/instance-id.js';
-import { defaultIdentity } from '../../../lib/options/identity.js';
+import { defaultIdentity } from '../../../lib/options/resolve-options.js';
 
 describe('an instance id', () => {
   it.each(['api-7f9c-31', 'a', '_', '-', 'node_1.example.com:6/31@x', 'x'.repeat(80), '_2d'])(

@@ -5,14 +5,9 @@ import * as ioredis from 'ioredis';
 import {
   functionParameters as parametersOf,
   methodParameters as parametersIn,
-  parseClass,
 } from '../../../lib/keys/source-parameters.js';
 
-function methodParameters(classSource: string, name: string, isStatic: boolean) {
-  const parsed = parseClass(classSource);
-  return parsed && parametersIn(parsed, name, isStatic)?.names;
-}
-
+const methodParameters = (source: string, name: string) => parametersIn(source, name)?.names;
 const functionParameters = (source: string) => parametersOf(source)?.names;
 
 const isClass = (value: unknown): value is Function => typeof value === 'function' && /^class\b/.test(String(value));
@@ -150,14 +145,11 @@ describe('methodParameters', () => {
     ['divided', ['d']],
     ['after', ['z']],
   ])('finds %s in the body of its class', (name, names) => {
-    expect(methodParameters(source, name, false)).toStrictEqual(names);
+    expect(methodParameters(source, name)).toStrictEqual(names);
   });
 
-  it('distinguishes static methods from instance methods', () => {
-    expect(methodParameters(source, 'buy', true)).toEqual(['staticId']);
-    expect(methodParameters(source, 'restock', true)).toEqual(['a', 'b']);
-    expect(methodParameters(source, 'restock', false)).toBeUndefined();
-    expect(methodParameters(source, 'after', true)).toBeUndefined();
+  it('finds no static method', () => {
+    expect(methodParameters(source, 'restock')).toBeUndefined();
   });
 
   it('ignores fields, nested functions, calls and comments', () => {
@@ -173,7 +165,7 @@ describe('methodParameters', () => {
       'super',
       '',
     ]) {
-      expect(methodParameters(source, name, false)).toBeUndefined();
+      expect(methodParameters(source, name)).toBeUndefined();
     }
   });
 
@@ -184,7 +176,7 @@ describe('methodParameters', () => {
     'class',
     'class A { buy(id) { "',
   ])('returns undefined for %j', (text) => {
-    expect(methodParameters(text, 'buy', false)).toBeUndefined();
+    expect(methodParameters(text, 'buy')).toBeUndefined();
   });
 
   it('reads a class that needs the code around it', () => {
@@ -195,14 +187,14 @@ describe('methodParameters', () => {
       #buy(wrong) {}
       get [Symbol.toStringTag]() { return new.target }
     }`;
-    expect(methodParameters(inner, 'buy', false)).toEqual(['id']);
+    expect(methodParameters(inner, 'buy')).toEqual(['id']);
   });
 
   it('reads minified code', () => {
     const minified = 'class a{static b=1;c=/}/;d(e){if(e)/}/.test(e);return{e}}async f(g,{h:i}){}j(){}}';
-    expect(methodParameters(minified, 'f', false)).toEqual(['g', undefined]);
-    expect(methodParameters(minified, 'd', false)).toEqual(['e']);
-    expect(methodParameters(minified, 'j', false)).toEqual([]);
+    expect(methodParameters(minified, 'f')).toEqual(['g', undefined]);
+    expect(methodParameters(minified, 'd')).toEqual(['e']);
+    expect(methodParameters(minified, 'j')).toEqual([]);
   });
 });
 
@@ -211,18 +203,16 @@ describe('in real code', () => {
     (Object.values(module) as unknown[]).filter(isClass),
   );
   const methods = classes.flatMap((owner) =>
-    [owner.prototype as object, owner].flatMap((holder) =>
-      Object.entries(Object.getOwnPropertyDescriptors(holder))
-        .filter(([name, { value }]) => typeof value === 'function' && name !== 'constructor' && name !== 'prototype')
-        .map(([name, { value }]) => ({ owner, name, isStatic: holder === owner, method: value as Function })),
-    ),
+    Object.entries(Object.getOwnPropertyDescriptors(owner.prototype as object))
+      .filter(([name, { value }]) => typeof value === 'function' && name !== 'constructor')
+      .map(([name, { value }]) => ({ owner, name, method: value as Function })),
   );
 
   it('the source of a class gives the same names as that of its methods', () => {
     // A function that a decorator or an assignment put there is not in the class under this name.
     const own = methods.filter(({ name, method }) => new RegExp(`^(async )?\\*?${name}\\(`).test(String(method)));
-    for (const { owner, name, isStatic, method } of own) {
-      const names = methodParameters(String(owner), name, isStatic);
+    for (const { owner, name, method } of own) {
+      const names = methodParameters(String(owner), name);
       expect([owner.name, name, names]).toEqual([owner.name, name, functionParameters(String(method))]);
       expect(names?.length).toBeGreaterThanOrEqual(method.length);
     }
@@ -232,19 +222,14 @@ describe('in real code', () => {
   it("the source of a class gives the names that a decorator's wrapper hides", () => {
     const error: unknown = Reflect.get(nestCommon.Logger.prototype, 'error');
     expect(functionParameters(String(error))).toEqual([]);
-    expect(methodParameters(String(nestCommon.Logger), 'error', false)).toEqual(['message']);
+    expect(methodParameters(String(nestCommon.Logger), 'error')).toEqual(['message']);
   });
 });
 
-describe('destructured parameters', () => {
-  it.each<[string, Record<string, string>]>([
-    ['buy(id, dto = {}) {}', {}],
-    ['buy({ id }) {}', { id: '0.id' }],
-    ['buy(a, { id, size: { height: h = 1 } = {} } = {}) {}', { id: '1.id', h: '1.size.height' }],
-    ['buy([first, , { id: third }]) {}', { first: '0.0', third: '0.2.id' }],
-    ["buy({ 'a b': a, [key]: b, 7: c, ...rest }, ...[d]) {}", {}],
-    ['({ id: goodsId }) => goodsId', { goodsId: '0.id' }],
-  ])('have a path for each name: %s', (source, paths) => {
-    expect(Object.fromEntries(parametersOf(source)?.destructured ?? [])).toEqual(paths);
-  });
+it.each<[string, number[]]>([
+  ['buy(id, { n } = {}, [m = 1], region = "eu") {}', [1, 3]],
+  ['(id = 1, ...rest) => id', [0]],
+  ['buy() {}', []],
+])('finds the parameters with a default value: %s', (source, indexes) => {
+  expect([...(parametersOf(source)?.defaults ?? [])]).toEqual(indexes);
 });
