@@ -199,7 +199,7 @@ export function describeUnsupported(
   { mode, onceMs, leaseMs = Infinity }: Wanted,
 ): string | undefined {
   if (onceMs !== undefined && once !== true)
-    return `onceMs: ${name} cannot keep work that is done apart from a lock that is held; use token() or memory()`;
+    return `onceMs: ${name} cannot keep work that is done apart from a lock that is held, as token() and memory() can`;
   if (!modes.includes(kindOf(mode))) {
     const [option, wanted] = typeof mode === 'number' ? ['permits', 'permits'] : ['mode', mode];
     return `${option}: ${name} does not support ${wanted}; use ${modes.join(' or ')}`;

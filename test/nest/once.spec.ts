@@ -130,7 +130,7 @@ describe('a cron job with onceMs on three instances', () => {
 it('a store that keeps no mark is refused at the start', async () => {
   const starting = startApp({ locks: { redis: testRedisUrl(), store: timestamp() }, providers: [Jobs] });
   await expect(starting).rejects.toThrow(
-    '@Locked of Jobs.report: onceMs: timestamp() cannot keep work that is done apart from a lock that is held; ' +
-      'use token() or memory().',
+    '@Locked of Jobs.report: onceMs: timestamp() cannot keep work that is done apart from a lock that is held, ' +
+      'as token() and memory() can; leave the option out, or name a module instance',
   );
 });
