@@ -1,6 +1,7 @@
 import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import type { DiscoveryService } from '@nestjs/core';
 import { describeUnsupported } from '../engine/error-texts.js';
+import { describeHoldTimes } from '../options/resolve-options.js';
 import { LockConfigError } from '../common/errors.js';
 import { transactionsAreScopes } from '../engine/lock-scope.js';
 import type { LockService } from '../lock.service.js';
@@ -99,10 +100,12 @@ class Findings {
   }
 
   private checkMethod(method: LockedMethod, owner: object): void {
-    const { capabilities } = this.target.service.engine.store;
+    const { defaults, engine } = this.target.service;
     const { mode, onceMs } = method.options;
-    const refusal = describeUnsupported(capabilities, { mode, onceMs });
-    if (refusal !== undefined) this.add('error', `@Locked of ${method.name}: ${refusal}; ${ADVICE}.`);
+    const place = `@Locked of ${method.name}`;
+    this.add('error', describeHoldTimes({ ...defaults, ...method.options }, place));
+    const refusal = describeUnsupported(engine.store.capabilities, { mode, onceMs });
+    if (refusal !== undefined) this.add('error', `${place}: ${refusal}; ${ADVICE}.`);
     const outermost = functionOf(owner, method.key);
     if (outermost !== undefined && isHandler(outermost)) {
       // Interceptors recognize a handler by the metadata of its function.

@@ -188,10 +188,14 @@ function whenSent(response: NodeResponse): Promise<void> {
   });
 }
 
-/** Recognizes a `StreamableFile` by its shape, because its class may come from another copy of Nest. */
+/**
+ * Recognizes a `StreamableFile` by its shape, because its class may come from another copy of Nest, and a stream of
+ * Node, which Fastify sends.
+ */
 function isFile(value: unknown): boolean {
-  const file = value as { getStream?: unknown; setErrorHandler?: unknown } | null | undefined;
-  return typeof file?.getStream === 'function' && typeof file.setErrorHandler === 'function';
+  const file = value as Partial<Record<'getStream' | 'setErrorHandler' | 'pipe' | 'on', unknown>> | null | undefined;
+  const isStreamable = typeof file?.getStream === 'function' && typeof file.setErrorHandler === 'function';
+  return isStreamable || (typeof file?.pipe === 'function' && typeof file.on === 'function');
 }
 
 /** The numbers of `@Res()` and `@Next()` in Nest's metadata. */

@@ -114,10 +114,15 @@ export function checkTogether<T extends object>(known: T, place: string): T {
  * @param place where the options were given, for the error.
  * @throws LockConfigError if `minHoldMs` is longer than `maxHoldMs`.
  */
-export function checkHoldTimes(
-  { minHoldMs = 0, maxHoldMs = Infinity }: Partial<Pick<LockDefaults, 'minHoldMs' | 'maxHoldMs'>>,
-  place: string,
-): void {
-  if (minHoldMs <= maxHoldMs) return;
-  throw new LockConfigError(`${place}: minHoldMs is ${minHoldMs}; expected at most maxHoldMs, which is ${maxHoldMs}.`);
+export function checkHoldTimes(options: HoldTimes, place: string): void {
+  const problem = describeHoldTimes(options, place);
+  if (problem !== undefined) throw new LockConfigError(problem);
 }
+
+/** Returns the message of what {@link checkHoldTimes} throws. Undefined if it throws nothing. */
+export function describeHoldTimes({ minHoldMs = 0, maxHoldMs = Infinity }: HoldTimes, place: string) {
+  if (minHoldMs <= maxHoldMs) return undefined;
+  return `${place}: minHoldMs is ${minHoldMs}; expected at most maxHoldMs, which is ${maxHoldMs}.`;
+}
+
+type HoldTimes = Partial<Pick<LockDefaults, 'minHoldMs' | 'maxHoldMs'>>;

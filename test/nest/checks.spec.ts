@@ -211,6 +211,21 @@ const WRONG = ['foreign', 'copying', 'proxied', 'bound', 'scopedBelow'];
 
 const warningsOf = ({ logged }: TestApp): string[] => logged.filter((line) => line.includes('is above @Locked'));
 
+describe('a @Locked method whose minHoldMs is longer than the maxHoldMs of the module', () => {
+  @Injectable()
+  class Quota {
+    @Locked('quota', { minHoldMs: 10_000 })
+    async take(): Promise<void> {}
+  }
+
+  it('fails the start, as each call would', async () => {
+    const error = await startErrorOf({ locks: { store: memory(), maxHoldMs: 5_000 }, providers: [Quota] });
+    expect((error as Error).message).toBe(
+      '@Locked of Quota.take: minHoldMs is 10000; expected at most maxHoldMs, which is 5000.',
+    );
+  });
+});
+
 describe('a decorator above @Locked', () => {
   const start = (providers: AppSetUp['providers'], options?: RedisLockModuleOptions) =>
     startApp({ lockModules: () => [inMemory(options)], providers });
