@@ -20,8 +20,7 @@ function outOfMemory(holders = 1, how: HoldDetails = {}): Fault {
     promises: { waitMs: 9_000, freeMs: 1_800, refuses: true, keepsUpdates: true },
     stores: {
       token: {},
-      // Its renewals write a new value, which needs memory.
-      timestamp: { losesHolds: true, keepsUpdates: undefined },
+      timestamp: { keepsUpdates: undefined },
       redisson: {},
       quorum: {},
     },
