@@ -69,6 +69,8 @@ export class Releaser {
    * heir, only once the request is not repeated any longer.
    */
   release(release: Release, now: number, hasFailed = false): Promise<boolean> {
+    // What was on its way at the end of the shutdown has been released before it.
+    if (this.isClosed) return Promise.resolve(false);
     const pending = new PendingRelease(this, release, now, hasFailed);
     this.unanswered.add(pending);
     this.send(pending, now);
