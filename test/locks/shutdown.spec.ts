@@ -181,6 +181,20 @@ describe('a closed engine', () => {
     expect(clock.pending).toBe(0);
   });
 
+  it('releases an owner once whose request has no reply, and nothing when the reply comes', async () => {
+    const { clock, locks, store } = faultyLocks({ requestTimeoutMs: 1_000 });
+    store.hold('acquire');
+    const refused = outcome(locks.acquire('goods:300'));
+    const closed = outcome(locks.engine.close(0));
+    await clock.advance(1_000);
+    expect([refused.error, closed]).toEqual([expect.any(LockClosedError), { value: undefined }]);
+    const { releases } = store;
+    store.deliver('acquire');
+    await clock.advance(1_000);
+    expect(releases).toHaveLength(1);
+    expect(clock.pending).toBe(0);
+  });
+
   it('is not needed for a process to end after its last release', async () => {
     const done = `
       const { service } = LockRuntime.start({ store: memory() }, undefined, { requestTimeoutMs: 8_000 });
