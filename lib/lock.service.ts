@@ -124,7 +124,8 @@ export class LockService {
    * is thrown unchanged.
    * @throws {LockLostError} if the lock was lost while `fn` ran, unless `onLost` is `ignore`. Its `cause` is the error
    * of `fn`, if there is one.
-   * @throws {LockConfigError} if `fn` is not a function.
+   * @throws {LockConfigError} if `fn` is not a function, or returns an Observable or a generator, which would run
+   * without the lock.
    * @throws what {@link acquire} throws, before `fn` runs.
    */
   using<T>(resources: readonly string[], fn: Work<MultiLock, T>): Promise<T>;

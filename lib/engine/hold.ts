@@ -98,9 +98,13 @@ export function refuseLazy(result: unknown): void {
   const { subscribe, pipe } = result as { readonly subscribe?: unknown; readonly pipe?: unknown };
   const isObservable = typeof subscribe === 'function' && typeof pipe === 'function';
   if (!isObservable && !Object.prototype.toString.call(result).endsWith('Generator]')) return;
-  const what = isObservable ? 'an Observable, which runs when somebody subscribes to it' : 'a generator';
-  const advice = isObservable ? 'lastValueFrom(observable)' : 'what it yields, after a loop over it';
-  throw new LockConfigError(`The work under a lock returned ${what}, after the lock has ended; return ${advice}.`);
+  const [what, begins, advice] = isObservable
+    ? ['an Observable', 'subscribes to it', 'lastValueFrom(observable)']
+    : ['a generator', 'loops over it', 'what it yields, collected under the lock'];
+  throw new LockConfigError(
+    `The work under a lock returned ${what}, which runs when somebody ${begins}, after the lock has ended; ` +
+      `return ${advice}.`,
+  );
 }
 
 /**

@@ -70,7 +70,8 @@ const OPTION_RULES = { onLost: oneOf('throw', 'ignore') };
  * @returns the result of `fn`. An error of `fn` is thrown unchanged.
  * @throws {LockLostError} if a lock was lost before the scope ended, unless `onLost` is `ignore`. Its `cause` is the
  * error of `fn`, if there is one.
- * @throws {LockConfigError} if `fn` is not a function, or an option is not allowed.
+ * @throws {LockConfigError} if `fn` is not a function or returns an Observable or a generator, or an option is not
+ * allowed.
  *
  * @publicApi
  */

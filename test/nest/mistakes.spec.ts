@@ -127,11 +127,11 @@ describe('work that would run after the lock has ended', () => {
 
   it.each<[string, () => Promise<unknown>, string]>([
     ['using() with an Observable', () => locks.using('goods:1', later), 'lastValueFrom'],
-    ['using() with a generator', () => locks.using('goods:1', rows), 'a loop over it'],
+    ['using() with a generator', () => locks.using('goods:1', rows), 'which runs when somebody loops over it'],
     ['using() with onceMs', () => locks.using('goods:1', { onceMs: 60_000 }, later), 'lastValueFrom'],
     ['wrap()', () => locks.wrap(() => 'goods:1', later)(), 'lastValueFrom'],
-    ['a lock scope', () => locks.scope(rows), 'a loop over it'],
-    ['@Locked', () => withLocks(new Export(), locks).rows(), 'a loop over it'],
+    ['a lock scope', () => locks.scope(rows), 'which runs when somebody loops over it'],
+    ['@Locked', () => withLocks(new Export(), locks).rows(), 'which runs when somebody loops over it'],
   ])('is refused: %s', async (_how, call, advice) => {
     await expect(call()).rejects.toThrow(LockConfigError);
     await expect(call()).rejects.toThrow(advice);
