@@ -6,7 +6,6 @@ interface Signs {
   /** When something was last read, or up to one look later. */
   heardAt: number;
   isProbed: boolean;
-  isReset: boolean;
   /** See `ServerConnection.lostAt`. It is on the engine's clock. */
   lostAt: number;
 }
@@ -44,11 +43,9 @@ export class ServerSigns {
       const { server, received, lostAt } = connection;
       const known = this.signs.get(server);
       if (known?.received !== received || known.lostAt !== lostAt)
-        this.signs.set(server, { received, heardAt: now, isProbed: false, isReset: false, lostAt });
-      else if (now - known.heardAt >= SILENT_LIMITS * this.limitMs - EPSILON_MS) {
-        if (!known.isReset) connection.reset?.();
-        known.isReset = true;
-      } else if (!known.isProbed && Math.min(oldestMs, now - known.heardAt) >= this.limitMs / 2 - EPSILON_MS) {
+        this.signs.set(server, { received, heardAt: now, isProbed: false, lostAt });
+      else if (now - known.heardAt >= SILENT_LIMITS * this.limitMs - EPSILON_MS) connection.reset?.();
+      else if (!known.isProbed && Math.min(oldestMs, now - known.heardAt) >= this.limitMs / 2 - EPSILON_MS) {
         known.isProbed = true;
         connection.probe();
       }
