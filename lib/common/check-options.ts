@@ -132,9 +132,8 @@ function checkIsObject(place: string, given: unknown): void {
 }
 
 function unknownOption(place: string, option: string, known: readonly string[], path: string): LockConfigError {
-  const are = known.length === 1 ? 'is' : 'are';
   const names = known.map((name) => path + name).join(', ');
-  return new LockConfigError(`${place}: there is no option ${path}${formatName(option)}; there ${are} ${names}.`);
+  return new LockConfigError(`${place}: unknown option ${path}${formatName(option)}; expected ${names}.`);
 }
 
 /** Returns the options that are not undefined. */

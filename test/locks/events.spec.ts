@@ -140,7 +140,7 @@ describe('events', () => {
       }
       return Goods;
     }).toThrow('@Locked of Goods.buy: label is 7; expected a string or a function.');
-    expect(() => createTestLocks({ label: 'every call' } as never)).toThrow('there is no option label');
+    expect(() => createTestLocks({ label: 'every call' } as never)).toThrow('unknown option label');
   });
 
   it('say how a lock is shared', async () => {

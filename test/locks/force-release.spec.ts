@@ -192,7 +192,7 @@ describe('forceRelease()', () => {
     await expect(locks.forceRelease('goods:300', { ifToken: 0 })).rejects.toThrow(
       new LockConfigError('forceRelease(): ifToken is 0; expected a fencing token, a whole number from 1 up.'),
     );
-    await expect(locks.forceRelease('goods:300', { token: 5 } as object)).rejects.toThrow('there is no option token');
+    await expect(locks.forceRelease('goods:300', { token: 5 } as object)).rejects.toThrow('unknown option token');
     await expect(locks.forceRelease('')).rejects.toBeInstanceOf(LockKeyError);
     store.less.fencing = false;
     await expect(locks.forceRelease('goods:300', { ifToken: 5 })).rejects.toThrow(

@@ -412,7 +412,7 @@ describe('lead()', () => {
     expect(() => locks.lead('report', { ttlMs: 1 })).toThrow(
       new LockConfigError('lead(): ttlMs is 1; expected a number of milliseconds from 50 to 31536000000.'),
     );
-    expect(() => locks.lead('report', { waitMs: 5 } as LeadOptions)).toThrow(/there is no option waitMs/);
+    expect(() => locks.lead('report', { waitMs: 5 } as LeadOptions)).toThrow(/unknown option waitMs/);
     expect(() => locks.lead('', {})).toThrow(LockKeyError);
     store.less.shortestLease = { ms: 10_000, reason: 'its clock is coarse' };
     expect(() => locks.lead('report', { ttlMs: 3_000 })).toThrow(LockConfigError);

@@ -337,7 +337,7 @@ describe('runInLockScope()', () => {
     const fn = (): void => undefined;
     for (const run of [runInLockScope, locks.scope.bind(locks)] as (typeof runInLockScope)[]) {
       await expect(run('work' as never)).rejects.toThrow(LockConfigError);
-      await expect(run({ onlost: 'ignore' } as never, fn)).rejects.toThrow('there is no option onlost');
+      await expect(run({ onlost: 'ignore' } as never, fn)).rejects.toThrow('unknown option onlost');
       await expect(run({ onLost: 'no' } as never, fn)).rejects.toThrow(LockConfigError);
       await expect(run(undefined, fn)).resolves.toBeUndefined();
     }

@@ -176,9 +176,9 @@ describe('the logger of locks without Nest', () => {
 
 describe('createLocks()', () => {
   it.each<[object, string]>([
-    [{ http: { retryAfterMs: 1 } }, 'there is no option http'],
-    [{ name: 'stock' }, 'there is no option name'],
-    [{ ttl: 1_000 }, 'there is no option ttl'],
+    [{ http: { retryAfterMs: 1 } }, 'unknown option http'],
+    [{ name: 'stock' }, 'unknown option name'],
+    [{ ttl: 1_000 }, 'unknown option ttl'],
     [{ ttlMs: 1 }, 'ttlMs is 1; expected a number of milliseconds from 50'],
     [{ minHoldMs: 2, maxHoldMs: 1 }, 'minHoldMs is 2; expected at most maxHoldMs, which is 1'],
     [

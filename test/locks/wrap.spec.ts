@@ -221,9 +221,9 @@ describe('wrap()', () => {
   it.each<[string, unknown[], string]>([
     ['no function', ['goods'], 'wrap(): the function is undefined; expected a function'],
     ['a generator', ['goods', async function* all() {}], 'wrap() of all cannot hold a lock for a generator'],
-    ['an unknown option', ['goods', { ttl: 1 }, buy], 'wrap() of buy: there is no option ttl'],
+    ['an unknown option', ['goods', { ttl: 1 }, buy], 'wrap() of buy: unknown option ttl'],
     ['a wrong value', ['goods', { onBusy: 'wait' }, buy], 'onBusy is "wait"; expected "throw", "skip" or a function'],
-    ['the name of a module', ['goods', { name: 'stock' }, buy], 'there is no option name'],
+    ['the name of a module', ['goods', { name: 'stock' }, buy], 'unknown option name'],
     ['two modes', ['goods', { mode: 'shared', permits: 2 }, buy], 'mode and permits are both set'],
     [
       'times that exclude each other',

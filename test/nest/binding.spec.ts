@@ -161,7 +161,7 @@ const cases: [string, Failure, RegExp, Decoration][] = [
   [
     'an unknown option',
     LockConfigError,
-    /^@Locked of GoodsService\.buy: there is no option ttl; there are ttlMs, .*, name, onBusy, onUnavailable\.$/,
+    /^@Locked of GoodsService\.buy: unknown option ttl; expected ttlMs, .*, name, onBusy, onUnavailable\.$/,
     onBuy(Locked('goods', { ttl: 1000 } as LockedOptions)),
   ],
   [
@@ -191,7 +191,7 @@ const cases: [string, Failure, RegExp, Decoration][] = [
   [
     '@LockScope: an unknown option',
     LockConfigError,
-    /^@LockScope of GoodsService\.buy: there is no option onlost/,
+    /^@LockScope of GoodsService\.buy: unknown option onlost/,
     onBuy(LockScope({ onlost: 'ignore' } as object)),
   ],
   [

@@ -274,7 +274,7 @@ describe('the decoration', () => {
     expect(decorate('')).toThrow('expected a resource without placeholders');
     expect(decorate(() => 'report')).toThrow('expected a resource without placeholders');
     expect(decorate('report', { ttlMs: 1 })).toThrow('@WhileLeader of Jobs.run: ttlMs is 1; expected');
-    expect(decorate('report', { waitMs: 1 })).toThrow('there is no option waitMs');
+    expect(decorate('report', { waitMs: 1 })).toThrow('unknown option waitMs');
     expect(() => {
       class Twice {
         @WhileLeader('report')

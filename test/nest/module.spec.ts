@@ -103,7 +103,7 @@ describe('RedisLockModule.forRoot()', () => {
   it.each<[string, RedisLockModuleOptions, RegExp]>([
     ['ttlMs', { ttlMs: 10 }, /ttlMs is 10; expected .* from 50/],
     ['redis', { redis: 'http://localhost' }, /redis is "http:\/\/localhost"; expected/],
-    ['an unknown one', { ttl: 10 } as RedisLockModuleOptions, /no option ttl; there are .*ttlMs/],
+    ['an unknown one', { ttl: 10 } as RedisLockModuleOptions, /unknown option ttl; expected .*ttlMs/],
   ])('fails the start with an option that is not allowed: %s', async (_option, options, message) => {
     const error: unknown = await startApp({ locks: options }).catch((refusal: unknown) => refusal);
     expect(error).toBeInstanceOf(LockConfigError);

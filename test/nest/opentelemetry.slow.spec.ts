@@ -322,7 +322,7 @@ describe('the instrumentation of OpenTelemetry', () => {
 
   it('refuses options that it does not have', () => {
     expect(() => new RedisLockInstrumentation({ enable: true } as never)).toThrow(
-      'RedisLockInstrumentation: there is no option enable; there is enabled.',
+      'RedisLockInstrumentation: unknown option enable; expected enabled.',
     );
   });
 

@@ -160,7 +160,7 @@ describe('withMemoryLocks()', () => {
     expect(() => withMemoryLocks({} as never)).toThrow(/withMemoryLocks\(\): the builder is a plain object; expected/);
     const builder = Test.createTestingModule({});
     expect(() => withMemoryLocks(builder, { clock: 7 as never })).toThrow(/clock is 7; expected a Clock/);
-    expect(() => withMemoryLocks(builder, { time: 7 } as never)).toThrow(/there is no option time/);
+    expect(() => withMemoryLocks(builder, { time: 7 } as never)).toThrow(/unknown option time/);
   });
 });
 

@@ -184,7 +184,7 @@ describe('the health indicator', () => {
   it.each([
     [{ name: 'unknown' }, /there is no module instance "unknown"; expected the name of a RedisLockModule/],
     [{ timeout: 0 }, /isHealthy\(\): timeout is 0; expected a number of milliseconds/],
-    [{ timeoutMs: 5 } as HealthOptions, /isHealthy\(\): there is no option timeoutMs/],
+    [{ timeoutMs: 5 } as HealthOptions, /isHealthy\(\): unknown option timeoutMs/],
   ])('refuses %j', async (options, message) => {
     await start({ store: memory() });
     const indicator = apps[0].get(RedisLockHealthIndicator, { strict: false });

@@ -157,7 +157,7 @@ describe('a fence in Redis', () => {
 
   it.each<[what: string, options: unknown, message: RegExp]>([
     ['null', null, /^RedisFence: the options are null; expected a plain object/],
-    ['an unknown option', { toString: 1 }, /^RedisFence: there is no option toString; there is retentionMs/],
+    ['an unknown option', { toString: 1 }, /^RedisFence: unknown option toString; expected retentionMs/],
     [
       'a text as time',
       { retentionMs: '1000' },
@@ -204,7 +204,7 @@ describe('a write behind the fence', () => {
     ['a hole', { lua: 'return 1', keys: [], args: Array(1) }, /args is an array; expected a list of strings and/],
     ['an object as argument', { lua: 'return 1', keys: [], args: [{}] }, /args is an array; expected a list of/],
     ['50,001 arguments', { lua: 'return 1', keys: [], args: numbers(50_001) }, /a list of .*, at most 50000/],
-    ['an unknown part', { lua: 'return 1', keys: [], argv: [] }, /no option argv; there are lua, keys, args/],
+    ['an unknown part', { lua: 'return 1', keys: [], argv: [] }, /unknown option argv; expected lua, keys, args/],
   ])('throws for %s', async (_what, script, message) => {
     const refused = fence.write(5, script as never);
     await expect(refused).rejects.toMatchObject({ code: 'LOCK_CONFIG', message: expect.stringMatching(message) });

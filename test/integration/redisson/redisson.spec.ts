@@ -200,7 +200,7 @@ describe('the fencing token', () => {
   });
 
   it('is enabled by the only option', () => {
-    expect(() => redisson({ fancing: true } as object)).toThrow('there is no option fancing');
+    expect(() => redisson({ fancing: true } as object)).toThrow('unknown option fancing');
     expect(() => redisson({ fencing: 1 } as object)).toThrow('fencing is 1; expected true or false');
     for (const mistaken of [true, null, 'fencing']) {
       expect(() => redisson(mistaken as never)).toThrow(

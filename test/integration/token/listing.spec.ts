@@ -158,7 +158,7 @@ describe('a list that is not allowed', () => {
     ['a key function', { key: (resource) => resource }, {}, /`key` function/],
     ['an empty pattern', {}, { match: '' }, /list\(\): match is ""; expected a pattern over resources/],
     ['a count of 0', {}, { count: 0 }, /list\(\): count is 0; expected a whole number from 1 to 100000/],
-    ['an unknown option', {}, { limit: 3 }, /list\(\): there is no option limit/],
+    ['an unknown option', {}, { limit: 3 }, /list\(\): unknown option limit/],
   ];
 
   it.each(refused)('is refused for %s', async (_, options, given, message) => {

@@ -516,7 +516,7 @@ describe('the options of the board', () => {
     [{ unprotected: true, hosts: ['example.com:80'] }, /hosts is an array; expected a list of host names/],
     [{ unprotected: true, hosts: ['*'] }, /hosts/],
     [{ guards: [AdminGuard], imports: 1 }, /imports is 1; expected a list/],
-    [{ guards: [AdminGuard], path: 'locks' }, /there is no option path; there are route, guards/],
+    [{ guards: [AdminGuard], path: 'locks' }, /unknown option path; expected route, guards/],
   ])('are checked: %j', (options, message) => {
     expect(made(options)).toThrow(message);
     expect(made(options)).toThrow(LockConfigError);

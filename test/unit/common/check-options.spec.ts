@@ -29,8 +29,8 @@ describe('checkOptions', () => {
     [{ unit: null }, 'client(): unit is null; expected "s" or "ms".'],
     [{ unit: new Map() }, 'client(): unit is an object of class Map; expected "s" or "ms".'],
     [{ url: 'http://joe:secret@host' }, 'client(): url is "http://***@host"; expected a redis:// URL.'],
-    [{ lease: 1 }, 'client(): there is no option lease; there are unit, url.'],
-    [{ constructor: 1 }, 'client(): there is no option constructor; there are unit, url.'],
+    [{ lease: 1 }, 'client(): unknown option lease; expected unit, url.'],
+    [{ constructor: 1 }, 'client(): unknown option constructor; expected unit, url.'],
     [null, 'client(): the options are null; expected a plain object.'],
     ['unit', 'client(): the options are "unit"; expected a plain object.'],
   ])('refuses %j and names what is allowed', (given, message) => {
@@ -40,7 +40,7 @@ describe('checkOptions', () => {
 
   it('names the only option in the singular', () => {
     const single = () => checkOptions<{ unit?: string }>('client()', { lease: 1 } as object, { unit: oneOf('s') });
-    expect(single).toThrow('there is no option lease; there is unit.');
+    expect(single).toThrow('unknown option lease; expected unit.');
   });
 
   it('returns the options that are not undefined', () => {

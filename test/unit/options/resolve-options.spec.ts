@@ -33,12 +33,12 @@ describe('options', () => {
     ['http', true, 'like { retryAfterMs: 1000 }'],
     ['http', { retryAfterMs: -1 }, 'the options of RedisLockModule: http.retryAfterMs is -1; expected'],
     ['http', { retryAfterMs: Infinity }, 'from 0'],
-    ['http', { httpStatus: {} }, 'no option http.httpStatus; there are http.status, http.retryAfterMs'],
+    ['http', { httpStatus: {} }, 'unknown option http.httpStatus; expected http.status, http.retryAfterMs'],
     ['http', { status: 409 }, '{ LOCK_TIMEOUT: 409 }'],
     [
       'http',
       { status: { LOCK_BUSY: 409 } },
-      'no option http.status.LOCK_BUSY; there are http.status.LOCK_TIMEOUT, http.status.LOCK_UNAVAILABLE',
+      'unknown option http.status.LOCK_BUSY; expected http.status.LOCK_TIMEOUT, http.status.LOCK_UNAVAILABLE',
     ],
     ['http', { status: { LOCK_TIMEOUT: 399 } }, 'from 400 to 599'],
     ['http', { status: { LOCK_TIMEOUT: 600 } }, 'from 400 to 599'],
@@ -52,7 +52,7 @@ describe('options', () => {
     ['replicas', { min: 0 }, 'replicas.min is 0; expected a whole number from 1 up'],
     ['replicas', { min: Infinity }, 'from 1 up'],
     ['replicas', { min: 1, timeoutMs: 0 }, 'replicas.timeoutMs is 0; expected a whole number from 1 to 500'],
-    ['replicas', { min: 1, wait: 50 }, 'no option replicas.wait; there are replicas.min, replicas.timeoutMs'],
+    ['replicas', { min: 1, wait: 50 }, 'unknown option replicas.wait; expected replicas.min, replicas.timeoutMs'],
   ];
 
   it('have an unavailableAfterMs of 500', () => {
@@ -67,8 +67,8 @@ describe('options', () => {
   });
 
   it('refuse an unknown option, with the known ones in the error', () => {
-    expect(() => resolveOptions({ ttl: 30 } as never)).toThrow(/no option ttl; there are ttlMs/);
-    expect(() => resolveOptions({ signal: AbortSignal.abort() } as never)).toThrow(/no option signal/);
+    expect(() => resolveOptions({ ttl: 30 } as never)).toThrow(/unknown option ttl; expected ttlMs/);
+    expect(() => resolveOptions({ signal: AbortSignal.abort() } as never)).toThrow(/unknown option signal/);
   });
 
   it('never show a password in an error', () => {
@@ -92,7 +92,7 @@ describe('options', () => {
   it('of one lock are checked, too', async () => {
     const locks = createTestLocks();
     await expect(locks.acquire('goods:300', { ttlMs: 1 })).rejects.toBeInstanceOf(LockConfigError);
-    await expect(locks.using('goods:300', { waitms: 1 } as never, () => 'never')).rejects.toThrow('no option waitms');
+    await expect(locks.using('goods:300', { waitms: 1 } as never, () => 'never')).rejects.toThrow('unknown option waitms');
   });
 
   it('of a method are checked against those of the module at the call', async () => {

@@ -82,7 +82,7 @@ describe('withLockScope', () => {
   it('refuses options that are not allowed', () => {
     const misspelt = { onlost: 'ignore' } as object;
     expect(() => withLockScope(new Adapter(), misspelt)).toThrow(
-      'withLockScope(): there is no option onlost; there is onLost.',
+      'withLockScope(): unknown option onlost; expected onLost.',
     );
     const wrong = { onLost: 'rollback' } as unknown as { onLost: 'throw' };
     expect(() => withLockScope(new Adapter(), wrong)).toThrow(

@@ -10,7 +10,7 @@ describe('the options of timestamp()', () => {
     [{ retryCount: -1 }, 'retryCount is -1; expected a whole number'],
     [{ retryCount: 1.5 }, 'retryCount is 1.5'],
     [{ retryDelayMs: 0 }, 'retryDelayMs is 0; expected a number of milliseconds from 1'],
-    [{ lease: 10 }, 'there is no option lease; there are unit, scripts, retryCount, retryDelayMs'],
+    [{ lease: 10 }, 'unknown option lease; expected unit, scripts, retryCount, retryDelayMs'],
   ])('throw if they are %j', (options, message) => {
     const make = () => timestamp(options as TimestampOptions);
     expect(make).toThrow(LockConfigError);
