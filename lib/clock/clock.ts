@@ -125,38 +125,23 @@ const STALL_MS = 50;
 /**
  * Calls `giveUp` after `delayMs`, when the replies that have arrived by then were read. If the event loop was blocked,
  * it is called later.
- *
- * @param start starts the timer of `delayMs`. Default: the clock does.
  */
-export function scheduleTimeout(
-  clock: Clock,
-  delayMs: number,
-  giveUp: () => void,
-  start = (task: () => void): Timer => clock.schedule(Math.max(0, delayMs), task, true),
-): Timer {
+export function scheduleTimeout(clock: Clock, delayMs: number, giveUp: () => void): Timer {
   const limitMs = Math.max(0, delayMs);
   const dueAt = clock.now() + limitMs;
   const onTime = (): void => {
     // The event loop runs timers before it reads sockets.
     timer = clock.schedule(clock.now() - dueAt > STALL_MS ? limitMs / 2 : 0, giveUp, true);
   };
-  let timer = start(onTime);
+  let timer = clock.schedule(limitMs, onTime, true);
   return { cancel: () => timer.cancel() };
 }
 
 /**
  * Returns the result of `reply` if it settles within `delayMs`, otherwise what `late` returns or throws. If the event
  * loop was blocked when the time elapsed, the reply has half of `delayMs` more. The request may not have been sent.
- *
- * @param start see {@link scheduleTimeout}.
  */
-export function withTimeout<T>(
-  clock: Clock,
-  delayMs: number,
-  reply: Promise<T>,
-  late: () => T,
-  start?: (task: () => void) => Timer,
-): Promise<T> {
+export function withTimeout<T>(clock: Clock, delayMs: number, reply: Promise<T>, late: () => T): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const giveUp = (): void => {
       try {
@@ -165,7 +150,7 @@ export function withTimeout<T>(
         reject(error);
       }
     };
-    const timer = scheduleTimeout(clock, delayMs, giveUp, start);
+    const timer = scheduleTimeout(clock, delayMs, giveUp);
     reply.then(resolve, reject).finally(() => timer.cancel());
   });
 }

@@ -1,6 +1,6 @@
 import { runOutside } from '../common/async-context.js';
 import { type Linked, LinkedList } from '../common/linked-list.js';
-import { type Clock, type Timer, withTimeout } from './clock.js';
+import type { Clock, Timer } from './clock.js';
 
 /** A request that may have no reply in time. */
 export interface LimitedRequest {
@@ -14,9 +14,6 @@ export interface LimitedRequest {
  * @param sentAt when the request was sent, which is now.
  */
 export type LimitRequest = (key: string, request: LimitedRequest, sentAt: number) => Timer;
-
-/** Returns the result of `reply` if it settles in time, otherwise what `late` returns or throws. */
-export type InTime = <T>(reply: Promise<T>, late: () => T) => Promise<T>;
 
 /** What a {@link TimeoutPool} reports, and asks. */
 export interface TimeoutPoolListener {
@@ -36,19 +33,18 @@ export interface TimeoutPoolListener {
   hasFailed(key: string, sentAt: number, attendedMs: number): boolean;
 }
 
-/** How many times a pool with a listener looks before a timeout expires. */
+/** How many times a pool looks before a timeout expires. */
 const LOOKS = 10;
 
 /** A rounding error of the sum of all steps, in milliseconds. */
 const EPSILON_MS = 0.001;
 
 /**
- * A single timer for the timeouts of requests. All have the same delay, and nearly all are cancelled. They come from
- * {@link TimeoutPool.limitRequest} and {@link TimeoutPool.inTime}.
+ * A single timer for the timeouts of requests. All have the same delay, and nearly all are cancelled.
  *
- * Before a timeout expires, the event loop reads what has arrived at its sockets. If the pool has a listener, it looks
- * ten times in a delay, and only time in which this process could read replies counts for timeouts. A late look counts
- * as if it had come in time, because the event loop was blocked.
+ * Before a timeout expires, the event loop reads what has arrived at its sockets. The pool looks ten times in a delay,
+ * and only time in which this process could read replies counts for timeouts. A late look counts as if it had come in
+ * time, because the event loop was blocked.
  *
  * The timeouts are a linked list, because they expire in the order in which they were scheduled.
  */
@@ -59,6 +55,7 @@ export class TimeoutPool {
   /** How long the pool has watched, without the time in which the event loop was blocked. */
   private attendedMs = 0;
   private lookedAt = 0;
+  private readonly longestStepMs: number;
   /** How long after the last look the next one is due. */
   private stepMs: number;
   private closed = false;
@@ -67,22 +64,15 @@ export class TimeoutPool {
   constructor(
     private readonly clock: Clock,
     private readonly pooledMs: number,
-    private readonly listener?: TimeoutPoolListener,
+    private readonly listener: TimeoutPoolListener,
   ) {
+    this.longestStepMs = pooledMs / LOOKS;
     this.stepMs = this.longestStepMs;
   }
 
   /** Calls `onTimeout` when a request has had no reply for `pooledMs`, and its server was silent for as long. */
   readonly limitRequest: LimitRequest = (key, request, sentAt) =>
     this.closed ? this.clock.schedule(this.pooledMs, () => request.onTimeout(), true) : this.add(key, request, sentAt);
-
-  /** Like {@link withTimeout}, after `pooledMs`, whatever else the server has sent. */
-  readonly inTime: InTime = (reply, late) =>
-    withTimeout(this.clock, this.pooledMs, reply, late, (onTimeout) =>
-      this.closed
-        ? this.clock.schedule(this.pooledMs, onTimeout, true)
-        : this.add(undefined, { onTimeout }, this.clock.now()),
-    );
 
   /** Lets all timeouts expire now. Later ones have a timer each. */
   close(): void {
@@ -91,7 +81,7 @@ export class TimeoutPool {
     for (let next = this.timeouts.head; next !== undefined; next = this.timeouts.head) this.expire(next);
   }
 
-  private add(key: string | undefined, request: LimitedRequest, now: number): PooledTimeout {
+  private add(key: string, request: LimitedRequest, now: number): PooledTimeout {
     if (this.timer === undefined) this.start(now);
     const timeout = new PooledTimeout(this.timeouts, this.attendedUntil(now) + this.pooledMs, request, key, now);
     this.timeouts.push(timeout);
@@ -105,12 +95,8 @@ export class TimeoutPool {
   private start(now: number): void {
     this.lookedAt = now;
     this.stepMs = this.longestStepMs;
-    this.listener?.onLook(this.attendedMs, 0);
+    this.listener.onLook(this.attendedMs, 0);
     this.arm(this.stepMs);
-  }
-
-  private get longestStepMs(): number {
-    return this.listener === undefined ? this.pooledMs : this.pooledMs / LOOKS;
   }
 
   private arm(delayMs: number): void {
@@ -131,12 +117,11 @@ export class TimeoutPool {
     const { timeouts } = this;
     if (timeouts.head !== undefined) {
       const oldestMs = this.attendedMs + this.pooledMs - timeouts.head.at;
-      this.listener?.onLook(this.attendedMs, oldestMs);
+      this.listener.onLook(this.attendedMs, oldestMs);
     }
     for (const timeout of this.due()) {
       const { key, sentAt } = timeout;
-      const mayExpire = key === undefined || this.listener?.hasFailed(key, sentAt, this.attendedMs) !== false;
-      if (mayExpire) this.expire(timeout);
+      if (this.listener.hasFailed(key, sentAt, this.attendedMs)) this.expire(timeout);
     }
     this.timer = undefined;
     if (timeouts.head === undefined) return;
@@ -167,7 +152,7 @@ class PooledTimeout implements Linked<PooledTimeout>, Timer {
     private readonly timeouts: LinkedList<PooledTimeout>,
     readonly at: number,
     readonly request: LimitedRequest,
-    readonly key: string | undefined,
+    readonly key: string,
     readonly sentAt: number,
   ) {}
 
