@@ -111,7 +111,11 @@ describe('a fence for SQL', () => {
   it.each<[what: string, make: () => unknown, message: RegExp]>([
     ['5 as table', () => new SqlFence('postgres', { table: 5 as never }), /^SqlFence: table is 5; expected a name/],
     ['null as options', () => new SqlFence('postgres', null as never), /^SqlFence: the options are null; expected/],
-    ['an unknown option', () => new SqlFence('mysql', { constructor: 1 } as never), /unknown option constructor; .* table/],
+    [
+      'an unknown option',
+      () => new SqlFence('mysql', { constructor: 1 } as never),
+      /unknown option constructor; .* table/,
+    ],
     [
       'an object as dialect',
       () => new SqlFence(Object.create(null)),

@@ -92,7 +92,9 @@ describe('options', () => {
   it('of one lock are checked, too', async () => {
     const locks = createTestLocks();
     await expect(locks.acquire('goods:300', { ttlMs: 1 })).rejects.toBeInstanceOf(LockConfigError);
-    await expect(locks.using('goods:300', { waitms: 1 } as never, () => 'never')).rejects.toThrow('unknown option waitms');
+    await expect(locks.using('goods:300', { waitms: 1 } as never, () => 'never')).rejects.toThrow(
+      'unknown option waitms',
+    );
   });
 
   it('of a method are checked against those of the module at the call', async () => {
