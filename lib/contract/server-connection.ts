@@ -12,10 +12,10 @@ export interface ServerConnection {
   /** Sends a cheap request, so that a server that is alive sends something. Does not throw. */
   probe(): void;
   /**
-   * Replaces the connection if it is the module's own, because it has been silent for long. What waits in its buffers
-   * is dropped. Does not throw.
+   * Called while the server has been silent for long. A connection of the module's own is replaced, and what waits in
+   * its buffers is dropped. Another one carries no requests until something is read from it. Does not throw.
    */
-  reset?(): void;
+  onLongSilence?(): void;
 }
 
 /** Which servers a store has, and what shows whether they are alive. */

@@ -11,8 +11,8 @@ interface Signs {
 }
 
 /**
- * After this many time limits of silence, a connection is replaced. The network may carry requests and no replies, and
- * a lock would then be renewed by requests whose replies never arrive.
+ * After this many time limits of silence, a connection is replaced or carries no more requests. The network may carry
+ * requests and no replies, and a lock would then be kept by requests whose replies never arrive.
  */
 export const SILENT_LIMITS = 3;
 
@@ -44,7 +44,7 @@ export class ServerSigns {
       const known = this.signs.get(server);
       if (known?.received !== received || known.lostAt !== lostAt)
         this.signs.set(server, { received, heardAt: now, isProbed: false, lostAt });
-      else if (now - known.heardAt >= SILENT_LIMITS * this.limitMs - EPSILON_MS) connection.reset?.();
+      else if (now - known.heardAt >= SILENT_LIMITS * this.limitMs - EPSILON_MS) connection.onLongSilence?.();
       else if (!known.isProbed && Math.min(oldestMs, now - known.heardAt) >= this.limitMs / 2 - EPSILON_MS) {
         known.isProbed = true;
         connection.probe();

@@ -88,6 +88,8 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   private wasReady = false;
   /** How many probes were answered. */
   private replies = 0;
+  /** What was read when the connection was last given up. */
+  private givenUpAt: number | undefined;
   /** The socket that holds back its bytes. Undefined if none does. */
   private corked: ServerClient['socket'];
 
@@ -105,9 +107,14 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     this.server = server;
   }
 
-  /** True while the connection is open and the server has accepted it. */
+  /** True while the connection is open, the server has accepted it, and it was not given up. */
   get ready(): boolean {
-    return this.client.status === 'ready';
+    return this.client.status === 'ready' && !this.isGivenUp;
+  }
+
+  /** True from a long silence on, until something is read from the server. */
+  get isGivenUp(): boolean {
+    return this.givenUpAt === this.received;
   }
 
   /**
@@ -142,11 +149,16 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
   }
 
   probe(): void {
-    if (this.ready) this.contact().catch(() => undefined);
+    if (this.client.status === 'ready') this.contact().catch(() => undefined);
   }
 
-  reset(): void {
-    if (this.ready) this.client.reset?.();
+  onLongSilence(): void {
+    const { client } = this;
+    if (client.status !== 'ready') return;
+    if (client.reset !== undefined) return client.reset();
+    this.givenUpAt = this.received;
+    this.probe();
+    this.listener?.onDown(this.whyNotReady());
   }
 
   /** Returns why the connection takes no requests: the last error since it was ready, or what its state means. */
@@ -284,6 +296,7 @@ export class RedisConnection implements ServerConnection, ScriptConnection {
     this.losses += 1;
     this.lostAt = this.clock.now();
     this.contacting = undefined;
+    this.givenUpAt = undefined;
     this.reading = undefined;
     this.isReached = false;
     this.sentScripts.clear();

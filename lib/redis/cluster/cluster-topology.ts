@@ -331,7 +331,7 @@ export class ClusterNode implements RedisNode {
 
   // A client that does not reconnect by itself rejects its queued commands when its connection ends.
   get failsFast(): boolean {
-    return this.client.status !== 'reconnecting';
+    return this.client.status !== 'reconnecting' && !this.connection.isGivenUp;
   }
 
   /** The same node for requests that another node has redirected here by `ASK`. */

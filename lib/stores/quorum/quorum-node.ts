@@ -152,7 +152,7 @@ export class QuorumNode {
     const { clock, requestTimeoutMs } = this.context;
     this.resetTimer?.cancel();
     // A connection that leads nowhere would be waited for.
-    this.resetTimer = clock.schedule(SILENT_LIMITS * requestTimeoutMs, () => this.connection.reset(), true);
+    this.resetTimer = clock.schedule(SILENT_LIMITS * requestTimeoutMs, () => this.connection.onLongSilence(), true);
   }
 
   private onDown(outage: Error): void {

@@ -104,7 +104,7 @@ const ablations = {
     for (const name of EXTEND) (scripts[name] as { lua: string }).lua = `${refused}\n${scripts[name].lua}`;
   },
   /** A connection that brings no replies stays. */
-  'replaced silent connections': () => replace(RedisConnection, 'reset', () => undefined),
+  'giving up silent connections': () => replace(RedisConnection, 'onLongSilence', () => undefined),
   /** A failed release is not repeated. */
   'repeated releases': () => replace(Releaser, 'mayRepeat', () => false),
   /** The release of an owner whose request got no reply is not sent again later. */

@@ -144,6 +144,7 @@ export const loadFaults = [
   severalKept,
   batched,
   ...withClients(dataKept),
+  ...withClients(named(networkFaults, 'half-open: replies lost')[0], ['ioredis, resends', 'node-redis']),
   ...named(failoverFaults, 'cluster master killed').flatMap((fault) => withClients(fault)),
   slotMoved,
   ...withClients(slotMoved, ['ioredis, resends', 'node-redis']),

@@ -46,7 +46,7 @@ const connectionsEnded: Fault = {
 const repliesDropped: Fault = {
   name: 'half-open: replies lost',
   what: 'a caller gets no replies for 8 s, while its requests are still served',
-  ablation: 'replaced silent connections',
+  ablation: 'giving up silent connections',
   breaks: 'wait',
   terms: leases(2_000, { requestTimeoutMs: 500, waitMs: 14_000 }),
   // The caller asks again until it replaces its connection, and then the lock is closed for its lease.
