@@ -1,17 +1,14 @@
 import { runOutside } from '../../common/async-context.js';
 import type { Clock, Timer } from '../../clock/clock.js';
-import { type Redirection, redirectionIn } from '../redirection.js';
+import { redirectionIn } from '../redirection.js';
 import { unavailableBecause } from '../redis-errors.js';
 import type { ChannelListener, ChannelSource } from './channel-source.js';
 
-/** The pause before a channel is subscribed again after a redirection. Nodes that disagree may redirect in a loop. */
-const PAUSE_MS = 50;
-
 /**
- * `idle`: subscribed by the next `open`, or after a pause. `moved`: subscribed as soon as the slot's new node is known.
- * `waiting`: subscribed as soon as there is a connection. `refused`: by the server.
+ * `idle`: subscribed by the next `open`. `waiting`: subscribed as soon as there is a connection. `refused`: by the
+ * server.
  */
-export type SubscriptionState = 'idle' | 'moved' | 'waiting' | 'subscribing' | 'subscribed' | 'refused';
+export type SubscriptionState = 'idle' | 'waiting' | 'subscribing' | 'subscribed' | 'refused';
 
 /** The state of one channel. */
 export class ChannelSubscription {
@@ -20,8 +17,6 @@ export class ChannelSubscription {
   source: ChannelSource | undefined;
   /** When the channel was last needed. */
   usedAt: number;
-  /** Fires when a channel is subscribed again whose subscription has failed. */
-  retryTimer: Timer | undefined;
 
   /**
    * @param key a key whose slot the channel follows.
@@ -35,28 +30,11 @@ export class ChannelSubscription {
   ) {
     this.usedAt = now;
   }
-
-  /** True if the channel is not subscribed, and nothing is under way to subscribe it. */
-  get inactive(): boolean {
-    return this.state === 'idle' || this.state === 'moved';
-  }
-
-  /** Enters a state, and cancels the retry of the last one. */
-  enter(state: SubscriptionState): void {
-    this.cancelRetry();
-    this.state = state;
-  }
-
-  cancelRetry(): void {
-    this.retryTimer?.cancel();
-    this.retryTimer = undefined;
-  }
 }
 
 /** What differs between the users of {@link ChannelSubscriptions}. */
 export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscription> {
   readonly clock: Clock;
-  readonly requestTimeoutMs: number;
   /** How long an unused channel stays subscribed, in milliseconds. */
   readonly lingerMs: number;
   /** Returns the server that publishes to the key's channel. Undefined while there is no connection to it. */
@@ -71,7 +49,8 @@ export interface ChannelSubscriptionsDeps<Subscription extends ChannelSubscripti
 
 /**
  * Keeps channels subscribed at the servers that publish to them. A channel follows its slot to another node, comes back
- * after an outage, and is unsubscribed some time after its last use.
+ * after an outage, and is unsubscribed some time after its last use. What fails is tried again by the next `open`:
+ * waiters without a place in a queue ask again within 200 ms.
  */
 export class ChannelSubscriptions<Subscription extends ChannelSubscription> implements ChannelListener {
   private readonly byChannel = new Map<string, Subscription>();
@@ -100,7 +79,8 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
     subscription.usedAt = this.deps.clock.now();
     const source = this.deps.sourceOf(subscription.key);
     if (source === undefined) return;
-    if (source !== subscription.source || subscription.inactive) runOutside(() => this.moveTo(subscription, source));
+    if (source !== subscription.source || subscription.state === 'idle')
+      runOutside(() => this.moveTo(subscription, source));
     // Its connection may have ended permanently since.
     else if (subscription.state === 'waiting') source.open();
   }
@@ -138,7 +118,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
 
   onSourceLost(source: ChannelSource): void {
     // A refused channel is also tried again: the next connection may be allowed to subscribe.
-    for (const subscription of this.at(source)) subscription.enter('waiting');
+    for (const subscription of this.at(source)) subscription.state = 'waiting';
   }
 
   onMessage(source: ChannelSource, channel: string, message: string): void {
@@ -163,7 +143,7 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
       const source = subscription.source && this.deps.sourceOf(subscription.key);
       if (source === undefined) continue;
       // The same node over another connection is also another source.
-      if (source !== subscription.source || subscription.state === 'moved') this.moveTo(subscription, source);
+      if (source !== subscription.source) this.moveTo(subscription, source);
     }
   }
 
@@ -173,51 +153,34 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
 
   private moveTo(subscription: Subscription, source: ChannelSource): void {
     if (subscription.source !== source) this.assign(subscription, source);
-    subscription.enter('waiting');
+    subscription.state = 'waiting';
     source.open();
     // Otherwise `onSourceReady` subscribes it.
     if (source.ready) void this.subscribeAt(source, subscription);
   }
 
   private async subscribeAt(source: ChannelSource, subscription: Subscription): Promise<void> {
-    subscription.enter('subscribing');
+    subscription.state = 'subscribing';
     try {
       await source.subscribe(subscription.channel);
     } catch (error) {
       return this.onFailed(subscription, source, error);
     }
     if (subscription.source !== source || subscription.state !== 'subscribing') return;
-    subscription.enter('subscribed');
+    subscription.state = 'subscribed';
     this.deps.onSubscribed(subscription);
   }
 
   private onFailed(subscription: Subscription, source: ChannelSource, error: unknown): void {
     // A subscription that waits has lost its connection since the request.
     if (subscription.source !== source || subscription.state === 'waiting') return;
-    const redirection = redirectionIn(error);
-    if (redirection !== undefined) return this.onRedirected(subscription, redirection);
+    if (redirectionIn(error) !== undefined) {
+      subscription.state = 'idle';
+      return this.deps.onRedirected();
+    }
     const { permanent, message } = unavailableBecause(error, 'pub/sub');
-    subscription.enter(permanent ? 'refused' : 'idle');
+    subscription.state = permanent ? 'refused' : 'idle';
     if (permanent) this.deps.onRefused(message);
-    else this.retryLater(subscription, this.deps.requestTimeoutMs);
-  }
-
-  private onRedirected(subscription: Subscription, redirection: Redirection): void {
-    subscription.enter(redirection.kind === 'moved' ? 'moved' : 'idle');
-    this.deps.onRedirected();
-    this.retryLater(subscription, PAUSE_MS);
-  }
-
-  private retryLater(subscription: Subscription, delayMs: number): void {
-    // One timer for each channel, however often it fails.
-    subscription.retryTimer?.cancel();
-    subscription.retryTimer = this.deps.clock.schedule(delayMs, () => this.retry(subscription), true);
-  }
-
-  private retry(subscription: Subscription): void {
-    if (this.byChannel.get(subscription.channel) !== subscription || !subscription.inactive) return;
-    const source = this.deps.sourceOf(subscription.key);
-    if (source !== undefined) this.moveTo(subscription, source);
   }
 
   private startSweepTimer(): void {
@@ -225,7 +188,6 @@ export class ChannelSubscriptions<Subscription extends ChannelSubscription> impl
   }
 
   private drop(subscription: Subscription): void {
-    subscription.cancelRetry();
     this.byChannel.delete(subscription.channel);
     this.unassign(subscription);
   }

@@ -1,7 +1,6 @@
 import type { Clock } from '../../clock/clock.js';
 import type { ChannelSource, ChannelSources } from '../../redis/pubsub/channel-source.js';
 import { ChannelSubscription, ChannelSubscriptions } from '../../redis/pubsub/channel-subscriptions.js';
-import type { StoreContext } from '../store-context.js';
 import { UNLOCKED } from './wire.js';
 
 /** Receives the releases of locks. */
@@ -34,20 +33,17 @@ class LockChannel extends ChannelSubscription {
  */
 export class LockChannels {
   readonly subscriptions: ChannelSubscriptions<LockChannel>;
-  private readonly clock: Clock;
   private isClosed = false;
 
   /** @param channelOf returns the channel of a key. */
   constructor(
-    { clock, requestTimeoutMs }: Pick<StoreContext, 'clock' | 'requestTimeoutMs'>,
+    private readonly clock: Clock,
     sources: ChannelSources,
     private readonly channelOf: (key: string) => string,
     private readonly listener: LockChannelsListener,
   ) {
-    this.clock = clock;
     this.subscriptions = new ChannelSubscriptions<LockChannel>({
       clock,
-      requestTimeoutMs,
       lingerMs: LINGER_MS,
       sourceOf: (key) => sources.sourceOf(key),
       onSubscribed: (channel) => {

@@ -76,7 +76,7 @@ export class RedissonStore implements LockStore {
   listen(listener: StoreListener): void {
     this.listener = listener;
     const { context, topology } = this;
-    this.channels = new LockChannels(context, topology, (key) => this.channelOf(key), {
+    this.channels = new LockChannels(context.clock, topology, (key) => this.channelOf(key), {
       onReleased: (key) => listener.onReleased(key),
       onSubscribed: () => (this.refusal = undefined),
       onRefused: (why) => this.onRefused(why),

@@ -64,11 +64,11 @@ export class InstanceChannels {
     private readonly instanceId: string,
     private readonly topology: Topology,
     private readonly names: LockNames,
-    private readonly deps: { readonly clock: Clock; readonly requestTimeoutMs: number },
+    private readonly clock: Clock,
     private readonly listener: ChannelsListener,
   ) {
     this.subscriptions = new ChannelSubscriptions<InstanceChannel>({
-      ...deps,
+      clock,
       lingerMs: LINGER_MS,
       sourceOf: (key) => topology.sourceOf(key),
       onSubscribed: (channel) => this.onSubscribed(channel),
@@ -119,7 +119,7 @@ export class InstanceChannels {
     if (askedAt <= subscription.subscribedAt + RENEW_AFTER_MS * subscription.misses) return;
     subscription.misses += 1;
     if (subscription.misses === 1) {
-      subscription.enter('idle');
+      subscription.state = 'idle';
       return this.subscriptions.open(subscription);
     }
     this.listener.onRefused(NOT_COUNTED);
@@ -127,7 +127,7 @@ export class InstanceChannels {
   }
 
   private onSubscribed(subscription: InstanceChannel): void {
-    subscription.subscribedAt = this.deps.clock.now();
+    subscription.subscribedAt = this.clock.now();
     // The channels of one tick are reported together, because each report visits all keys in use.
     this.subscribed.add(subscription.channel);
     if (this.subscribed.size > 1) return;
@@ -168,7 +168,7 @@ export class InstanceChannels {
   }
 
   private add(channel: string, key: string): InstanceChannel {
-    const added = new InstanceChannel(channel, key, this.deps.clock.now(), !this.names.isCluster);
+    const added = new InstanceChannel(channel, key, this.clock.now(), !this.names.isCluster);
     this.subscriptions.add(added);
     return added;
   }

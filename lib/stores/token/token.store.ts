@@ -130,25 +130,19 @@ export class TokenStore implements LockStore {
 
   listen(listener: StoreListener): void {
     this.listener = listener;
-    const { topology, names, clock, requestTimeoutMs } = this;
-    this.channels = new InstanceChannels(
-      listener.instanceId,
-      topology,
-      names,
-      { clock, requestTimeoutMs },
-      {
-        onMessage: (message) => this.onMessage(message, listener),
-        onSubscribed: (concerns) => {
-          this.refusal = undefined;
-          listener.onSubscribed(concerns);
-        },
-        onRefused: (why) => {
-          this.refusal = `${DEGRADED}: ${why}`;
-          this.warn(this.refusal);
-        },
-        onMute: (why) => this.warn(`${MUTE}: ${why}`),
+    const { topology, names, clock } = this;
+    this.channels = new InstanceChannels(listener.instanceId, topology, names, clock, {
+      onMessage: (message) => this.onMessage(message, listener),
+      onSubscribed: (concerns) => {
+        this.refusal = undefined;
+        listener.onSubscribed(concerns);
       },
-    );
+      onRefused: (why) => {
+        this.refusal = `${DEGRADED}: ${why}`;
+        this.warn(this.refusal);
+      },
+      onMute: (why) => this.warn(`${MUTE}: ${why}`),
+    });
     const onDisconnected = (concerns?: KeyFilter): void => this.onDisconnected(concerns);
     this.stopWatching = topology.watch({ ...listener, onDisconnected }, this.channels.subscriptions);
   }

@@ -41,16 +41,19 @@ describe('a connection that carries requests and no replies', () => {
     const client = new Redis(proxy.url, { maxRetriesPerRequest: null });
     let closes = 0;
     client.on('close', () => (closes += 1));
-    const locks = start({ redis: client, ttlMs: 1_000 });
+    const locks = start({ redis: client });
     await locks.using('goods:300', () => undefined);
     proxy.swallowReplies();
-    const waiting = locks.acquire('goods:300');
+    const leaving = new AbortController();
+    const waiting = locks.acquire('goods:300', { ttlMs: 1_000, signal: leaving.signal });
     await eventually('a request has got the lock', async () => (await direct.inspect('goods:300')) !== null);
     // The owner that gets no replies asks again, but not without end.
     await (await direct.acquire('goods:300')).release();
     expect(closes).toBe(0);
+    leaving.abort(new Error('it waits no longer'));
+    await expect(waiting).rejects.toThrow('it waits no longer');
     client.disconnect(true);
-    await (await waiting).release();
+    await locks.using('goods:300', () => undefined);
     await eventually('nothing is left', async () => (await direct.inspect('goods:300')) === null);
     await running.close();
     client.disconnect();

@@ -25,7 +25,7 @@ beforeEach(async () => {
   } as unknown as ChannelSource;
   const sources = { sourceOf: () => source };
   const listener = { onReleased: () => void (released += 1), onSubscribed: nothing, onRefused: nothing };
-  channels = new LockChannels({ clock, requestTimeoutMs: 1_000 }, sources, (key) => `channel:${key}`, listener);
+  channels = new LockChannels(clock, sources, (key) => `channel:${key}`, listener);
   // It subscribes at the second call.
   for (let i = 0; i < 2; i += 1) {
     ok(!channels.hears(KEY));
