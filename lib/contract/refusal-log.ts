@@ -1,3 +1,4 @@
+import { dropOldest } from '../common/drop-oldest.js';
 import { LockUnavailableError, messageOf } from '../common/errors.js';
 
 /** What a request to a store does. */
@@ -5,6 +6,9 @@ export type StoreOperation = 'acquire' | 'release' | 'extend' | 'transfer';
 
 /** A refusal counts for this long after it was seen, in milliseconds. Nobody may request what was refused again. */
 const RECENT_MS = 60_000;
+
+/** How many refusals are remembered. */
+const MOST_REFUSALS = 100;
 
 /** In place of the server's error code, if the store failed by itself. */
 const STORE_FAILED = 'the store failed';
@@ -50,9 +54,9 @@ export class RefusalLog {
       known.lastAt = now;
       return;
     }
-    this.forgetOld(now);
     // Before the warning, which runs the user's logger.
     this.seen.set(name, { line, lastAt: now });
+    dropOldest(this.seen, MOST_REFUSALS);
     this.warn(line);
   }
 
@@ -62,12 +66,8 @@ export class RefusalLog {
     return [...this.seen.values()].find((refusal) => this.isRecent(refusal, now))?.line;
   }
 
-  private isRecent(refusal: Refusal | undefined, now: number): boolean {
-    return refusal !== undefined && now - refusal.lastAt < RECENT_MS;
-  }
-
-  private forgetOld(now: number): void {
-    for (const [name, refusal] of this.seen) if (!this.isRecent(refusal, now)) this.seen.delete(name);
+  private isRecent(refusal: Refusal, now: number): boolean {
+    return now - refusal.lastAt < RECENT_MS;
   }
 }
 
