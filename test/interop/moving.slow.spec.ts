@@ -125,7 +125,7 @@ describe('a quorum beside', () => {
   let masters: Masters;
 
   beforeAll(async () => {
-    masters = await Masters.start({}, {}, {});
+    masters = await new Masters(3).start();
   });
   afterEach(() => masters.clear());
   afterAll(() => masters.close());

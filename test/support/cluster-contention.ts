@@ -2,16 +2,26 @@ import { Cluster, type ClusterOptions, type Redis } from 'ioredis';
 import type { Lock, LockService } from 'nestjs-redis-lock';
 import { type ClusterMember, RedisCluster, type RedisClusterStart } from './redis/index.js';
 import { eventually, RedisLocks, type InstanceOptions } from './redis-locks.js';
+import { clocksAhead } from './server-clock/wall-clock.js';
 
 /** A cluster and module instances that contend for locks on it. */
 export class ClusterContention {
   private running = new RedisLocks();
   private readonly clients: Cluster[] = [];
 
-  private constructor(readonly cluster: RedisCluster) {}
+  cluster!: RedisCluster;
 
-  static async start(options?: RedisClusterStart): Promise<ClusterContention> {
-    return new ClusterContention(await RedisCluster.start(options));
+  /** @param ahead how many seconds the clock of each master is ahead of the machine's, which needs gcc. Default: 0. */
+  constructor(
+    private readonly options: RedisClusterStart = {},
+    private readonly ahead: readonly number[] = [],
+  ) {}
+
+  async start(): Promise<this> {
+    const { ahead, options } = this;
+    const clocks = ahead.length === 0 ? {} : { environments: await clocksAhead(...ahead) };
+    this.cluster = await RedisCluster.start({ ...options, ...clocks });
+    return this;
   }
 
   get warnings(): readonly string[] {

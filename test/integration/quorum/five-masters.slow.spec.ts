@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
@@ -6,16 +6,11 @@ import { countWrites } from '../../support/count-writes.js';
 import { Masters } from '../../support/masters.js';
 import { eventually } from '../../support/redis-locks.js';
 import { needWallClocks } from '../../support/server-clock/shim.js';
+import { forTests } from '../../support/for-tests.js';
 
 needWallClocks();
 
-let here: Masters;
-
-beforeAll(async () => {
-  here = await Masters.startStopped(5);
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new Masters(5, { stopped: true }));
 
 const errorOf = (promise: Promise<unknown>): Promise<Error> =>
   promise.then(

@@ -1,22 +1,18 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Locked, type LockInfo, type LockService } from 'nestjs-redis-lock';
 import { withLocks } from 'nestjs-redis-lock/testing';
 import { describeLock, lockTable } from '../../../lib/cli/lock-view.js';
 import { printableJson } from '../../../lib/cli/printable.js';
 import { Contention } from '../../support/contention.js';
 import { deferred } from '../../support/async.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: Contention;
+const here = forTests(new Contention());
 let other: LockService;
 
-beforeAll(async () => {
-  here = await Contention.start();
-});
 beforeEach(() => {
   other = here.instance({ identity: 'api-2' });
 });
-afterEach(() => here.clear());
-afterAll(() => here.close());
 
 async function listed(): Promise<LockInfo> {
   const found = [];

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Lock, type LockService, LockReplicationError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import type { RedisServer } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { eventually, RedisLocks, renewed } from '../../support/redis-locks.js';
 
 let servers: ReplicaSet;
 let running: RedisLocks;
@@ -21,43 +21,16 @@ afterEach(async () => {
 const instance = (options: RedisLockModuleOptions = {}): LockService =>
   running.start({ redis: servers.address, waitMs: 60_000, ...options });
 
-/** Works as `eventually`, and reports the state if the condition does not hold in time. */
-async function seen(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  try {
-    await eventually(what, holds);
-  } catch (late) {
-    throw new Error(`${String(late)}\n${await servers.picture()}`, { cause: late });
-  }
-}
-
 const queued = (at: RedisServer, count: number): Promise<void> =>
-  seen(`${count} wait in the queue`, async () => (await servers.adminOf(at).zcard(`${key}|queue`)) === count);
+  eventually(`${count} wait in the queue`, async () => (await servers.adminOf(at).zcard(`${key}|queue`)) === count);
 
 const isFree = (at: RedisServer): Promise<void> =>
-  seen('nothing is left locked', async () => (await servers.adminOf(at).exists(key, `${key}|queue`)) === 0);
-
-/** Waits until the present master has renewed the lock. */
-async function renewed(lock: Lock): Promise<void> {
-  let refusal: unknown;
-  const answered = () =>
-    lock.extend().then(
-      () => true,
-      (error: unknown) => {
-        refusal = error;
-        return false;
-      },
-    );
-  try {
-    await seen('the lock is renewed', answered);
-  } catch (late) {
-    throw new Error(`${String(late)}\n${String(refusal)}`, { cause: late });
-  }
-}
+  eventually('nothing is left locked', async () => (await servers.adminOf(at).exists(key, `${key}|queue`)) === 0);
 
 /** Requests a lock until enough replicas acknowledge the grant in time. */
 async function acknowledged(locks: LockService, resource: string): Promise<Lock> {
   let lock: Lock | undefined;
-  await seen(`${resource} is granted`, async () => {
+  await eventually(`${resource} is granted`, async () => {
     lock = await locks.acquire(resource).catch((error: unknown) => {
       if (error instanceof LockReplicationError) return undefined;
       throw error;
@@ -86,7 +59,7 @@ describe('with Sentinel', () => {
     await queued(master, 1);
     const heard = async (): Promise<boolean> =>
       ((await servers.adminOf(master).pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length === 1;
-    await seen('the waiter is subscribed there', heard);
+    await eventually('the waiter is subscribed there', heard);
     expect(await lock.release()).toBe(true);
     const next = await granted;
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
@@ -135,7 +108,7 @@ describe('with Sentinel', () => {
     const master = await servers.failOver();
     await before.restart();
     // Sentinel waits for eight seconds and its next check before it acts on that.
-    await seen('it is a replica', async () =>
+    await eventually('it is a replica', async () =>
       (await servers.adminOf(before).info('replication')).includes('role:slave'),
     );
     await renewed(lock);
