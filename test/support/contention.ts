@@ -154,7 +154,8 @@ export class Contention {
     return new RedisLocks();
   }
 
-  private get running(): RedisLocks {
+  /** What starts the module instances of this test, and records their log. */
+  get running(): RedisLocks {
     return (this.opened ??= this.open());
   }
 

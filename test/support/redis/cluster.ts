@@ -169,7 +169,8 @@ export class RedisCluster {
   }
 
   async flush(): Promise<void> {
-    await Promise.all(this.members.map(({ admin }) => admin.flushall().catch(() => undefined)));
+    const running = this.members.filter(({ server }) => server.pid !== undefined);
+    await Promise.all(running.map(({ admin }) => admin.flushall().catch(() => undefined)));
   }
 
   async close(): Promise<void> {
