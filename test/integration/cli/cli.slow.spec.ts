@@ -38,24 +38,6 @@ const resourcesIn = (out: string): string[] =>
     .map(({ resource }) => String(resource))
     .toSorted();
 
-describe('list', () => {
-  it('shows held, shared and awaited locks of the prefix', async () => {
-    const [one, other] = [instance('api-1'), instance('api-2')];
-    const lock = await one.acquire('goods:300');
-    await here.enqueue(() => other.acquire('goods:300'));
-    for (const locks of [one, other]) await locks.acquire('menu', { mode: 'shared' });
-    await other.acquire('pool', { permits: 3 });
-    const { code, out } = await cli('list');
-    expect(code).toBe(0);
-    const [titles, goods, menu, pool, ...rest] = out.trimEnd().split('\n');
-    expect(titles).toMatch(/^RESOURCE /);
-    expect(goods).toMatch(new RegExp(`^goods:300 +exclusive +api-1 +[\\d.]+ m?s +[\\d.]+ s +${lock.fencingToken} +1$`));
-    expect(menu).toMatch(/^menu +shared +api-\d and 1 other +- +[\d.]+ s +- +0$/);
-    expect(pool).toMatch(/^pool +1 of 3 permits +api-2 +- +[\d.]+ s +- +0$/);
-    expect(rest).toEqual([]);
-  });
-});
-
 describe('the key of a resource', () => {
   it.each<[string, RedisLockModuleOptions]>([
     ['--hash-tag resource', { hashTag: 'resource' }],
@@ -77,22 +59,6 @@ describe('the key of a resource', () => {
     expect(JSON.parse(out)).toMatchObject({ resource: key, key });
     expect(await cli(`release --key ${key} --yes`)).toMatchObject({ code: 0 });
     expect(await locks.inspect('goods:300')).toBe(null);
-  });
-});
-
-describe('release', () => {
-  it('ends the hold that was shown, and the next instance gets the lock', async () => {
-    const lock = await instance('api-1').acquire('goods:300');
-    const granted = instance('api-2').acquire('goods:300', { waitMs: 60_000 });
-    const wrong = await cli(`release goods:300 --yes --if-token ${lock.fencingToken - 1}`);
-    expect(wrong.code).toBe(4);
-    expect(lock.signal.aborted).toBe(false);
-    const { code, out } = await cli('release goods:300', { terminal: new FakeTerminal('yes') });
-    expect({ code, out }).toEqual({ code: 0, out: 'goods:300 was released. api-1 held it.\n' });
-    expect((await granted).fencingToken).toBeGreaterThan(lock.fencingToken);
-    await eventually('api-1 finds out', () => lock.signal.aborted);
-    // An instance that has not waited for locks receives no messages.
-    expect((lock.signal.reason as Error).message).toContain('its key is gone or belongs to someone else');
   });
 });
 

@@ -121,20 +121,20 @@ describe('a subscription in a cluster', () => {
     await bothHeard(both);
     const owner = await here.cluster.ownerOf(here.key);
     const others = here.cluster.masters.filter((master) => master !== owner);
-    expect(await here.listening(owner)).toBe(2);
-    for (const other of others) expect(await here.listening(other)).toBe(0);
+    expect(await here.channels(owner)).toHaveLength(2);
+    for (const other of others) expect(await here.channels(other)).toHaveLength(0);
     expect(await here.connections('nestjs-redis-lock:handoffs')).toBe(2);
     for (const locks of both) {
       for (const subscription of subscriptionsOf(locks).all) subscription.usedAt = -Infinity;
       subscriptionsOf(locks).sweep();
     }
-    await eventually('they are dropped', async () => (await here.listening(owner)) === 0);
+    await eventually('they are dropped', async () => (await here.channels(owner)).length === 0);
     await eventually(
       'so are their connections',
       async () => (await here.connections('nestjs-redis-lock:handoffs')) === 0,
     );
     await bothHeard(both);
-    expect(await here.listening(owner)).toBe(2);
+    expect(await here.channels(owner)).toHaveLength(2);
   });
 
   it('reconnects after it was cut, and the waiter keeps its place', async () => {

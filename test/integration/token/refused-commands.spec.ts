@@ -165,15 +165,6 @@ describe('a user without a command of the queue', () => {
   });
 });
 
-describe('a user without MGET', () => {
-  it('releases the locks of one tick, with more calls', async () => {
-    const locks = here.instance({ redis: await withoutCommand('mget') });
-    const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`)));
-    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual([true, true, true]);
-    expect(await here.leftovers()).toEqual([]);
-  });
-});
-
 describe('a server that does not know a command', () => {
   let server: RedisServer;
   let running: RedisLocks;

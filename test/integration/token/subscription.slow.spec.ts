@@ -106,19 +106,6 @@ describe('a closed module', () => {
 });
 
 describe('a client without reconnection (retryStrategy: null)', () => {
-  it('whose duplicate is killed is subscribed again, because the duplicate reconnects', async () => {
-    const locks = here.instance({ redis: here.client({ retryStrategy: () => null }) });
-    const first = await here.holder();
-    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
-    await here.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await eventually('it is subscribed again', async () => (await subscribedHere(locks)) === 1);
-    await first.release();
-    await (await granted).release();
-    await hearOnce(locks);
-    expect(here.warnings).toEqual([]);
-    expect(await here.leftovers()).toEqual([]);
-  });
-
   it('that its owner quits without closing the module lets the process end', async () => {
     const contended = `
       const clients = [1, 2].map(() => new Redis('${here.server.url}'));
