@@ -8,6 +8,7 @@ export const missing = missingForJava();
 
 /** Adds a test that needs Java. Without Java it prints that the test did not run. In CI it fails. */
 export function itOnJava(name: string, body: () => Promise<void>): void {
+  // oxlint-disable-next-line jest/valid-title -- the caller has it
   it(name, async () => {
     if (missing === undefined) return body();
     if (process.env['CI'] === 'true') throw new Error(`${missing} is missing: install JDK 17 and Maven`);

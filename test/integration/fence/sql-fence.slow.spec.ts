@@ -1,8 +1,8 @@
 // Runs the statements on real servers, in concurrent transactions.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from '@jest/globals';
 import { SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { eventually } from '../../support/redis-locks.js';
-import { type Database, type DatabaseKind, onServer, SERVERS, type Session } from '../../support/sql/databases.js';
+import { type Database, type DatabaseKind, itOnServer, SERVERS, type Session } from '../../support/sql/databases.js';
 
 const LEVELS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
 type Level = (typeof LEVELS)[number];
@@ -19,7 +19,7 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
   /** A session without transactions. */
   let plain: Session;
 
-  const itHere = (name: string, body: () => Promise<void>): void => it(name, onServer(kind, body));
+  const itHere = itOnServer(kind);
 
   beforeAll(async () => {
     if (missing !== undefined) return;

@@ -1,11 +1,11 @@
 // What a transaction reads after it was granted a lock, on real servers. Under REPEATABLE READ it is a snapshot of the
 // moment of its first read, which no lock scope changes.
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
 import { RedisLocks } from '../../support/redis-locks.js';
 import { testRedisUrl } from '../../support/shared-redis.js';
-import { type Database, type DatabaseKind, onServer, SERVERS, type Session } from '../../support/sql/databases.js';
+import { type Database, type DatabaseKind, itOnServer, SERVERS, type Session } from '../../support/sql/databases.js';
 
 type Level = 'READ COMMITTED' | 'REPEATABLE READ';
 
@@ -28,7 +28,7 @@ describe.each(Object.values(SERVERS))('a transaction in $title that waits for a 
   /** Whether the server refuses to update a row that has changed since the snapshot. */
   let refusesUpdates: boolean;
 
-  const itHere = (name: string, body: () => Promise<void>): void => it(name, onServer(kind, body));
+  const itHere = itOnServer(kind);
 
   beforeAll(async () => {
     if (missing !== undefined) return;
