@@ -49,10 +49,10 @@ const MODULE_OPTIONS = [
 const ASYNC_OPTIONS = ['name', 'isGlobal', 'toString'];
 
 /** A public entry: makes garbage for its arguments, and calls it with them. */
-interface Entry {
-  readonly args: (make: GarbageMaker) => readonly Garbage[];
-  readonly call: (...args: readonly unknown[]) => unknown;
-}
+type Entry = readonly [
+  args: (make: GarbageMaker) => readonly Garbage[],
+  call: (...args: readonly unknown[]) => unknown,
+];
 
 type Entries = Readonly<Record<string, Entry>>;
 
@@ -116,51 +116,42 @@ async function callLocked(given: unknown, options: unknown, argument: unknown): 
 const makeLocks = (options: unknown): LockService => invoke(createTestLocks, options) as LockService;
 
 const services: Entries = {
-  acquire: { args: lockCall, call: (...args) => release(send(locks, 'acquire', ...args)) },
-  tryAcquire: { args: lockCall, call: (...args) => release(send(locks, 'tryAcquire', ...args)) },
-  using: {
-    args: (make) => [...lockCall(make), make.either(() => 1)],
-    call: (...args) => send(locks, 'using', ...args),
-  },
-  'using without options': {
-    args: (make) => [make.either('free'), make.any()],
-    call: (...args) => send(locks, 'using', ...args),
-  },
-  inspect: { args: anything, call: (given) => send(locks, 'inspect', given) },
-  assertHeld: {
-    args: (make) => [make.either('held'), make.options(['mode', 'toString'])],
-    call: (...args) => send(locks, 'assertHeld', ...args),
-  },
-  current: { args: anything, call: (given) => send(locks, 'current', given) },
-  extend: { args: anything, call: (given) => send(held, 'extend', given) },
-  'MultiLock.of': { args: anything, call: (given) => send(several, 'of', given) },
-  createTestLocks: { args: (make) => [make.options(MODULE_OPTIONS)], call: (given) => void makeLocks(given) },
-  createTestBench: {
-    args: (make) => [make.options(MODULE_OPTIONS)],
-    call: (given) => void invoke(createTestBench, given),
-  },
-  withLocks: {
-    args: (make) => [make.either({}), make.either(locks), make.either('default')],
-    call: (...args) => void invoke(withLocks, ...args),
-  },
-  bindLocks: {
-    args: (make) => [make.either({}), make.either(locks), make.either('default')],
-    call: (...args) => void invoke(bindLocks, ...args),
-  },
-  withMemoryLocks: {
-    args: (make) => [make.either(Test.createTestingModule({})), make.options(['bench', 'clock', 'store'])],
-    call: (...args) => void invoke(withMemoryLocks, ...args),
-  },
-  'timestamp()': {
-    args: (make) => [make.options(['unit', 'scripts', 'retryCount', 'retryDelayMs', 'toString'])],
-    call: (given) => void makeLocks({ store: invoke(timestamp, given) }),
-  },
-  'redisson()': {
-    args: (make) => [make.options(['fencing', 'constructor'])],
-    call: (given) => void makeLocks({ store: invoke(redisson, given) }),
-  },
-  'token()': { args: anything, call: (given) => void makeLocks({ store: invoke(token, given) }) },
-  'a key function': { args: anything, call: (given) => release(makeLocks({ key: () => given }).acquire('free')) },
+  acquire: [lockCall, (...args) => release(send(locks, 'acquire', ...args))],
+  tryAcquire: [lockCall, (...args) => release(send(locks, 'tryAcquire', ...args))],
+  using: [(make) => [...lockCall(make), make.either(() => 1)], (...args) => send(locks, 'using', ...args)],
+  'using without options': [(make) => [make.either('free'), make.any()], (...args) => send(locks, 'using', ...args)],
+  inspect: [anything, (given) => send(locks, 'inspect', given)],
+  assertHeld: [
+    (make) => [make.either('held'), make.options(['mode', 'toString'])],
+    (...args) => send(locks, 'assertHeld', ...args),
+  ],
+  current: [anything, (given) => send(locks, 'current', given)],
+  extend: [anything, (given) => send(held, 'extend', given)],
+  'MultiLock.of': [anything, (given) => send(several, 'of', given)],
+  createTestLocks: [(make) => [make.options(MODULE_OPTIONS)], (given) => void makeLocks(given)],
+  createTestBench: [(make) => [make.options(MODULE_OPTIONS)], (given) => void invoke(createTestBench, given)],
+  withLocks: [
+    (make) => [make.either({}), make.either(locks), make.either('default')],
+    (...args) => void invoke(withLocks, ...args),
+  ],
+  bindLocks: [
+    (make) => [make.either({}), make.either(locks), make.either('default')],
+    (...args) => void invoke(bindLocks, ...args),
+  ],
+  withMemoryLocks: [
+    (make) => [make.either(Test.createTestingModule({})), make.options(['bench', 'clock', 'store'])],
+    (...args) => void invoke(withMemoryLocks, ...args),
+  ],
+  'timestamp()': [
+    (make) => [make.options(['unit', 'scripts', 'retryCount', 'retryDelayMs', 'toString'])],
+    (given) => void makeLocks({ store: invoke(timestamp, given) }),
+  ],
+  'redisson()': [
+    (make) => [make.options(['fencing', 'constructor'])],
+    (given) => void makeLocks({ store: invoke(redisson, given) }),
+  ],
+  'token()': [anything, (given) => void makeLocks({ store: invoke(token, given) })],
+  'a key function': [anything, (given) => release(makeLocks({ key: () => given }).acquire('free'))],
 };
 
 class Target {
@@ -168,66 +159,57 @@ class Target {
 }
 
 const decorators: Entries = {
-  '@Locked': {
-    args: (make) => [
+  '@Locked': [
+    (make) => [
       make.either('goods:<id>', ['goods:<id>', 'a']),
       make.options([...LOCK_OPTIONS, 'name', 'onBusy', 'onUnavailable']),
       make.any(),
     ],
-    call: (given, options, argument) => callLocked(given, options, argument),
-  },
-  '@Locked without options': {
-    args: (make) => [make.either('goods:<id>', '<0>', '<id.a.b>', ['<id>']), make.either('x', ['x', 'y'])],
-    call: (given, argument) => callLocked(given, undefined, argument),
-  },
-  '@Locked with a function': { args: anything, call: (given) => callLocked(() => given, undefined, 1) },
-  '@LockParam': { args: anything, call: (given) => invoke(LockParam, given) },
-  '@LockParam of a method': {
-    args: anything,
-    call: (given) => invoke(invoke(LockParam, given), Target.prototype, 'buy', 0),
-  },
-  '@CurrentLock': { args: anything, call: (given) => invoke(CurrentLock, given) },
-  InjectLockService: { args: anything, call: (given) => invoke(InjectLockService, given) },
-  getLockServiceToken: { args: anything, call: (given) => invoke(getLockServiceToken, given) },
-  'resource as a function': {
-    args: (make) => [make.any(), make.any()],
-    call: (...args) => invoke(resource, ...args),
-  },
-  'resource as a tag': { args: anything, call: (given) => resource`goods:${given as string}` },
+    (given, options, argument) => callLocked(given, options, argument),
+  ],
+  '@Locked without options': [
+    (make) => [make.either('goods:<id>', '<0>', '<id.a.b>', ['<id>']), make.either('x', ['x', 'y'])],
+    (given, argument) => callLocked(given, undefined, argument),
+  ],
+  '@Locked with a function': [anything, (given) => callLocked(() => given, undefined, 1)],
+  '@LockParam': [anything, (given) => invoke(LockParam, given)],
+  '@LockParam of a method': [anything, (given) => invoke(invoke(LockParam, given), Target.prototype, 'buy', 0)],
+  '@CurrentLock': [anything, (given) => invoke(CurrentLock, given)],
+  InjectLockService: [anything, (given) => invoke(InjectLockService, given)],
+  getLockServiceToken: [anything, (given) => invoke(getLockServiceToken, given)],
+  'resource as a function': [(make) => [make.any(), make.any()], (...args) => invoke(resource, ...args)],
+  'resource as a tag': [anything, (given) => resource`goods:${given as string}`],
 };
 
 const fences: Entries = {
-  SqlFence: {
-    args: (make) => [make.either('postgres'), make.options(['table', 'constructor'])],
-    call: (...args) => void construct(SqlFence, ...args),
-  },
-  'SqlFence.open': {
-    args: (make) => [make.either(() => [{ token: 5 }]), make.either('goods'), make.either(5)],
-    call: (...args) => send(new SqlFence('mysql'), 'open', ...args),
-  },
-  'SqlFence.open of rows': {
-    args: (make) => [make.either([{ token: make.any().value }])],
-    call: (rows) => new SqlFence('sqlite').open(() => rows, 'goods', 5),
-  },
-  RedisFence: {
-    args: (make) => [make.either(redis), make.either('goods'), make.options(['retentionMs', 'toString'])],
-    call: (...args) => void construct(RedisFence, ...args),
-  },
-  'RedisFence.open': {
-    args: anything,
-    call: (given) => send(new RedisFence(redis, uniquePrefix()), 'open', given),
-  },
-  'RedisFence.write': {
-    args: (make) => [
+  SqlFence: [
+    (make) => [make.either('postgres'), make.options(['table', 'constructor'])],
+    (...args) => void construct(SqlFence, ...args),
+  ],
+  'SqlFence.open': [
+    (make) => [make.either(() => [{ token: 5 }]), make.either('goods'), make.either(5)],
+    (...args) => send(new SqlFence('mysql'), 'open', ...args),
+  ],
+  'SqlFence.open of rows': [
+    (make) => [make.either([{ token: make.any().value }])],
+    (rows) => new SqlFence('sqlite').open(() => rows, 'goods', 5),
+  ],
+  RedisFence: [
+    (make) => [make.either(redis), make.either('goods'), make.options(['retentionMs', 'toString'])],
+    (...args) => void construct(RedisFence, ...args),
+  ],
+  'RedisFence.open': [anything, (given) => send(new RedisFence(redis, uniquePrefix()), 'open', given)],
+  'RedisFence.write': [
+    (make) => [
       make.either(5),
       make.either({ lua: 'return 1', keys: [uniquePrefix()], args: [make.any().value] }, { keys: [], argv: [] }),
     ],
-    call: async (...args) => {
+    async (...args) => {
       const fence = new RedisFence(redis, uniquePrefix());
       await fence.open(5);
       await send(fence, 'write', ...args);
     },
-  },
+  ],
 };
 
 /** Starts and ends an application. No Redis is needed unless the garbage says so. */
@@ -258,26 +240,26 @@ function canBeAwaited(value: unknown): boolean {
 }
 
 const modules: Entries = {
-  'RedisLockTestingModule.forRoot': {
-    args: (make) => [make.options(MODULE_OPTIONS.filter((name) => name !== 'clock'))],
-    call: (given) => startApplication(() => RedisLockTestingModule.forRoot(given as object) as never),
-  },
-  'RedisLockModule.forRoot': {
-    args: (make) => [make.options(MODULE_OPTIONS)],
-    call: (given) => startApplication(() => RedisLockModule.forRoot(withMemory(given)) as never),
-  },
-  'RedisLockModule.forRootAsync': {
-    args: (make) => [make.options(ASYNC_OPTIONS)],
-    call: (given) => void RedisLockModule.forRootAsync(given as object),
-  },
-  'a factory of options': {
-    args: (make) => [make.options(MODULE_OPTIONS)],
+  'RedisLockTestingModule.forRoot': [
+    (make) => [make.options(MODULE_OPTIONS.filter((name) => name !== 'clock'))],
+    (given) => startApplication(() => RedisLockTestingModule.forRoot(given as object) as never),
+  ],
+  'RedisLockModule.forRoot': [
+    (make) => [make.options(MODULE_OPTIONS)],
+    (given) => startApplication(() => RedisLockModule.forRoot(withMemory(given)) as never),
+  ],
+  'RedisLockModule.forRootAsync': [
+    (make) => [make.options(ASYNC_OPTIONS)],
+    (given) => void RedisLockModule.forRootAsync(given as object),
+  ],
+  'a factory of options': [
+    (make) => [make.options(MODULE_OPTIONS)],
     // Nest awaits what a factory returns, and so reads it.
-    call: (given) => {
+    (given) => {
       const useFactory = (): never => (canBeAwaited(given) ? withMemory(given) : undefined) as never;
       return startApplication(() => RedisLockModule.forRootAsync({ useFactory }) as never);
     },
-  },
+  ],
 };
 
 /** Whether an error is of the caller's own code or of its Redis: a class that is called, or a script that is wrong. */
@@ -318,7 +300,7 @@ async function fuzz(entries: Entries, cases: number) {
   for (let at = 0; at < cases; at += 1) {
     // Refused calls never wait: without a turn of the event loop, the locks of this file would not be renewed.
     await new Promise((resolve) => setImmediate(resolve));
-    const [name, { args, call }] = make.oneOf(Object.entries(entries));
+    const [name, [args, call]] = make.oneOf(Object.entries(entries));
     const given = args(make);
     try {
       await call(...given.map(({ value }) => value));

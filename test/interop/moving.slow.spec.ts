@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { type LockService, LockUnavailableError, token } from 'nestjs-redis-lock';
 import { Masters } from '../support/masters.js';
@@ -6,6 +6,7 @@ import { eventually, RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { installLibraries } from './install-libraries.js';
 import { Peer } from './peer.js';
+import { forTests } from '../support/for-tests.js';
 
 /** The key that a library makes of the name that its caller gives. The table of docs/moving.md has them. */
 type KeyOf = (resource: string) => string;
@@ -122,13 +123,7 @@ describe.each(['redlock', 'redlock 4', '@sesamecare-oss/redlock'])('a list of ke
 });
 
 describe('a quorum beside', () => {
-  let masters: Masters;
-
-  beforeAll(async () => {
-    masters = await Masters.start({}, {}, {});
-  });
-  afterEach(() => masters.clear());
-  afterAll(() => masters.close());
+  const masters = forTests(new Masters(3));
 
   it.each(ON_MASTERS)('%s refuses its callers and is refused, on three masters', async (library, keyOf) => {
     const peer = await started(library, masters.urls);

@@ -1,4 +1,4 @@
-import { expect } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { eventually } from '../support/redis-locks.js';
 import { missingForJava } from './maven.js';
 import type { Peer } from './peer.js';
@@ -6,18 +6,14 @@ import type { Peer } from './peer.js';
 /** The tool that is missing to run Redisson here. Undefined if none is. */
 export const missing = missingForJava();
 
-/** Wraps a test that needs Java. Without Java it prints that the test did not run. In CI it fails. */
-export function onJava(body: () => Promise<void>): () => Promise<void> {
-  if (missing === undefined) return body;
-  return () => {
+/** Adds a test that needs Java. Without Java it prints that the test did not run. In CI it fails. */
+export function itOnJava(name: string, body: () => Promise<void>): void {
+  // oxlint-disable-next-line jest/valid-title -- the caller has it
+  it(name, async () => {
+    if (missing === undefined) return body();
     if (process.env['CI'] === 'true') throw new Error(`${missing} is missing: install JDK 17 and Maven`);
-    say(`NOT RUN, because ${missing} is missing: ${expect.getState().currentTestName}`);
-    return Promise.resolve();
-  };
-}
-
-export function say(line: string): void {
-  process.stdout.write(`${line}\n`);
+    process.stdout.write(`NOT RUN, because ${missing} is missing: ${expect.getState().currentTestName}\n`);
+  });
 }
 
 /** Longer than a test may take. Without a message, Redisson would wait for the end of the lease. */

@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { type ClusterMember, RedisCluster } from '../support/redis/index.js';
 import { eventually } from '../support/redis-locks.js';
 import { buildJava } from './maven.js';
-import { missing, onJava, wakeUp } from './on-java.js';
+import { missing, itOnJava, wakeUp } from './on-java.js';
 import { Peer } from './peer.js';
 
 /** Names on all nodes. One has braces of its own. */
@@ -66,16 +66,13 @@ describe('redisson() beside Redisson in a cluster', () => {
   });
   afterAll(() => cluster.close());
 
-  it('loses no update of a counter by a JVM and two Node processes', onJava(count));
+  itOnJava('loses no update of a counter by a JVM and two Node processes', count);
 
-  it(
-    'notifies and is notified on sharded channels of every node',
-    onJava(async () => {
-      const owners = await Promise.all(NAMES.map((name) => cluster.ownerOf(name)));
-      expect(new Set(owners).size).toBe(3);
-      await wakeEachOther(({ admin }, channel) => shardListeners(admin, channel));
-    }),
-  );
+  itOnJava('notifies and is notified on sharded channels of every node', async () => {
+    const owners = await Promise.all(NAMES.map((name) => cluster.ownerOf(name)));
+    expect(new Set(owners).size).toBe(3);
+    await wakeEachOther(({ admin }, channel) => shardListeners(admin, channel));
+  });
 });
 
 describe('redisson() beside Redisson in a cluster without sharded channels', () => {
@@ -89,5 +86,5 @@ describe('redisson() beside Redisson in a cluster without sharded channels', () 
   });
   afterAll(() => cluster.close());
 
-  it('loses no update of a counter by a JVM and two Node processes', onJava(count));
+  itOnJava('loses no update of a counter by a JVM and two Node processes', count);
 });

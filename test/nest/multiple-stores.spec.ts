@@ -38,7 +38,7 @@ let masters: Masters;
 let redis: Redis;
 
 beforeAll(async () => {
-  masters = await Masters.start({}, {}, {});
+  masters = await new Masters(3).start();
   redis = new Redis(testRedisUrl());
 });
 afterEach(closeApps);

@@ -88,7 +88,7 @@ describe('the health indicator in a shutdown', () => {
 describe('the health indicator', () => {
   let here: Contention;
   beforeAll(async () => {
-    here = await Contention.start();
+    here = await new Contention().start();
   });
   afterEach(async () => {
     await here.clear();
@@ -196,7 +196,7 @@ describe('the health indicator', () => {
 
 describe('the health indicator of a server that is stopped and started', () => {
   it('is down, and up again', async () => {
-    const here = await Contention.start();
+    const here = await new Contention().start();
     try {
       checked = [['locks']];
       const health = await start({ redis: here.server.url, requestTimeoutMs: 1_000 });
@@ -219,7 +219,7 @@ describe('the health indicator of a server that is stopped and started', () => {
 
 describe('the health indicator of a quorum', () => {
   it('is degraded without a minority, and down without a majority', async () => {
-    const here = await Masters.start({}, {}, {});
+    const here = await new Masters(3).start();
     try {
       checked = [['locks']];
       const health = await start({ store: quorum([...here.urls], { nodeTimeoutMs: 500 }) });

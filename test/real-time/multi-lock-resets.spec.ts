@@ -6,7 +6,7 @@ import { eventually } from '../support/redis-locks.js';
 let here: Contention;
 
 beforeAll(async () => {
-  here = await Contention.start();
+  here = await new Contention().start();
 });
 afterEach(() => here.clear());
 afterAll(() => here.close());

@@ -1,25 +1,31 @@
-import { Cluster, type ClusterOptions, type Redis } from 'ioredis';
+import { Cluster, type ClusterOptions } from 'ioredis';
 import type { Lock, LockService } from 'nestjs-redis-lock';
 import { type ClusterMember, RedisCluster, type RedisClusterStart } from './redis/index.js';
 import { eventually, RedisLocks, type InstanceOptions } from './redis-locks.js';
+import { clocksAhead } from './server-clock/wall-clock.js';
 
 /** A cluster and module instances that contend for locks on it. */
 export class ClusterContention {
   private running = new RedisLocks();
   private readonly clients: Cluster[] = [];
 
-  private constructor(readonly cluster: RedisCluster) {}
+  cluster!: RedisCluster;
 
-  static async start(options?: RedisClusterStart): Promise<ClusterContention> {
-    return new ClusterContention(await RedisCluster.start(options));
+  /** @param ahead how many seconds the clock of each master is ahead of the machine's, which needs gcc. Default: 0. */
+  constructor(
+    private readonly options: RedisClusterStart = {},
+    private readonly ahead: readonly number[] = [],
+  ) {}
+
+  async start(): Promise<this> {
+    const { ahead, options } = this;
+    const clocks = ahead.length === 0 ? {} : { environments: await clocksAhead(...ahead) };
+    this.cluster = await RedisCluster.start({ ...options, ...clocks });
+    return this;
   }
 
   get warnings(): readonly string[] {
     return this.running.warnings;
-  }
-
-  get infos(): readonly string[] {
-    return this.running.infos;
   }
 
   get prefix(): string {
@@ -54,35 +60,22 @@ export class ClusterContention {
   }
 
   async queueLength(): Promise<number> {
-    return (await this.owner()).zcard(`${this.key}|queue`);
+    const { admin } = await this.cluster.ownerOf(this.key);
+    return admin.zcard(`${this.key}|queue`);
   }
 
   async queueOf(length: number): Promise<void> {
     await eventually(`${length} are in the queue`, async () => (await this.queueLength()) === length);
   }
 
-  /** Returns the node that has goods:300. */
-  async owner(): Promise<Redis> {
-    return (await this.cluster.ownerOf(this.key)).admin;
-  }
-
   /** Returns whether that instance is subscribed for goods on a node. One that holds a lock for long is, too. */
-  async isSubscribed({ engine }: LockService, { admin }: Pick<ClusterMember, 'admin'>): Promise<boolean> {
-    const tag = `${this.prefix}goods`;
-    const channels = (await admin.call('PUBSUB', 'SHARDCHANNELS', `*nestjs-redis-lock:{${tag}}:*`)) as string[];
-    return channels.some((channel) => channel.endsWith(`:v2-${engine.instanceId}`));
+  async isSubscribed({ engine }: LockService, node: Pick<ClusterMember, 'admin'>): Promise<boolean> {
+    return (await this.channels(node)).some((channel) => channel.endsWith(`:v2-${engine.instanceId}`));
   }
 
-  /** Returns whether all of those instances are subscribed for goods on a node. */
-  async areSubscribed(instances: readonly LockService[], node: Pick<ClusterMember, 'admin'>): Promise<boolean> {
-    const each = await Promise.all(instances.map((instance) => this.isSubscribed(instance, node)));
-    return each.every((isSubscribed) => isSubscribed);
-  }
-
-  /** Returns the number of subscribed channels of that hash tag on a node. */
-  async listening({ admin }: Pick<ClusterMember, 'admin'>, tag = `${this.prefix}goods`): Promise<number> {
-    const channels = (await admin.call('PUBSUB', 'SHARDCHANNELS', `*nestjs-redis-lock:{${tag}}:*`)) as string[];
-    return channels.length;
+  /** Returns the subscribed channels for goods on a node. */
+  async channels({ admin }: Pick<ClusterMember, 'admin'>): Promise<readonly string[]> {
+    return (await admin.call('PUBSUB', 'SHARDCHANNELS', `*nestjs-redis-lock:{${this.prefix}goods}:*`)) as string[];
   }
 
   /** Returns a family other than goods whose hash tag is on that node. */

@@ -1,8 +1,8 @@
-import { Redis } from 'ioredis';
+import { Redis, type RedisOptions } from 'ioredis';
 import type { Lock, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { LockProcess } from './lock-process.js';
 import { RedisProxy } from './proxy.js';
-import { type RedisServer, startRedis } from './redis/index.js';
+import { adminOf, type RedisServer, startRedis } from './redis/index.js';
 import { eventually, RedisLocks, type InstanceOptions } from './redis-locks.js';
 import { RequestLog } from './request-log.js';
 import { twoWays } from './two-ways.js';
@@ -13,19 +13,22 @@ export class Contention {
   private readonly processes: LockProcess[] = [];
   private readonly proxies: RedisProxy[] = [];
   private readonly clients: Redis[] = [];
+  private hasGuest = false;
+  server!: RedisServer;
+  admin!: Redis;
 
-  protected constructor(
-    readonly server: RedisServer,
-    readonly admin: Redis,
-  ) {}
-
-  static async start(): Promise<Contention> {
-    const server = await startRedis({ local: true });
-    return new Contention(server, new Redis(server.url));
+  async start(): Promise<this> {
+    this.server = await startRedis({ local: true });
+    this.admin = adminOf(this.server);
+    return this;
   }
 
   get warnings(): readonly string[] {
     return this.running.warnings;
+  }
+
+  get infos(): readonly string[] {
+    return this.running.infos;
   }
 
   get prefix(): string {
@@ -62,11 +65,33 @@ export class Contention {
     return { proxy, log: new RequestLog(proxy) };
   }
 
-  /** Returns a client that sends requests by one proxy and receives handoffs by another. */
-  client(asking: string, listening: string): Redis {
-    const client = twoWays(asking, listening);
-    this.clients.push(client);
+  /** Opens a client as a caller would give one to the module. */
+  client(options: RedisOptions = {}, url = this.server.url): Redis {
+    return this.opens(new Redis(url, { maxRetriesPerRequest: null, ...options }));
+  }
+
+  /** Opens a client that sends requests to one address and receives messages from another. */
+  twoWays(asking: string, listening: string): Redis {
+    return this.opens(twoWays(asking, listening));
+  }
+
+  private opens(client: Redis): Redis {
+    this.clients.push(client.on('error', () => undefined));
     return client;
+  }
+
+  /** Creates the user `guest` with these rights. Returns the address for this user. */
+  async guest(...rules: readonly string[]): Promise<string> {
+    this.hasGuest = true;
+    await this.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...rules);
+    return this.server.url.replace('redis://', 'redis://guest:any@');
+  }
+
+  /** Returns what an ACL has refused in this test, without the commands by which ioredis names itself. */
+  async refused(): Promise<readonly string[]> {
+    const log = (await this.admin.acl('LOG', '100')) as readonly (readonly string[])[];
+    const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
+    return refused.filter((object) => !/^(?:client|hello)\b/.test(object));
   }
 
   /** Acquires the lock, so that others wait. */
@@ -111,11 +136,6 @@ export class Contention {
     await eventually(`${length} are in the queue`, async () => (await this.queueLength()) === length);
   }
 
-  /** Returns the instance that holds the lock on the server. */
-  async holderId(): Promise<string | undefined> {
-    return (await this.admin.get(this.key))?.split(':')[0].replace(/^v2-/, '');
-  }
-
   /** Returns the number of subscriber connections. */
   async subscribers(): Promise<number> {
     return (await this.subscriberIds()).length;
@@ -131,7 +151,8 @@ export class Contention {
     return new RedisLocks();
   }
 
-  private get running(): RedisLocks {
+  /** What starts the module instances of this test, and records their log. */
+  get running(): RedisLocks {
     return (this.opened ??= this.open());
   }
 
@@ -149,15 +170,19 @@ export class Contention {
   async clear(): Promise<void> {
     for (const proxy of this.proxies) for (const direction of ['requests', 'replies'] as const) proxy.resume(direction);
     await Promise.all(this.processes.splice(0).map((process) => process.kill()));
-    await this.running.close();
+    await this.opened?.close();
     for (const client of this.clients.splice(0)) client.disconnect();
     await Promise.all(this.proxies.splice(0).map((proxy) => proxy.close()));
     this.opened = undefined;
     await this.admin.flushall();
+    // Some servers have no ACL.
+    if (this.hasGuest) await this.admin.acl('DELUSER', 'guest');
+    if (this.hasGuest) await this.admin.acl('LOG', 'RESET');
+    this.hasGuest = false;
   }
 
   async close(): Promise<void> {
-    await this.running.close();
+    await this.opened?.close();
     this.admin.disconnect();
     await this.server.stop();
   }

@@ -26,29 +26,27 @@ interface NodeOptions extends QuorumOptions {
 
 /** Masters of a quorum, and module instances that lock on them. */
 export class Masters {
-  private running: RedisLocks;
+  private running!: RedisLocks;
   private readonly proxies: RedisProxy[] = [];
   private ofThisTest: ServerManualClock | undefined;
+  private stopped: StoppedServers | undefined;
+  servers!: readonly RedisServer[];
+  admins!: readonly Redis[];
 
-  private constructor(
-    readonly servers: readonly RedisServer[],
-    readonly admins: readonly Redis[],
-    private readonly stopped?: StoppedServers,
-  ) {
+  /** @param stopped whether their clocks stand still. The instances have the same clock then. Needs gcc. */
+  constructor(
+    private readonly count: number,
+    private readonly options: { readonly stopped?: boolean } = {},
+  ) {}
+
+  async start(): Promise<this> {
+    const { count, options } = this;
+    if (options.stopped === true) this.stopped = await StoppedServers.start(count);
+    const own = (): Promise<RedisServer>[] => Array.from({ length: count }, () => startRedis({ local: true }));
+    this.servers = this.stopped?.servers ?? (await Promise.all(own()));
+    this.admins = this.servers.map(adminOf);
     this.running = this.open();
-  }
-
-  /** Starts one master for each environment, which has the further variables of that server. */
-  static async start(...environments: readonly NodeJS.ProcessEnv[]): Promise<Masters> {
-    const starting = environments.map((variables) => startRedis({ local: true, variables }));
-    const servers = await Promise.all(starting);
-    return new Masters(servers, servers.map(adminOf));
-  }
-
-  /** Starts masters whose clocks stand still. The instances have the same clock. Needs gcc, see `needWallClocks`. */
-  static async startStopped(count: number): Promise<Masters> {
-    const stopped = await StoppedServers.start(count);
-    return new Masters(stopped.servers, stopped.servers.map(adminOf), stopped);
+    return this;
   }
 
   /** The clock of stopped masters and of the instances, for one test. */

@@ -6,7 +6,7 @@ import { timestamp, type TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import { ManualClock } from 'nestjs-redis-lock/testing';
 import { asPort } from './client-port.js';
 import { needWallClocks } from './server-clock/shim.js';
-import type { StoppedServers } from './server-clock/stopped-servers.js';
+import { StoppedServers } from './server-clock/stopped-servers.js';
 import { uniquePrefix } from './shared-redis.js';
 
 needWallClocks();
@@ -25,16 +25,20 @@ class WallClock extends ManualClock {
  * their own. The wall clock of the stores is not the server's.
  */
 export class TimestampLocks {
-  readonly key = `${uniquePrefix()}account:1_lock`;
-  readonly clock = new WallClock();
-  readonly admin: Redis;
-  /** The admin's client and one for each store. */
-  readonly clients: Redis[];
+  key = '';
+  clock = new WallClock();
+  /** One for each store. */
+  readonly clients: Redis[] = [];
+  servers!: StoppedServers;
   private owners = 0;
 
-  constructor(private readonly servers: StoppedServers) {
-    this.admin = new Redis(servers.url);
-    this.clients = [this.admin];
+  async start(): Promise<void> {
+    this.servers = await StoppedServers.start();
+    this.renew();
+  }
+
+  get admin(): Redis {
+    return this.servers.admin;
   }
 
   /** The protocol's time, in seconds. */
@@ -110,8 +114,19 @@ export class TimestampLocks {
     return this.admin.get(this.key);
   }
 
-  async close(): Promise<void> {
-    await this.admin.del(this.key);
-    await Promise.all(this.clients.map((client) => client.quit()));
+  async clear(): Promise<void> {
+    await Promise.all(this.clients.splice(0).map((client) => client.quit()));
+    await this.admin.flushall();
+    this.renew();
+  }
+
+  close(): Promise<void> {
+    return this.servers.stop();
+  }
+
+  /** Each test has its own key and clock. */
+  private renew(): void {
+    this.key = `${uniquePrefix()}account:1_lock`;
+    this.clock = new WallClock();
   }
 }

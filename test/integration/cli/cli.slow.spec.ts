@@ -2,40 +2,28 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
 import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { run } from '../../../lib/cli/run.js';
 import { FakeTerminal } from '../../support/fake-terminal.js';
-import { LockProcess } from '../../support/lock-process.js';
+import type { LockProcess } from '../../support/lock-process.js';
 import { RedisCluster } from '../../support/redis/cluster.js';
-import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { startRedis } from '../../support/redis/index.js';
 import { freePort } from '../../support/redis/local-server.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { eventually } from '../../support/redis-locks.js';
 import { findProgram } from '../../support/sql/server.js';
+import { forTests } from '../../support/for-tests.js';
+import { Contention } from '../../support/contention.js';
 
-let server: RedisServer;
-let admin: Redis;
-let running: RedisLocks;
-
-beforeAll(async () => {
-  server = await startRedis({ local: true });
-  admin = new Redis(server.url);
-});
-beforeEach(() => void (running = new RedisLocks()));
-afterEach(() => running.close());
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
+const here = forTests(new Contention());
 
 const instance = (identity: string, options: RedisLockModuleOptions = {}): LockService =>
-  running.start({ redis: server.url, identity, ...options });
+  here.instance({ identity, ...options });
 
 /** Runs a command on the server of this file, with the prefix of this test. */
 async function cli(line: string, { terminal = new FakeTerminal(), env = {} } = {}) {
-  const args = [...line.split(' '), '--prefix', running.prefix];
-  const code = await run(args, { version: '1.2.3', env: { REDIS_URL: server.url, ...env }, terminal });
+  const args = [...line.split(' '), '--prefix', here.prefix];
+  const code = await run(args, { version: '1.2.3', env: { REDIS_URL: here.server.url, ...env }, terminal });
   const { out, err } = terminal;
   return { code, out, err };
 }
@@ -50,65 +38,27 @@ const resourcesIn = (out: string): string[] =>
     .map(({ resource }) => String(resource))
     .toSorted();
 
-describe('list', () => {
-  it('shows held, shared and awaited locks of the prefix', async () => {
-    const [one, other] = [instance('api-1'), instance('api-2')];
-    const lock = await one.acquire('goods:300');
-    const granted = other.acquire('goods:300', { waitMs: 60_000 });
-    granted.catch(() => undefined);
-    await eventually('api-2 waits', async () => (await one.inspect('goods:300'))?.waiting.length === 1);
-    for (const locks of [one, other]) await locks.acquire('menu', { mode: 'shared' });
-    await other.acquire('pool', { permits: 3 });
-    const { code, out } = await cli('list');
-    expect(code).toBe(0);
-    const [titles, goods, menu, pool, ...rest] = out.trimEnd().split('\n');
-    expect(titles).toMatch(/^RESOURCE /);
-    expect(goods).toMatch(new RegExp(`^goods:300 +exclusive +api-1 +[\\d.]+ m?s +[\\d.]+ s +${lock.fencingToken} +1$`));
-    expect(menu).toMatch(/^menu +shared +api-\d and 1 other +- +[\d.]+ s +- +0$/);
-    expect(pool).toMatch(/^pool +1 of 3 permits +api-2 +- +[\d.]+ s +- +0$/);
-    expect(rest).toEqual([]);
-  });
-});
-
 describe('the key of a resource', () => {
   it.each<[string, RedisLockModuleOptions]>([
     ['--hash-tag resource', { hashTag: 'resource' }],
     ['--key-prefix app:', {}],
   ])('is made with %s as by the module', async (options, made) => {
-    const client = new Redis(server.url, options.startsWith('--key-prefix') ? { keyPrefix: 'app:' } : {});
+    const client = here.client(options.startsWith('--key-prefix') ? { keyPrefix: 'app:' } : {});
     await instance('api-1', { redis: client, ...made }).acquire('goods:300');
     expect(await cli('inspect goods:300')).toMatchObject({ code: 4 });
     expect(resourcesIn((await cli(`list --json ${options}`)).out)).toEqual(['goods:300']);
     expect(await cli(`release goods:300 --yes ${options}`)).toMatchObject({ code: 0 });
     expect(await cli(`inspect goods:300 ${options}`)).toMatchObject({ code: 4 });
-    await running.close();
-    client.disconnect();
   });
 
   it('is the argument with --key, for a module with a key function', async () => {
-    const locks = running.start({ redis: server.url, key: (resource) => `${running.prefix}own/${resource}` });
+    const locks = here.instance({ key: (resource) => `${here.prefix}own/${resource}` });
     await locks.acquire('goods:300');
-    const key = `${running.prefix}own/goods:300`;
+    const key = `${here.prefix}own/goods:300`;
     const { out } = await cli(`inspect --key ${key} --json`);
     expect(JSON.parse(out)).toMatchObject({ resource: key, key });
     expect(await cli(`release --key ${key} --yes`)).toMatchObject({ code: 0 });
     expect(await locks.inspect('goods:300')).toBe(null);
-  });
-});
-
-describe('release', () => {
-  it('ends the hold that was shown, and the next instance gets the lock', async () => {
-    const lock = await instance('api-1').acquire('goods:300');
-    const granted = instance('api-2').acquire('goods:300', { waitMs: 60_000 });
-    const wrong = await cli(`release goods:300 --yes --if-token ${lock.fencingToken - 1}`);
-    expect(wrong.code).toBe(4);
-    expect(lock.signal.aborted).toBe(false);
-    const { code, out } = await cli('release goods:300', { terminal: new FakeTerminal('yes') });
-    expect({ code, out }).toEqual({ code: 0, out: 'goods:300 was released. api-1 held it.\n' });
-    expect((await granted).fencingToken).toBeGreaterThan(lock.fencingToken);
-    await eventually('api-1 finds out', () => lock.signal.aborted);
-    // An instance that has not waited for locks receives no messages.
-    expect((lock.signal.reason as Error).message).toContain('its key is gone or belongs to someone else');
   });
 });
 
@@ -129,18 +79,17 @@ describe('a Redis that cannot be used', () => {
   });
 
   it('has a wrong password, or no such database', async () => {
-    const wrong = await cli(`list --url ${server.url.replace('://', '://guest:wr0ng@')}`);
+    const wrong = await cli(`list --url ${here.server.url.replace('://', '://guest:wr0ng@')}`);
     expect(wrong.code).toBe(3);
     expect(wrong.err).toContain('WRONGPASS');
     expect(wrong.err).not.toContain('wr0ng');
-    const elsewhere = await cli(`list --url ${server.url}/99`);
+    const elsewhere = await cli(`list --url ${here.server.url}/99`);
     expect(elsewhere.code).toBe(3);
     expect(elsewhere.err).toContain('DB index is out of range');
   });
 
   it('does not let the user scan, and inspect still works', async () => {
-    await admin.acl('SETUSER', 'guest', 'reset', 'on', '>s3cret', '~*', '&*', '+@all', '-scan');
-    const env = { REDIS_URL: server.url.replace('://', '://guest:s3cret@') };
+    const env = { REDIS_URL: await here.guest('&*', '+@all', '-scan') };
     const { code, err } = await cli('list', { env });
     expect(code).toBe(3);
     expect(err).toContain('"Permissions" on the page');
@@ -169,7 +118,7 @@ describe('a cluster', () => {
   afterAll(() => cluster.close());
 
   it.each([1, 2])('is listed on all masters, inspected and released: %i nodes are given', async (count) => {
-    const locks = running.start({ redis: { nodes: [...cluster.nodes] }, identity: 'api-1' });
+    const locks = here.instance({ redis: { nodes: [...cluster.nodes] }, identity: 'api-1' });
     const names = Array.from({ length: 12 }, (_, i) => `family${i}:1`);
     await Promise.all(names.map((name) => locks.acquire(name)));
     const nodes = cluster.nodes.slice(0, count).map(({ host, port }) => `${host}:${port}`);
@@ -193,7 +142,7 @@ it('finds the master behind Sentinels by its name', async () => {
     expect(wrong.code).toBe(3);
     expect(wrong.err).toContain('Redis cannot be used at elsewhere of the Sentinels');
   } finally {
-    await running.close();
+    await here.clear();
     await set.close();
   }
 });
@@ -205,9 +154,9 @@ class CliProcess {
   readonly child: ChildProcessWithoutNullStreams;
   readonly ended: Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>;
 
-  constructor(line: string, { terminal = false, url = server.url } = {}) {
+  constructor(line: string, { terminal = false, url = here.server.url } = {}) {
     const hooks = ['--import', './test/support/typescript-hooks.mjs', 'lib/cli/bin.ts'];
-    const args = [...hooks, ...line.split(' '), '--prefix', running.prefix];
+    const args = [...hooks, ...line.split(' '), '--prefix', here.prefix];
     const shell = `exec ${[process.execPath, ...args].map((arg) => `'${arg}'`).join(' ')}`;
     const [command, given] = terminal ? ['script', ['-qefc', shell, '/dev/null']] : [process.execPath, args];
     const env = { ...process.env, REDIS_URL: url, TERM: 'xterm' };
@@ -241,12 +190,11 @@ function onTerminal(body: () => Promise<void>): () => Promise<void> {
 describe('a process', () => {
   let holder: LockProcess;
   beforeEach(async () => {
-    holder = await LockProcess.start({ redis: server.url, prefix: running.prefix, identity: 'api-1' });
+    holder = await here.process({ identity: 'api-1' });
     await holder.call('acquire', 'goods:300');
   });
-  afterEach(async () => {
+  afterEach(() => {
     for (const child of started.splice(0)) child.kill('SIGKILL');
-    await holder.kill();
   });
 
   it('releases by force: the holder loses the lock', async () => {

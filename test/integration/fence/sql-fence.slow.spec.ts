@@ -1,8 +1,8 @@
 // Runs the statements on real servers, in concurrent transactions.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from '@jest/globals';
 import { SqlFence, StaleFenceError } from 'nestjs-redis-lock/fence';
 import { eventually } from '../../support/redis-locks.js';
-import { type Database, type DatabaseKind, onServer, SERVERS, type Session } from '../../support/sql/databases.js';
+import { type Database, type DatabaseKind, itOnServer, SERVERS, type Session } from '../../support/sql/databases.js';
 
 const LEVELS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
 type Level = (typeof LEVELS)[number];
@@ -18,6 +18,8 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
   let database: Database;
   /** A session without transactions. */
   let plain: Session;
+
+  const itHere = itOnServer(kind);
 
   beforeAll(async () => {
     if (missing !== undefined) return;
@@ -68,127 +70,103 @@ describe.each(Object.values(SERVERS))('a fence in $title', (kind: DatabaseKind) 
     return () => end;
   }
 
-  it(
-    'accepts only the holder that opened it last',
-    onServer(kind, async () => {
-      await expect(write(5, plain)).rejects.toThrow(StaleFenceError);
-      await open(5);
-      await open(5);
-      await write(5, plain);
-      await write(5, plain);
-      await open(6);
-      await expect(write(5, plain)).rejects.toThrow(StaleFenceError);
-      await expect(open(5)).rejects.toThrow(StaleFenceError);
-      await write(6, plain);
-      await expect(write(7, plain)).rejects.toThrow(StaleFenceError);
-      await plain.run('DELETE FROM fences');
-      await expect(write(6, plain)).rejects.toThrow(StaleFenceError);
-    }),
-  );
+  itHere('accepts only the holder that opened it last', async () => {
+    await expect(write(5, plain)).rejects.toThrow(StaleFenceError);
+    await open(5);
+    await open(5);
+    await write(5, plain);
+    await write(5, plain);
+    await open(6);
+    await expect(write(5, plain)).rejects.toThrow(StaleFenceError);
+    await expect(open(5)).rejects.toThrow(StaleFenceError);
+    await write(6, plain);
+    await expect(write(7, plain)).rejects.toThrow(StaleFenceError);
+    await plain.run('DELETE FROM fences');
+    await expect(write(6, plain)).rejects.toThrow(StaleFenceError);
+  });
 
-  it(
-    'distinguishes tokens up to 2^53, and resources by every character',
-    onServer(kind, async () => {
-      const last = Number.MAX_SAFE_INTEGER;
-      await open(last - 1);
-      await open(last);
-      await expect(write(last - 1, plain)).rejects.toThrow(StaleFenceError);
-      await expect(open(last - 1)).rejects.toThrow(StaleFenceError);
-      await write(last, plain);
-      const other = `ORDER:300'"\`;--`;
-      await expect(fence.write(plain.run, 'ORDER:300', last)).rejects.toThrow(StaleFenceError);
-      await fence.open(plain.run, other, 1);
-      await fence.write(plain.run, other, 1);
-    }),
-  );
+  itHere('distinguishes tokens up to 2^53, and resources by every character', async () => {
+    const last = Number.MAX_SAFE_INTEGER;
+    await open(last - 1);
+    await open(last);
+    await expect(write(last - 1, plain)).rejects.toThrow(StaleFenceError);
+    await expect(open(last - 1)).rejects.toThrow(StaleFenceError);
+    await write(last, plain);
+    const other = `ORDER:300'"\`;--`;
+    await expect(fence.write(plain.run, 'ORDER:300', last)).rejects.toThrow(StaleFenceError);
+    await fence.open(plain.run, other, 1);
+    await fence.write(plain.run, other, 1);
+  });
 
-  it(
-    'has no effect if its transaction is rolled back',
-    onServer(kind, async () => {
-      await open(5);
-      const session = await begin('READ COMMITTED');
-      await open(6, session);
-      await session.run('ROLLBACK');
-      await expect(write(5, plain)).resolves.toBeUndefined();
-    }),
-  );
+  itHere('has no effect if its transaction is rolled back', async () => {
+    await open(5);
+    const session = await begin('READ COMMITTED');
+    await open(6, session);
+    await session.run('ROLLBACK');
+    await expect(write(5, plain)).resolves.toBeUndefined();
+  });
 
-  it(
-    'keeps the higher token if two holders open it first at once',
-    onServer(kind, async () => {
-      const later = await begin('READ COMMITTED');
-      await open(6, later);
-      const earlier = await begin('READ COMMITTED');
-      const end = await blocked(earlier, open(5, earlier));
-      await later.run('COMMIT');
-      expect(await end()).toMatch(/^StaleFenceError/);
-      await earlier.run('ROLLBACK');
-      await write(6, plain);
-    }),
-  );
+  itHere('keeps the higher token if two holders open it first at once', async () => {
+    const later = await begin('READ COMMITTED');
+    await open(6, later);
+    const earlier = await begin('READ COMMITTED');
+    const end = await blocked(earlier, open(5, earlier));
+    await later.run('COMMIT');
+    expect(await end()).toMatch(/^StaleFenceError/);
+    await earlier.run('ROLLBACK');
+    await write(6, plain);
+  });
 
   describe.each(LEVELS)('in transactions at %s', (level) => {
-    it(
-      'blocks open during a write transaction, whose writes are read then',
-      onServer(kind, async () => {
-        await open(5);
-        const writer = await begin(level);
-        await write(5, writer);
-        await addLine('five', writer);
-        const opener = await database.connect();
-        sessions.push(opener);
-        const end = await blocked(opener, open(6, opener));
-        expect(await lines()).toEqual([]);
-        await writer.run('COMMIT');
-        expect(await end()).toBe('let in');
-        expect(await lines(opener)).toEqual(['five']);
-      }),
-    );
+    itHere('blocks open during a write transaction, whose writes are read then', async () => {
+      await open(5);
+      const writer = await begin(level);
+      await write(5, writer);
+      await addLine('five', writer);
+      const opener = await database.connect();
+      sessions.push(opener);
+      const end = await blocked(opener, open(6, opener));
+      expect(await lines()).toEqual([]);
+      await writer.run('COMMIT');
+      expect(await end()).toBe('let in');
+      expect(await lines(opener)).toEqual(['five']);
+    });
 
-    it(
-      'refuses a write that waited while the next holder opened it',
-      onServer(kind, async () => {
-        await open(5);
-        const opener = await begin(level);
-        await open(6, opener);
-        const writer = await begin(level);
-        const end = await blocked(
-          writer,
-          write(5, writer).then(() => addLine('five', writer)),
-        );
-        await opener.run('COMMIT');
-        expect(await end()).toMatch(REFUSED);
-        await writer.run('ROLLBACK');
-        expect(await lines()).toEqual([]);
-      }),
-    );
+    itHere('refuses a write that waited while the next holder opened it', async () => {
+      await open(5);
+      const opener = await begin(level);
+      await open(6, opener);
+      const writer = await begin(level);
+      const end = await blocked(
+        writer,
+        write(5, writer).then(() => addLine('five', writer)),
+      );
+      await opener.run('COMMIT');
+      expect(await end()).toMatch(REFUSED);
+      await writer.run('ROLLBACK');
+      expect(await lines()).toEqual([]);
+    });
 
-    it(
-      'refuses a write whose transaction read before the next holder opened it',
-      onServer(kind, async () => {
-        await open(5);
-        const writer = await begin(level);
-        expect(await lines(writer)).toEqual([]);
-        await open(6);
-        await expect(write(5, writer).catch((error: unknown) => String(error))).resolves.toMatch(REFUSED);
-      }),
-    );
+    itHere('refuses a write whose transaction read before the next holder opened it', async () => {
+      await open(5);
+      const writer = await begin(level);
+      expect(await lines(writer)).toEqual([]);
+      await open(6);
+      await expect(write(5, writer).catch((error: unknown) => String(error))).resolves.toMatch(REFUSED);
+    });
 
-    it(
-      'shows all earlier writes to a transaction that opens it first',
-      onServer(kind, async () => {
-        await open(5);
-        const writer = await begin('READ COMMITTED');
-        await write(5, writer);
-        await addLine('five', writer);
-        const reader = await begin(level);
-        const end = await blocked(
-          reader,
-          open(6, reader).then(async () => expect(await lines(reader)).toEqual(['five'])),
-        );
-        await writer.run('COMMIT');
-        expect(await end()).toMatch(dialect === 'postgres' && level !== 'READ COMMITTED' ? REFUSED : /^let in$/);
-      }),
-    );
+    itHere('shows all earlier writes to a transaction that opens it first', async () => {
+      await open(5);
+      const writer = await begin('READ COMMITTED');
+      await write(5, writer);
+      await addLine('five', writer);
+      const reader = await begin(level);
+      const end = await blocked(
+        reader,
+        open(6, reader).then(async () => expect(await lines(reader)).toEqual(['five'])),
+      );
+      await writer.run('COMMIT');
+      expect(await end()).toMatch(dialect === 'postgres' && level !== 'READ COMMITTED' ? REFUSED : /^let in$/);
+    });
   });
 });

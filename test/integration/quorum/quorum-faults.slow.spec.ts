@@ -1,23 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { type Lock, LockError, type LockService } from 'nestjs-redis-lock';
 import { Masters } from '../../support/masters.js';
 import type { RedisProxy } from '../../support/proxy.js';
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
+import { forTests } from '../../support/for-tests.js';
 
 const INSTANCES = 4;
 const CALLERS = 2;
 const NODE_TIMEOUT_MS = 100;
 const RUN_MS = Number(process.env['QUORUM_FAULTS_MS'] ?? 15_000);
 
-let here: Masters;
-
-beforeAll(async () => {
-  here = await Masters.start({}, {}, {});
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new Masters(3));
 
 /** Whether its holder may still rely on a lock. */
 const isReliable = ({ signal, expiresInMs }: Lock): boolean => !signal.aborted && expiresInMs > 0;

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { type LockService } from 'nestjs-redis-lock';
 import { scripts } from '../../../lib/stores/quorum/scripts.js';
 import { nodeScripts } from '../../../lib/stores/quorum/node-lock.js';
@@ -6,16 +6,11 @@ import { Masters, NODE_TIMEOUT_MS } from '../../support/masters.js';
 import { randomFrom } from '../../support/random.js';
 import { eventually } from '../../support/redis-locks.js';
 import { needWallClocks } from '../../support/server-clock/shim.js';
+import { forTests } from '../../support/for-tests.js';
 
 needWallClocks();
 
-let here: Masters;
-
-beforeAll(async () => {
-  here = await Masters.startStopped(3);
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new Masters(3, { stopped: true }));
 
 const fenceOf = async (master: number): Promise<number> => Number(await here.admins[master].get(here.fence));
 

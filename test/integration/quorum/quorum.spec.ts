@@ -1,15 +1,10 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { LockLostError, type LockService } from 'nestjs-redis-lock';
 import { Masters } from '../../support/masters.js';
 import { eventually } from '../../support/redis-locks.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: Masters;
-
-beforeAll(async () => {
-  here = await Masters.start({}, {}, {});
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new Masters(3));
 
 /** The next renewal is due after 200 s, when a test that waits for it has failed. */
 const TTL_MS = 600_000;

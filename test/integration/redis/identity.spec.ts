@@ -1,35 +1,16 @@
 import { inspect } from 'node:util';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Redis } from 'ioredis';
+import { describe, expect, it } from '@jest/globals';
 import { type LockOptions, type LockService, LockTimeoutError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
-import { RedisLocks } from '../../support/redis-locks.js';
-import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
-import { needWallClocks } from '../../support/server-clock/shim.js';
-import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
+import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
+import { forTests } from '../../support/for-tests.js';
 
-needWallClocks();
-
-let servers: StoppedServers;
-let admin: Redis;
-let clock: ServerManualClock;
-let running: RedisLocks;
-
-beforeAll(async () => {
-  servers = await StoppedServers.start(3);
-  admin = servers.admin;
-});
-beforeEach(() => {
-  clock = servers.clock();
-  running = new RedisLocks(clock);
-});
-afterEach(() => running.close());
-afterAll(() => servers.stop());
+const here = forTests(new StoppedContention(3));
 
 const start = (identity: string | undefined, options: RedisLockModuleOptions = {}): LockService =>
-  running.start({ redis: servers.url, checks: 'off', identity, ...options });
+  here.instance({ checks: 'off', identity, ...options });
 
 async function refusal(locks: LockService, options?: LockOptions): Promise<LockTimeoutError> {
   const error: unknown = await locks.acquire('goods:300', { waitMs: 0, ...options }).catch((reason: unknown) => reason);
@@ -41,8 +22,8 @@ describe('token()', () => {
   it('names the holder and how long it has had the lock, and not the owner', async () => {
     const [one, other] = [start('api-7f9c-31'), start('api-1')];
     const lock = await one.acquire('goods:300');
-    const [value] = String(await admin.get(lock.key)).split(' ');
-    await clock.advance(300);
+    const [value] = String(await here.admin.get(lock.key)).split(' ');
+    await here.clock.advance(300);
     const error = await refusal(other);
     expect(error).toMatchObject({ heldBy: 'api-7f9c-31', isOwn: false, holderCount: undefined });
     expect(error.heldForMs).toBe(300);
@@ -54,7 +35,7 @@ describe('token()', () => {
   });
 
   it('does not show the value of another system', async () => {
-    await admin.set(running.keyOf('goods', '300'), `password ${'x'.repeat(100_000)}`, 'PX', 60_000);
+    await here.admin.set(here.key, `password ${'x'.repeat(100_000)}`, 'PX', 60_000);
     const error = await refusal(start('api-1'));
     expect(error).toMatchObject({ heldBy: undefined, heldForMs: undefined });
     expect(error.message).toMatch(/^goods:300 is locked by others: refused after/);
@@ -63,7 +44,7 @@ describe('token()', () => {
 });
 
 it.each([
-  ['quorum()', () => quorum(servers.urls)],
+  ['quorum()', () => quorum(here.servers.urls)],
   ['redisson()', () => redisson()],
   ['timestamp()', () => timestamp()],
 ])('%s names the holder', async (_name, store) => {
@@ -78,9 +59,9 @@ it.each([
 it('timestamp() names nobody if another client has written the key since', async () => {
   const [one, other] = [1, 2].map((i) => start(`api-${i}`, { store: timestamp() }));
   const lock = await one.acquire('goods:300');
-  await admin.set(lock.key, String(Math.floor(clock.wallTime() / 1_000) + 60));
+  await here.admin.set(lock.key, String(Math.floor(here.clock.wallTime() / 1_000) + 60));
   expect((await refusal(other)).heldBy).toBeUndefined();
-  await admin.del(lock.key);
+  await here.admin.del(lock.key);
 });
 
 it('timestamp() without scripts knows no identities of other instances', async () => {

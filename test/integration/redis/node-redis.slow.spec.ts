@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockConfigError, LockLostError } from 'nestjs-redis-lock';
 import { RedisFence } from 'nestjs-redis-lock/fence';
@@ -8,47 +8,32 @@ import type { ServerClient } from '../../../lib/redis/client-port.js';
 import { createClient, createCluster } from 'redis';
 import { ioredis, type OpenClient } from '../../support/client-libraries.js';
 import { NODE_REDIS_VERSIONS } from '../../support/node-redis-versions.js';
-import { RedisProxy } from '../../support/proxy.js';
-import { type RedisServer, startRedis } from '../../support/redis/index.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { startRedis } from '../../support/redis/index.js';
+import { eventually } from '../../support/redis-locks.js';
 import type { RedisClient } from '../../../lib/redis/redis-client.js';
+import { forTests } from '../../support/for-tests.js';
+import { Contention } from '../../support/contention.js';
 
 /** No limit of a request ends during a test. */
 const PATIENT = { ttlMs: 600_000, waitMs: 60_000, requestTimeoutMs: 60_000 };
 
-let server: RedisServer;
-let admin: Redis;
-let running: RedisLocks;
-let opened: OpenClient[];
+const here = forTests(new Contention());
+const opened: OpenClient[] = [];
 
-beforeAll(async () => {
-  server = await startRedis({ local: true });
-  admin = new Redis(server.url).on('error', () => undefined);
-});
-beforeEach(() => {
-  running = new RedisLocks();
-  opened = [];
-});
-afterEach(async () => {
-  await running.close();
-  for (const client of opened) client.disconnect();
-  await admin.flushall();
-});
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
+afterEach(() => {
+  for (const client of opened.splice(0)) client.disconnect();
 });
 
-const cutAll = (): Promise<unknown> => admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+const cutAll = (): Promise<unknown> => here.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
 
 async function names(): Promise<readonly string[]> {
-  const clients = (await admin.client('LIST')) as string;
+  const clients = (await here.admin.client('LIST')) as string;
   return [...clients.matchAll(/ name=(nestjs-redis-lock\S*)/g)].map(([, name]) => name).toSorted();
 }
 
 describe.each([ioredis, ...NODE_REDIS_VERSIONS])('locks by $name', (library) => {
   const connect = async () => {
-    const client = await library.connect(server.url);
+    const client = await library.connect(here.server.url);
     opened.push(client);
     return client;
   };
@@ -56,28 +41,28 @@ describe.each([ioredis, ...NODE_REDIS_VERSIONS])('locks by $name', (library) => 
   it('are handed off by message, even after all connections were cut', async () => {
     const instances = [];
     for (const { client } of [await connect(), await connect()]) {
-      instances.push(running.start({ ...PATIENT, redis: client, fairness: 'strict' }));
+      instances.push(here.instance({ ...PATIENT, redis: client, fairness: 'strict' }));
     }
     const [one, other] = instances;
     for (const isCut of [false, true]) {
       const lock = await one.acquire('goods:300');
       const granted = other.acquire('goods:300');
       const queue = `${lock.key}|queue`;
-      await eventually('it waits in the queue', async () => (await admin.zcard(queue)) === 1);
-      if (isCut) await Promise.all([cutAll(), admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')]);
+      await eventually('it waits in the queue', async () => (await here.admin.zcard(queue)) === 1);
+      if (isCut) await Promise.all([cutAll(), here.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')]);
       // A release without a connection is rejected, and repeated as soon as there is one.
       await lock.release().catch(() => undefined);
       const next = await granted;
       expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
       await next.release();
     }
-    expect(running.errors).toEqual([]);
+    expect(here.running.errors).toEqual([]);
   });
 
   it('are lost at once if the server is back without them', async () => {
     const { client } = await connect();
-    const lock = await running.start({ ...PATIENT, redis: client }).acquire('goods:300');
-    await admin.flushall();
+    const lock = await here.instance({ ...PATIENT, redis: client }).acquire('goods:300');
+    await here.admin.flushall();
     await cutAll();
     await eventually('its signal aborts', () => lock.signal.aborted);
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
@@ -85,9 +70,9 @@ describe.each([ioredis, ...NODE_REDIS_VERSIONS])('locks by $name', (library) => 
 
   it('leave no connection of their own behind, and the client open', async () => {
     const { client } = await connect();
-    const lock = await running.start({ ...PATIENT, redis: client }).acquire('goods:300');
+    const lock = await here.instance({ ...PATIENT, redis: client }).acquire('goods:300');
     await lock.release();
-    await running.close();
+    await here.clear();
     await eventually('theirs are closed', async () => (await names()).length === 0);
     expect(client.status).toBe('ready');
   });
@@ -109,7 +94,7 @@ describe.each([ioredis, ...NODE_REDIS_VERSIONS])('locks by $name', (library) => 
 
 describe.each(NODE_REDIS_VERSIONS)('fromNodeRedis() of $name', ({ redis }) => {
   /** Makes a client that the test ends. */
-  const clientOf = (options: object = { url: server.url }) => {
+  const clientOf = (options: object = { url: here.server.url }) => {
     const client = redis.createClient(options);
     client.on('error', () => undefined);
     const disconnect = () => {
@@ -135,8 +120,8 @@ describe.each(NODE_REDIS_VERSIONS)('fromNodeRedis() of $name', ({ redis }) => {
 
   it('is named by the errors for a client that was given without it', () => {
     const client = redis.createClient({}) as unknown as RedisClient;
-    expect(() => running.start({ ...PATIENT, redis: client })).toThrow('fromNodeRedis(client)');
-    expect(() => running.start({ store: quorum([client, server.url, server.url]) })).toThrow(
+    expect(() => here.instance({ ...PATIENT, redis: client })).toThrow('fromNodeRedis(client)');
+    expect(() => here.instance({ store: quorum([client, here.server.url, here.server.url]) })).toThrow(
       'node 1 is a node-redis client; use fromNodeRedis(client)',
     );
     expect(() => new RedisFence(client, 'order:300')).toThrow('fromNodeRedis(client)');
@@ -144,7 +129,7 @@ describe.each(NODE_REDIS_VERSIONS)('fromNodeRedis() of $name', ({ redis }) => {
 
   it('serves locks as soon as the client is connected', async () => {
     const { client, adapter } = clientOf();
-    const locks = running.start({ ...PATIENT, redis: adapter });
+    const locks = here.instance({ ...PATIENT, redis: adapter });
     expect(adapter.status).toBe('wait');
     const granted = locks.acquire('goods:300');
     await client.connect();
@@ -152,21 +137,17 @@ describe.each(NODE_REDIS_VERSIONS)('fromNodeRedis() of $name', ({ redis }) => {
   });
 
   it('reports a server that hangs while the client connects', async () => {
-    const proxy = await RedisProxy.start(server.url);
-    try {
-      proxy.hold('requests');
-      const { client, adapter } = clientOf({ url: proxy.url });
-      const locks = running.start({ redis: adapter, requestTimeoutMs: 200 });
-      const connected = client.connect();
-      await eventually('it is reported', () => running.warnings.length > 0);
-      expect(running.warnings[0]).toContain('Redis cannot be reached');
-      expect(running.warnings[0]).toContain('connected, but Redis is not ready');
-      proxy.resume('requests');
-      await connected;
-      await (await locks.acquire('goods:300')).release();
-    } finally {
-      await proxy.close();
-    }
+    const { proxy } = await here.way();
+    proxy.hold('requests');
+    const { client, adapter } = clientOf({ url: proxy.url });
+    const locks = here.instance({ redis: adapter, requestTimeoutMs: 200 });
+    const connected = client.connect();
+    await eventually('it is reported', () => here.warnings.length > 0);
+    expect(here.warnings[0]).toContain('Redis cannot be reached');
+    expect(here.warnings[0]).toContain('connected, but Redis is not ready');
+    proxy.resume('requests');
+    await connected;
+    await (await locks.acquire('goods:300')).release();
   });
 
   it('goes through the states of its client', async () => {
@@ -207,8 +188,8 @@ describe.each(NODE_REDIS_VERSIONS)('fromNodeRedis() of $name', ({ redis }) => {
     ];
     const before = counts();
     for (let i = 0; i < 2; i++)
-      await (await running.start({ ...PATIENT, redis: adapter }).acquire('goods:300')).release();
-    await running.close();
+      await (await here.instance({ ...PATIENT, redis: adapter }).acquire('goods:300')).release();
+    await here.clear();
     expect(counts()).toEqual(before);
   });
 });
@@ -217,13 +198,13 @@ describe.each(NODE_REDIS_VERSIONS)('a quorum by $name', (library) => {
   it('locks on a majority, even after a node has died', async () => {
     const others = await Promise.all([startRedis({ local: true }), startRedis({ local: true })]);
     try {
-      const nodes = await Promise.all([server, ...others].map(({ url }) => library.connect(url)));
+      const nodes = await Promise.all([here.server, ...others].map(({ url }) => library.connect(url)));
       opened.push(...nodes);
       const store = quorum(
         nodes.map(({ client }) => client),
         { nodeTimeoutMs: 30_000 },
       );
-      const [one, other] = [1, 2].map(() => running.start({ ...PATIENT, store }));
+      const [one, other] = [1, 2].map(() => here.instance({ ...PATIENT, store }));
       const lock = await one.acquire('goods:300');
       expect(await other.tryAcquire('goods:300')).toBeNull();
       await others[1].kill();
@@ -232,7 +213,7 @@ describe.each(NODE_REDIS_VERSIONS)('a quorum by $name', (library) => {
       expect(await lock.release()).toBe(true);
       await (await other.acquire('goods:300')).release();
     } finally {
-      await running.close();
+      await here.clear();
       await Promise.all(others.map((node) => node.stop()));
     }
   });
@@ -240,16 +221,16 @@ describe.each(NODE_REDIS_VERSIONS)('a quorum by $name', (library) => {
 
 describe('fromNodeRedis()', () => {
   it('takes a cluster, by its own types', () => {
-    expect(fromNodeRedis(createCluster({ rootNodes: [{ url: server.url }] })).status).toBe('wait');
+    expect(fromNodeRedis(createCluster({ rootNodes: [{ url: here.server.url }] })).status).toBe('wait');
   });
 
   it('puts the keyPrefix of the client before keys', async () => {
-    const client = createClient({ url: server.url, keyPrefix: 'shop:' }).on('error', () => undefined);
+    const client = createClient({ url: here.server.url, keyPrefix: 'shop:' }).on('error', () => undefined);
     await client.connect();
     const adapter = fromNodeRedis(client);
     opened.push({ client: adapter, quit: () => client.close(), disconnect: () => client.destroy() });
-    const lock = await running.start({ ...PATIENT, redis: adapter }).acquire('goods:300');
-    expect(await admin.exists(`shop:${running.keyOf('goods', '300')}`)).toBe(1);
+    const lock = await here.instance({ ...PATIENT, redis: adapter }).acquire('goods:300');
+    expect(await here.admin.exists(`shop:${here.key}`)).toBe(1);
     await lock.release();
   });
 });

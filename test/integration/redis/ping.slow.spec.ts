@@ -8,7 +8,7 @@ const down = (error: unknown) => ({ isUp: false, latencyMs: undefined, error });
 
 describe('a ping of a cluster', () => {
   it('has every master, and each has to be up', async () => {
-    const here = await ClusterContention.start({ replicas: false });
+    const here = await new ClusterContention({ replicas: false }).start();
     try {
       // A ping asks a master that has ended again, for as long as a request may take.
       const locks = here.instance({ requestTimeoutMs: 10_000 });

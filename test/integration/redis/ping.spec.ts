@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
@@ -6,20 +6,13 @@ import { outcome } from '../../support/async.js';
 import { Masters } from '../../support/masters.js';
 import { eventually } from '../../support/redis-locks.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
+import { forTests } from '../../support/for-tests.js';
 
 const UP = { isUp: true, latencyMs: expect.any(Number), error: undefined };
 const down = (error: unknown) => ({ isUp: false, latencyMs: undefined, error });
 
 describe('a ping of one server', () => {
-  let here: StoppedContention;
-  beforeAll(async () => {
-    here = await StoppedContention.start();
-  });
-  afterEach(async () => {
-    await here.clear();
-    await here.admin.acl('DELUSER', 'guest');
-  });
-  afterAll(() => here.close());
+  const here = forTests(new StoppedContention());
 
   const name = (): string => `127.0.0.1:${here.server.port}`;
   const isUp = async (locks: LockService): Promise<boolean> => (await locks.ping()).isUp;
@@ -79,8 +72,7 @@ describe('a ping of one server', () => {
   });
 
   it('says why waiting falls back to polling', async () => {
-    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'resetchannels', '+@all');
-    const locks = here.instance({ redis: here.server.url.replace('redis://', 'redis://guest:any@') });
+    const locks = here.instance({ redis: await here.guest('resetchannels', '+@all') });
     expect(await locks.ping()).toMatchObject({ handoff: 'subscription', degraded: undefined });
     const lock = await here.holder();
     const waiting = locks.acquire('goods:300');
@@ -95,7 +87,7 @@ describe('a ping of one server', () => {
 
 describe('a ping of a quorum', () => {
   it('is up with a majority, and degraded without a minority', async () => {
-    const here = await Masters.startStopped(3);
+    const here = await new Masters(3, { stopped: true }).start();
     try {
       const locks = await here.instance({ requestTimeoutMs: 2_000 });
       const names = here.servers.map(({ port }) => `127.0.0.1:${port}`);

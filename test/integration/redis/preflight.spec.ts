@@ -1,57 +1,39 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type DynamicModule, type INestApplication, Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { Redis } from 'ioredis';
 import { LockConfigError, type LockService, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { findingsIn } from '../../../lib/redis/preflight.js';
 import { lockModule } from '../../support/lock-module.js';
-import { RedisProxy } from '../../support/proxy.js';
-import { RedisCluster, type RedisServer, startRedis } from '../../support/redis/index.js';
-import { eventually, type InstanceOptions, RedisLocks } from '../../support/redis-locks.js';
-import { RequestLog } from '../../support/request-log.js';
+import type { RedisProxy } from '../../support/proxy.js';
+import { RedisCluster, startRedis } from '../../support/redis/index.js';
+import { eventually, type InstanceOptions } from '../../support/redis-locks.js';
+import type { RequestLog } from '../../support/request-log.js';
+import { forTests } from '../../support/for-tests.js';
+import { Contention } from '../../support/contention.js';
 
 /** No limit of a request ends during a test. */
 const PATIENT = { requestTimeoutMs: 60_000, waitMs: 60_000 };
 
-let server: RedisServer;
-let admin: Redis;
+const here = forTests(new Contention());
 let proxy: RedisProxy;
 let log: RequestLog;
-let running: RedisLocks;
-const clients: Redis[] = [];
 
-beforeAll(async () => {
-  server = await startRedis({ local: true });
-  admin = new Redis(server.url);
-});
 beforeEach(async () => {
-  proxy = await RedisProxy.start(server.url);
-  log = new RequestLog(proxy);
-  running = new RedisLocks();
+  ({ proxy, log } = await here.way());
 });
-afterEach(async () => {
-  await running.close();
-  for (const client of clients.splice(0)) client.disconnect();
-  await proxy.close();
-  await admin.flushall();
-  await configure('noeviction', '0');
-});
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
+afterEach(() => configure('noeviction', '0'));
 
 async function configure(policy: string, maxmemory: string): Promise<void> {
-  await admin.config('SET', 'maxmemory-policy', policy);
-  await admin.config('SET', 'maxmemory', maxmemory);
+  await here.admin.config('SET', 'maxmemory-policy', policy);
+  await here.admin.config('SET', 'maxmemory', maxmemory);
 }
 
 // The ready check of ioredis is an INFO, too.
 const start = (options: RedisLockModuleOptions = {}): LockService =>
-  running.start({ ...PATIENT, redis: { host: '127.0.0.1', port: proxy.port, enableReadyCheck: false }, ...options });
+  here.instance({ ...PATIENT, redis: { host: '127.0.0.1', port: proxy.port, enableReadyCheck: false }, ...options });
 
 /** Waits until the reply to the last INFO has come: the next reply comes after it. */
 async function looked(locks: LockService, times: number): Promise<void> {
@@ -64,7 +46,7 @@ const evicts = (policy: string, address: string): string =>
   'Set the policy to noeviction, and keep a cache on another server.';
 
 /** The warnings without those of an outage. */
-const findings = (): readonly string[] => running.warnings.filter((line) => line.startsWith('Redis at'));
+const findings = (): readonly string[] => here.warnings.filter((line) => line.startsWith('Redis at'));
 
 const viaProxy = (): string => `127.0.0.1:${proxy.port}`;
 
@@ -76,7 +58,7 @@ describe('the preflight on one server', () => {
   ])('warns %s of a policy that evicts locks', async (_, options) => {
     await configure('volatile-lru', '100mb');
     await looked(start(options), 1);
-    expect(running.warnings).toEqual([evicts('volatile-lru', viaProxy())]);
+    expect(here.warnings).toEqual([evicts('volatile-lru', viaProxy())]);
   });
 
   it('looks again after a reconnect, and warns only of what has changed', async () => {
@@ -106,29 +88,27 @@ describe('the preflight on one server', () => {
   });
 
   it('warns of a replica', async () => {
-    const replica = await startRedis({ local: true, args: ['--replicaof', '127.0.0.1', String(server.port)] });
+    const replica = await startRedis({ local: true, args: ['--replicaof', '127.0.0.1', String(here.server.port)] });
     try {
-      running.start({ ...PATIENT, redis: replica.url });
+      here.instance({ ...PATIENT, redis: replica.url });
       const at = `127.0.0.1:${replica.port}`;
       const line = `Redis at ${at} is a replica and refuses writes. Connect to the master, for example through Sentinel.`;
-      await eventually('it warns', () => running.warnings.length > 0);
-      expect(running.warnings).toEqual([line]);
+      await eventually('it warns', () => here.warnings.length > 0);
+      expect(here.warnings).toEqual([line]);
     } finally {
-      await running.close();
+      await here.clear();
       await replica.stop();
     }
   });
 
   it('says nothing if INFO is refused', async () => {
     await configure('volatile-lru', '100mb');
-    await admin.call('ACL', 'SETUSER', 'limited', 'on', 'nopass', '~*', '&*', '+@all', '-info');
-    const locks = start({
-      redis: { host: '127.0.0.1', port: proxy.port, username: 'limited', password: 'any', enableReadyCheck: false },
-      checks: 'error',
-    });
+    await here.guest('&*', '+@all', '-info');
+    const guest = { host: '127.0.0.1', port: proxy.port, username: 'guest', password: 'any', enableReadyCheck: false };
+    const locks = start({ redis: guest, checks: 'error' });
     await looked(locks, 1);
-    await running.preflight();
-    expect([...running.warnings, ...running.errors]).toEqual([]);
+    await here.running.preflight();
+    expect([...here.warnings, ...here.running.errors]).toEqual([]);
   });
 
   it('sends no INFO if it is off', async () => {
@@ -142,13 +122,12 @@ describe('the preflight on one server', () => {
 
   it('connects a lazy client of the caller only if findings are an error', async () => {
     await configure('volatile-lru', '100mb');
-    const lazy = (): Redis => new Redis({ port: proxy.port, lazyConnect: true, enableReadyCheck: false });
+    const lazy = () => here.client({ lazyConnect: true, enableReadyCheck: false }, proxy.url);
     const [warned, failed] = [lazy(), lazy()];
-    clients.push(warned, failed);
     start({ redis: warned });
     expect(warned.status).toBe('wait');
     start({ redis: failed, checks: 'error' });
-    await expect(running.preflight()).rejects.toThrow(evicts('volatile-lru', viaProxy()));
+    await expect(here.running.preflight()).rejects.toThrow(evicts('volatile-lru', viaProxy()));
   });
 });
 
@@ -160,39 +139,36 @@ describe('the preflight on the nodes of a quorum', () => {
       ),
     );
     try {
-      running.start({ ...PATIENT, store: quorum(servers.map(({ url }) => url)) });
+      here.instance({ ...PATIENT, store: quorum(servers.map(({ url }) => url)) });
       const lines = [
         evicts('volatile-ttl', `127.0.0.1:${servers[0].port}`),
         evicts('allkeys-random', `127.0.0.1:${servers[2].port}`),
       ];
-      await eventually('it warns of two', () => running.warnings.length > 1);
-      expect(running.warnings.toSorted()).toEqual(lines.toSorted());
+      await eventually('it warns of two', () => here.warnings.length > 1);
+      expect(here.warnings.toSorted()).toEqual(lines.toSorted());
     } finally {
-      await running.close();
+      await here.clear();
       await Promise.all(servers.map((one) => one.stop()));
     }
   });
 });
 
-describe('the preflight in a cluster', () => {
-  let cluster: RedisCluster;
-
-  beforeAll(async () => {
-    cluster = await RedisCluster.start({ replicas: false });
-  });
-  afterAll(() => cluster.close());
-
-  it('warns once of each master that has a policy', async () => {
+it('the preflight in a cluster warns once of each master that has a policy', async () => {
+  const cluster = await RedisCluster.start({ replicas: false });
+  try {
     const [first, , last] = cluster.masters;
-    for (const { admin: node } of [first, last]) {
-      await node.config('SET', 'maxmemory-policy', 'volatile-lfu');
-      await node.config('SET', 'maxmemory', '100mb');
+    for (const { admin } of [first, last]) {
+      await admin.config('SET', 'maxmemory-policy', 'volatile-lfu');
+      await admin.config('SET', 'maxmemory', '100mb');
     }
-    running.start({ ...PATIENT, redis: { nodes: cluster.nodes } });
+    here.instance({ ...PATIENT, redis: { nodes: cluster.nodes } });
     const lines = [first, last].map(({ server: { port } }) => evicts('volatile-lfu', `127.0.0.1:${port}`));
-    await eventually('it warns of two', () => running.warnings.length > 1);
-    expect(running.warnings.toSorted()).toEqual(lines.toSorted());
-  });
+    await eventually('it warns of two', () => here.warnings.length > 1);
+    expect(here.warnings.toSorted()).toEqual(lines.toSorted());
+  } finally {
+    await here.clear();
+    await cluster.close();
+  }
 });
 
 describe('an application on a Redis that evicts locks', () => {
@@ -245,7 +221,7 @@ describe('an application on a Redis that evicts locks', () => {
     expect(failure).toBeInstanceOf(LockConfigError);
     expect((failure as Error).message).toBe(finding());
     expect(warnings).toEqual([]);
-    const connected = async (): Promise<boolean> => String(await admin.client('LIST')).includes(connectionName);
+    const connected = async (): Promise<boolean> => String(await here.admin.client('LIST')).includes(connectionName);
     await eventually('the connection is closed', async () => !(await connected()));
   });
 });

@@ -1,9 +1,10 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Lock, LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LockService, RedisLockModuleOptions } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { eventually } from '../../support/redis-locks.js';
+import { forTests } from '../../support/for-tests.js';
 
 const NAME = 'account-1';
 
@@ -16,19 +17,19 @@ function channelOf(name: string): string {
 }
 
 /** Locks on a cluster of Redis 7, or without sharded channels as before Redis 7. */
-class Accounts {
-  private constructor(
-    readonly here: ClusterContention,
-    private readonly sharded: boolean,
-  ) {}
+class Accounts extends ClusterContention {
+  private readonly subscribers: { disconnect(): void }[] = [];
 
-  static async start(sharded: boolean, args: readonly string[] = []): Promise<Accounts> {
-    return new Accounts(await ClusterContention.start({ replicas: false, args }), sharded);
+  constructor(
+    private readonly sharded: boolean,
+    args: readonly string[] = [],
+  ) {
+    super({ replicas: false, args });
   }
 
-  instance(options: RedisLockModuleOptions = {}): LockService {
+  override instance(options: RedisLockModuleOptions = {}): LockService {
     const patient = { waitMs: 600_000, requestTimeoutMs: 60_000 };
-    return this.here.instance({ store: redisson(), key: (resource) => resource, ...patient, ...options });
+    return super.instance({ store: redisson(), key: (resource) => resource, ...patient, ...options });
   }
 
   /** Returns how many clients have subscribed to the channel of a lock at a node. */
@@ -40,7 +41,7 @@ class Accounts {
 
   /** Starts to wait for a lock. Resolves when the channel is subscribed. */
   async wait(locks: LockService, name = NAME) {
-    const owner = await this.here.cluster.ownerOf(name);
+    const owner = await this.cluster.ownerOf(name);
     const before = await this.listeners(owner, name);
     const granted = locks.acquire(name);
     granted.catch(() => undefined);
@@ -48,27 +49,9 @@ class Accounts {
     return { granted };
   }
 
-  /** Lets two callers wait for locks on one node. A caller that leaves keeps the subscription of the other. */
-  async waitForTwo(): Promise<void> {
-    const names = ['{accounts}:1', '{accounts}:2'];
-    const locks = this.instance();
-    for (const name of names) await this.holdAsRedisson(name);
-    const owner = await this.here.cluster.ownerOf(names[0]);
-    const leaving = new AbortController();
-    const left = locks.acquire(names[0], { signal: leaving.signal }).catch(() => 'left');
-    const { granted: stays } = await this.wait(locks, names[1]);
-    const listening = () => Promise.all(names.map((name) => this.listeners(owner, name)));
-    await eventually('both listen', async () => (await listening()).join() === '1,1');
-    leaving.abort();
-    await left;
-    await eventually('one is left', async () => (await listening()).join() === '0,1');
-    await owner.admin.del(...names);
-    await (await stays).release();
-  }
-
   /** Locks a name as a thread of Redisson does. */
   async holdAsRedisson(name = NAME): Promise<ClusterMember> {
-    const owner = await this.here.cluster.ownerOf(name);
+    const owner = await this.cluster.ownerOf(name);
     await owner.admin.hincrby(name, '0f0e0d0c-0b0a-4908-8706-050403020100:41', 1);
     await owner.admin.pexpire(name, 600_000);
     return owner;
@@ -76,9 +59,9 @@ class Accounts {
 
   /** Subscribes to the messages of a lock, as Redisson does: at the node with the slot, unless another is given. */
   async listenAsRedisson(name: string, at?: ClusterMember): Promise<readonly string[]> {
-    const { admin } = at ?? (await this.here.cluster.ownerOf(name));
+    const { admin } = at ?? (await this.cluster.ownerOf(name));
     const client = admin.duplicate();
-    this.closing.push(() => client.disconnect());
+    this.subscribers.push(client);
     const messages: string[] = [];
     client.on(this.sharded ? 'smessage' : 'message', (_: string, message: string) => messages.push(message));
     if (this.sharded) await client.ssubscribe(channelOf(name));
@@ -86,33 +69,17 @@ class Accounts {
     return messages;
   }
 
-  async clear(): Promise<void> {
-    for (const close of this.closing.splice(0)) close();
-    await this.here.clear();
+  override async clear(): Promise<void> {
+    for (const client of this.subscribers.splice(0)) client.disconnect();
+    await super.clear();
   }
-
-  private readonly closing: (() => void)[] = [];
-}
-
-/** Releases the lock. Resolves with the caller that gets it. */
-async function handedOver(lock: Lock, granted: Promise<Lock>): Promise<Lock> {
-  expect(await lock.release()).toBe(true);
-  return granted;
 }
 
 describe('locks of redisson() in a cluster', () => {
-  let accounts: Accounts;
-  let here: ClusterContention;
-
-  beforeAll(async () => {
-    accounts = await Accounts.start(true);
-    here = accounts.here;
-  });
-  afterEach(() => accounts.clear());
-  afterAll(() => here.close());
+  const here = forTests(new Accounts(true));
 
   it('are hashes on all nodes, and are renewed there', async () => {
-    const [locks, other] = [accounts.instance(), accounts.instance()];
+    const [locks, other] = [here.instance(), here.instance()];
     const held = await Promise.all(NAMES.map((name) => locks.acquire(name, { ttlMs: 600_000 })));
     const owners = await Promise.all(NAMES.map((name) => here.cluster.ownerOf(name)));
     expect(new Set(owners).size).toBe(3);
@@ -131,9 +98,9 @@ describe('locks of redisson() in a cluster', () => {
   });
 
   it('publish on sharded channels alone when they end', async () => {
-    const locks = accounts.instance();
+    const locks = here.instance();
     for (const name of NAMES) {
-      const sharded = await accounts.listenAsRedisson(name);
+      const sharded = await here.listenAsRedisson(name);
       const { admin } = await here.cluster.ownerOf(name);
       const before = await admin.info('commandstats');
       await locks.using(name, () => undefined);
@@ -146,8 +113,8 @@ describe('locks of redisson() in a cluster', () => {
 
   it.each(['0', '1'])('go to waiters after the message %s', async (message) => {
     for (const name of NAMES.slice(-3)) {
-      const { admin } = await accounts.holdAsRedisson(name);
-      const { granted } = await accounts.wait(accounts.instance(), name);
+      const { admin } = await here.holdAsRedisson(name);
+      const { granted } = await here.wait(here.instance(), name);
       await admin.del(name);
       await admin.spublish(channelOf(name), message);
       const lock = await granted;
@@ -156,20 +123,36 @@ describe('locks of redisson() in a cluster', () => {
     expect(here.warnings).toEqual([]);
   });
 
-  it('have one subscription each', () => accounts.waitForTwo());
+  it('have one subscription each, which another caller that leaves does not end', async () => {
+    const names = ['{accounts}:1', '{accounts}:2'];
+    const locks = here.instance();
+    for (const name of names) await here.holdAsRedisson(name);
+    const owner = await here.cluster.ownerOf(names[0]);
+    const leaving = new AbortController();
+    const left = locks.acquire(names[0], { signal: leaving.signal }).catch(() => 'left');
+    const { granted: stays } = await here.wait(locks, names[1]);
+    const listening = () => Promise.all(names.map((name) => here.listeners(owner, name)));
+    await eventually('both listen', async () => (await listening()).join() === '1,1');
+    leaving.abort();
+    await left;
+    await eventually('one is left', async () => (await listening()).join() === '0,1');
+    await owner.admin.del(...names);
+    await (await stays).release();
+  });
 
   it.each([{ keyPrefix: 'app:' }, { redisOptions: { keyPrefix: 'app:' } }])(
     'have the prefix of a client with %p in their names',
     async (options) => {
-      const [locks, other] = [1, 2].map(() => accounts.instance({ redis: here.client(options) }));
+      const [locks, other] = [1, 2].map(() => here.instance({ redis: here.client(options) }));
       const lock = await locks.acquire(NAME);
       expect(await here.leftovers()).toEqual(['app:account-1']);
       const owner = await here.cluster.ownerOf('app:account-1');
       const granted = other.acquire(NAME);
-      await eventually('it listens', async () => (await accounts.listeners(owner, 'app:account-1')) === 1);
-      await (await handedOver(lock, granted)).release();
+      await eventually('it listens', async () => (await here.listeners(owner, 'app:account-1')) === 1);
+      expect(await lock.release()).toBe(true);
+      await (await granted).release();
       const store = redisson({ fencing: true });
-      expect(() => accounts.instance({ redis: here.client(options), store })).toThrow(/keyPrefix/);
+      expect(() => here.instance({ redis: here.client(options), store })).toThrow(/keyPrefix/);
     },
   );
 
@@ -186,17 +169,18 @@ describe('locks of redisson() in a cluster', () => {
     });
 
     it('are subscribed and published on the new node', async () => {
-      const lock = await accounts.instance().acquire(NAME);
-      const { granted } = await accounts.wait(accounts.instance());
+      const lock = await here.instance().acquire(NAME);
+      const { granted } = await here.wait(here.instance());
       await here.cluster.migrate(NAME, to);
-      await eventually('it listens there', async () => (await accounts.listeners(to, NAME)) === 1);
-      await (await handedOver(lock, granted)).release();
+      await eventually('it listens there', async () => (await here.listeners(to, NAME)) === 1);
+      expect(await lock.release()).toBe(true);
+      await (await granted).release();
       expect(here.warnings).toEqual([]);
     });
 
     it('are acquired by polling if their message is lost', async () => {
-      const lock = await accounts.instance().acquire(NAME);
-      const { granted } = await accounts.wait(accounts.instance());
+      const lock = await here.instance().acquire(NAME);
+      const { granted } = await here.wait(here.instance());
       const { moveKeys, finish } = await here.cluster.migration(NAME, to);
       await moveKeys();
       // The message is published before the channel can be subscribed there.
@@ -209,20 +193,12 @@ describe('locks of redisson() in a cluster', () => {
 });
 
 describe('locks of redisson() in a cluster before Redis 7', () => {
-  let accounts: Accounts;
-  let here: ClusterContention;
-
-  beforeAll(async () => {
-    const unknown = ['SPUBLISH', 'SSUBSCRIBE', 'SUNSUBSCRIBE'].flatMap((name) => ['--rename-command', name, '']);
-    accounts = await Accounts.start(false, unknown);
-    here = accounts.here;
-  });
-  afterEach(() => accounts.clear());
-  afterAll(() => here.close());
+  const unknown = ['SPUBLISH', 'SSUBSCRIBE', 'SUNSUBSCRIBE'].flatMap((name) => ['--rename-command', name, '']);
+  const here = forTests(new Accounts(false, unknown));
 
   it('publish on plain channels, which every node receives', async () => {
-    const locks = accounts.instance();
-    const received = await Promise.all(here.cluster.masters.map((member) => accounts.listenAsRedisson(NAME, member)));
+    const locks = here.instance();
+    const received = await Promise.all(here.cluster.masters.map((member) => here.listenAsRedisson(NAME, member)));
     await locks.using(NAME, () => undefined);
     await eventually('all messages have arrived', () => received.every(({ length }) => length === 1));
     expect(received).toEqual([['0'], ['0'], ['0']]);
@@ -230,8 +206,8 @@ describe('locks of redisson() in a cluster before Redis 7', () => {
   });
 
   it('are polled by waiters, and one line says why', async () => {
-    const { admin } = await accounts.holdAsRedisson();
-    const granted = accounts.instance().acquire(NAME);
+    const { admin } = await here.holdAsRedisson();
+    const granted = here.instance().acquire(NAME);
     await eventually('the line is logged', () => here.warnings.length > 0);
     await admin.del(NAME);
     await (await granted).release();

@@ -1,67 +1,26 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import { RedisProxy } from '../../support/proxy.js';
-import { eventually, type InstanceOptions, RedisLocks } from '../../support/redis-locks.js';
+import { eventually, type InstanceOptions } from '../../support/redis-locks.js';
 import { redissonCommands } from '../../support/redisson-commands.js';
-import { RequestLog } from '../../support/request-log.js';
-import type { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
-import { needWallClocks } from '../../support/server-clock/shim.js';
-import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
-import { twoWays } from '../../support/two-ways.js';
-
-needWallClocks();
+import type { RequestLog } from '../../support/request-log.js';
+import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
+import { forTests } from '../../support/for-tests.js';
 
 const NAME = 'account-1';
 const CHANNEL = 'redisson_lock__channel:{account-1}';
+const THREAD = '0f0e0d0c-0b0a-4908-8706-050403020100:41';
 /** The id of an instance, and the number of its attempt. */
 const FIELD = /^[\w-]+:\d+$/;
 
-let server: StoppedServers;
-let admin: Redis;
-let clock: ServerManualClock;
-let running: RedisLocks;
-const clients: Redis[] = [];
-const proxies: RedisProxy[] = [];
+const here = forTests(new StoppedContention());
 
-beforeAll(async () => {
-  server = await StoppedServers.start();
-  admin = server.admin;
-});
-beforeEach(() => {
-  clock = server.clock();
-  running = new RedisLocks(clock);
-});
-afterEach(async () => {
-  await running.close();
-  for (const client of clients.splice(0)) client.disconnect();
-  await Promise.all(proxies.splice(0).map((proxy) => proxy.close()));
-  await admin.flushall();
-  await admin.acl('DELUSER', 'guest');
-});
-afterAll(() => server.stop());
-
-function instance(options: InstanceOptions = {}): LockService {
-  return running.start({
-    redis: server.url,
-    store: redisson(),
-    key: (resource) => resource,
-    waitMs: 30_000,
-    ...options,
-  });
-}
-
-async function way(): Promise<{ proxy: RedisProxy; log: RequestLog }> {
-  const proxy = await RedisProxy.start(server.url);
-  proxies.push(proxy);
-  return { proxy, log: new RequestLog(proxy) };
-}
+const instance = (options: InstanceOptions = {}): LockService =>
+  here.instance({ store: redisson(), key: (resource) => resource, waitMs: 30_000, ...options });
 
 /** Returns the messages of a channel, as they arrive. */
 async function listenTo(channel: string): Promise<readonly string[]> {
-  const client = new Redis(server.url);
-  clients.push(client);
+  const client = here.client();
   const messages: string[] = [];
   client.on('message', (_, message) => messages.push(message));
   await client.subscribe(channel);
@@ -69,18 +28,18 @@ async function listenTo(channel: string): Promise<readonly string[]> {
 }
 
 async function listeners(channel = CHANNEL): Promise<number> {
-  return ((await admin.pubsub('NUMSUB', channel)) as [string, number])[1];
+  return ((await here.admin.pubsub('NUMSUB', channel)) as [string, number])[1];
 }
 
 /** Locks account-1 as a thread of Redisson does. */
 async function holdAsRedisson(name: string, leaseMs = 30_000): Promise<void> {
-  await admin.hincrby(name, '0f0e0d0c-0b0a-4908-8706-050403020100:41', 1);
-  await admin.pexpire(name, leaseMs);
+  await here.admin.hincrby(name, THREAD, 1);
+  await here.admin.pexpire(name, leaseMs);
 }
 
 async function releaseAsRedisson(name: string, channel: string): Promise<void> {
-  await admin.del(name);
-  await admin.publish(channel, '0');
+  await here.admin.del(name);
+  await here.admin.publish(channel, '0');
 }
 
 /** Starts to wait for the lock. Resolves when its channel is subscribed, which it is after the second request. */
@@ -88,14 +47,14 @@ async function wait(locks: LockService, name = NAME, channel = CHANNEL) {
   const before = await listeners(channel);
   const granted = locks.acquire(name);
   granted.catch(() => undefined);
-  await clock.advanceUntil('somebody listens', async () => (await listeners(channel)) === before + 1);
+  await here.clock.advanceUntil('somebody listens', async () => (await listeners(channel)) === before + 1);
   return { granted };
 }
 
 /** Waits until the channel is subscribed and nothing is on its way. Returns how many acquires were sent. */
 async function waiting(log: RequestLog): Promise<number> {
-  await clock.advanceUntil('the channel is subscribed', async () => (await listeners()) > 0);
-  await clock.advance(0);
+  await here.clock.advanceUntil('the channel is subscribed', async () => (await listeners()) > 0);
+  await here.clock.advance(0);
   return log.count('redissonAcquire');
 }
 
@@ -108,25 +67,25 @@ describe('a lock of redisson()', () => {
     const { granted } = await wait(locks);
     await releaseAsRedisson(NAME, CHANNEL);
     const lost = await granted;
-    await admin.del(NAME);
+    await here.admin.del(NAME);
     await holdAsRedisson(NAME);
     expect(await lost.release()).toBe(false);
     const next = locks.acquire(NAME);
-    await clock.advanceUntil('it listens', async () => (await listeners()) === 1);
-    await clock.advance(0);
+    await here.clock.advanceUntil('it listens', async () => (await listeners()) === 1);
+    await here.clock.advance(0);
     await releaseAsRedisson(NAME, CHANNEL);
     expect(await (await next).release()).toBe(true);
   });
 
   it('is a hash with the count of its owner, and a TTL', async () => {
     const lock = await instance().acquire(NAME);
-    expect(await admin.keys('*')).toEqual([NAME]);
-    const fields = await admin.hgetall(NAME);
+    expect(await here.admin.keys('*')).toEqual([NAME]);
+    const fields = await here.admin.hgetall(NAME);
     expect(Object.keys(fields)).toEqual([expect.stringMatching(FIELD)]);
     expect(Object.values(fields)).toEqual(['1']);
-    expect(await admin.pttl(NAME)).toBe(30_000);
+    expect(await here.admin.pttl(NAME)).toBe(30_000);
     expect(await lock.release()).toBe(true);
-    expect(await admin.keys('*')).toEqual([]);
+    expect(await here.admin.keys('*')).toEqual([]);
   });
 
   it('publishes a message when it ends, with and without braces in its name', async () => {
@@ -140,32 +99,22 @@ describe('a lock of redisson()', () => {
   });
 
   it('keeps the count at 1 if holds are nested or an acquire is repeated', async () => {
-    const { proxy, log } = await way();
+    const { proxy, log } = await here.way();
     const locks = instance({ redis: proxy.url });
     const lock = await locks.acquire(NAME);
     await locks.using('other', () =>
-      locks.using('other', async () => expect(await admin.hvals('other')).toEqual(['1'])),
+      locks.using('other', async () => expect(await here.admin.hvals('other')).toEqual(['1'])),
     );
     expect(log.count('redissonAcquire')).toBe(2);
     const [request] = log.requestsOf('redissonAcquire');
-    const again = async () => (await admin.call(request[0], ...request.slice(1))) as unknown[];
+    const again = async () => (await here.admin.call(request[0], ...request.slice(1))) as unknown[];
     expect(await again()).toEqual([1, 0]);
-    await admin.pexpire(NAME, 1_000);
+    await here.admin.pexpire(NAME, 1_000);
     expect(await again()).toEqual([1, 0]);
-    expect(await admin.hvals(NAME)).toEqual(['1']);
-    expect(await admin.pttl(NAME)).toBe(30_000);
+    expect(await here.admin.hvals(NAME)).toEqual(['1']);
+    expect(await here.admin.pttl(NAME)).toBe(30_000);
     await lock.release();
-    expect(await admin.exists(NAME)).toBe(0);
-  });
-
-  it('lists its holder: an instance or a client of Redisson', async () => {
-    const [one, other] = [instance(), instance()];
-    const lock = await one.acquire(NAME);
-    expect(await one.inspect(NAME)).toMatchObject({ isOwn: true, fencingToken: undefined });
-    expect(await other.inspect(NAME)).toMatchObject({ isOwn: false });
-    await lock.release();
-    await holdAsRedisson(NAME);
-    expect(await one.inspect(NAME)).toMatchObject({ holder: '0f0e0d0c-0b0a-4908-8706-050403020100', isOwn: false });
+    expect(await here.admin.exists(NAME)).toBe(0);
   });
 });
 
@@ -175,21 +124,20 @@ describe('the fencing token', () => {
     ['{accounts}:1', 'redisson_lock_token:{accounts}:1'],
   ])('of %s rises with every grant, in %s', async (name, tokenKey) => {
     const locks = instance({ store: redisson({ fencing: true }) });
-    await admin.set(tokenKey, 41);
+    await here.admin.set(tokenKey, 41);
     const tokens: number[] = [];
     const callers = [1, 2, 3].map(() => locks.using(name, (lock) => tokens.push(lock.fencingToken)));
     await Promise.all(callers);
     expect(tokens).toEqual([42, 43, 44]);
-    expect(await admin.get(tokenKey)).toBe('44');
-    expect(await admin.pttl(tokenKey)).toBe(-1);
+    expect(await here.admin.get(tokenKey)).toBe('44');
+    expect(await here.admin.pttl(tokenKey)).toBe(-1);
     await locks.using(name, async () => {
       expect(await locks.inspect(name)).toMatchObject({ isOwn: true, fencingToken: 45 });
     });
   });
 
   it('throws at start if the client has a keyPrefix', () => {
-    const client = new Redis(server.url, { keyPrefix: 'app:' });
-    clients.push(client);
+    const client = here.client({ keyPrefix: 'app:' });
     expect(() => instance({ redis: client, store: redisson({ fencing: true }) })).toThrow(/keyPrefix/);
   });
 
@@ -212,22 +160,21 @@ describe('the fencing token', () => {
 
 describe('a waiter', () => {
   it.each(['0', '1'])('is notified by the message %s, and sends no request until then', async (message) => {
-    const { proxy, log } = await way();
+    const { proxy, log } = await here.way();
     await holdAsRedisson(NAME);
     const { granted } = await wait(instance({ redis: proxy.url }));
     await waiting(log);
     log.clear();
-    await clock.advance(500);
+    await here.clock.advance(500);
     expect(log.count('redissonAcquire')).toBe(0);
-    await admin.del(NAME);
-    await admin.publish(CHANNEL, message);
+    await here.admin.del(NAME);
+    await here.admin.publish(CHANNEL, message);
     await granted;
     expect(log.count('redissonAcquire')).toBe(1);
   });
 
   it('is notified if the name has braces, and if the client has a keyPrefix', async () => {
-    const client = new Redis(server.url, { keyPrefix: 'app:' });
-    clients.push(client);
+    const client = here.client({ keyPrefix: 'app:' });
     for (const [locks, name] of [
       [instance(), '{accounts}:1'],
       [instance({ redis: client }), 'app:account-1'],
@@ -235,29 +182,27 @@ describe('a waiter', () => {
       const channel = name.includes('{') ? `redisson_lock__channel:${name}` : `redisson_lock__channel:{${name}}`;
       await holdAsRedisson(name);
       const { granted } = await wait(locks, name.replace('app:', ''), channel);
-      await clock.advance(0);
+      await here.clock.advance(0);
       await releaseAsRedisson(name, channel);
       expect(await (await granted).release()).toBe(true);
     }
   });
 
   it('is notified of a release that overtakes the reply to its request', async () => {
-    const { proxy } = await way();
-    const client = twoWays(proxy.url, server.url);
-    clients.push(client);
-    const locks = instance({ redis: client, requestTimeoutMs: 5_000 });
+    const { proxy } = await here.way();
+    const locks = instance({ redis: here.twoWays(proxy.url, here.server.url) });
     await holdAsRedisson(NAME);
     const { granted } = await wait(locks);
-    await clock.advance(0);
+    await here.clock.advance(0);
     proxy.hold('replies');
     const before = await requestCount();
-    await admin.publish(CHANNEL, '0');
+    await here.admin.publish(CHANNEL, '0');
     await eventually('the acquire is refused', async () => (await requestCount()) > before);
     await releaseAsRedisson(NAME, CHANNEL);
-    await clock.advance(0);
+    await here.clock.advance(0);
     proxy.resume('replies');
     // A poll comes after 100 ms at the earliest.
-    await clock.advance(0);
+    await here.clock.advance(0);
     expect(await (await granted).release()).toBe(true);
   });
 
@@ -266,32 +211,30 @@ describe('a waiter', () => {
     // The clock would move on while it connects.
     await locks.ping();
     await holdAsRedisson(NAME, 500);
-    const from = clock.now();
-    await clock.until(locks.acquire(NAME));
-    expect(clock.now() - from).toBeLessThan(600);
+    const from = here.clock.now();
+    await here.clock.until(locks.acquire(NAME));
+    expect(here.clock.now() - from).toBeLessThan(600);
   });
 
   it('misses no release while its subscriber is disconnected', async () => {
-    const { proxy } = await way();
+    const { proxy } = await here.way();
     await holdAsRedisson(NAME);
-    const client = twoWays(server.url, proxy.url);
-    clients.push(client);
-    const { granted } = await wait(instance({ redis: client }));
-    await clock.advance(0);
+    const { granted } = await wait(instance({ redis: here.twoWays(here.server.url, proxy.url) }));
+    await here.clock.advance(0);
     proxy.reset();
     await releaseAsRedisson(NAME, CHANNEL);
     expect(await (await granted).release()).toBe(true);
   });
 
   it('polls if pub/sub is refused, with one warning', async () => {
-    const { proxy } = await way();
+    const { proxy } = await here.way();
     proxy.refuseCommands(['SUBSCRIBE'], 'NOPERM this user has no permissions to access one of the channels');
     await holdAsRedisson(NAME);
     const granted = instance({ redis: proxy.url }).acquire(NAME);
-    await clock.advanceUntil('the refusal is reported', () => running.warnings.length === 1);
-    await admin.del(NAME);
-    await clock.until(granted);
-    expect(running.warnings).toEqual([expect.stringContaining('release messages cannot be received')]);
+    await here.clock.advanceUntil('the refusal is reported', () => here.warnings.length === 1);
+    await here.admin.del(NAME);
+    await here.clock.until(granted);
+    expect(here.warnings).toEqual([expect.stringContaining('release messages cannot be received')]);
   });
 
   it('leaves no subscription, neither with the lock nor after a timeout', async () => {
@@ -300,72 +243,58 @@ describe('a waiter', () => {
     const { granted } = await wait(locks);
     await releaseAsRedisson(NAME, CHANNEL);
     const lock = await granted;
-    await clock.advanceUntil('nobody is subscribed', async () => (await listeners()) === 0, 11_000);
-    await expect(clock.until(instance({ waitMs: 300 }).acquire(NAME))).rejects.toMatchObject({ code: 'LOCK_TIMEOUT' });
-    await clock.advanceUntil('nobody is subscribed', async () => (await listeners()) === 0, 11_000);
+    await here.clock.advanceUntil('nobody is subscribed', async () => (await listeners()) === 0, 11_000);
+    await expect(here.clock.until(instance({ waitMs: 300 }).acquire(NAME))).rejects.toMatchObject({
+      code: 'LOCK_TIMEOUT',
+    });
+    await here.clock.advanceUntil('nobody is subscribed', async () => (await listeners()) === 0, 11_000);
     await lock.release();
   });
 
   it('costs no subscription if it tries once', async () => {
     await holdAsRedisson(NAME);
-    const { proxy } = await way();
+    const { proxy } = await here.way();
     expect(await instance({ redis: proxy.url }).tryAcquire(NAME)).toBeNull();
-    await clock.advance(100);
+    await here.clock.advance(100);
     expect(proxy.connectionCount).toBe(1);
   });
 });
 
 /** Counts the acquires of a held lock and the releases. */
 async function requestCount(): Promise<number> {
-  return Number(/cmdstat_hkeys:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0);
-}
-
-/** Creates the user `guest` with these rights. */
-async function guest(...rules: string[]): Promise<void> {
-  await admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...rules);
-}
-
-function asGuest(): string {
-  return server.url.replace('redis://', 'redis://guest:any@');
+  return Number(/cmdstat_hkeys:calls=(\d+)/.exec(await here.admin.info('commandstats'))?.[1] ?? 0);
 }
 
 describe('a user with an ACL', () => {
-  const listed = redissonCommands();
-
   it('needs only the permissions in the documentation', async () => {
-    expect(listed).toContain('+hexists');
-    await guest('resetkeys', `~${NAME}`, `~redisson_lock_token:*`, '&redisson_lock__channel:*', '+info', ...listed);
-    await admin.acl('LOG', 'RESET');
+    const keys = ['resetkeys', `~${NAME}`, `~redisson_lock_token:*`];
+    const redis = await here.guest(...keys, '&redisson_lock__channel:*', '+info', ...redissonCommands());
     for (const store of [redisson(), redisson({ fencing: true })]) {
-      const [one, other] = [1, 2].map(() => instance({ redis: asGuest(), store, ttlMs: 1_500 }));
+      const [one, other] = [1, 2].map(() => instance({ redis, store, ttlMs: 1_500 }));
       const lock = await one.acquire(NAME, { minHoldMs: 100 });
       const { granted } = await wait(other);
-      await clock.advance(3_000);
+      await here.clock.advance(3_000);
       lock.assertHeld();
       expect(await one.inspect(NAME)).toMatchObject({ isOwn: true });
       expect(await one.ping()).toMatchObject({ isUp: true, handoff: 'subscription', degraded: undefined });
       await lock.release();
-      await (await clock.until(granted)).release();
+      await (await here.clock.until(granted)).release();
       const forced = await one.acquire(NAME);
       expect(await other.forceRelease(NAME)).toBe(true);
       expect(await forced.release()).toBe(false);
-      await clock.advanceUntil('nobody is subscribed', async () => (await listeners()) === 0);
+      await here.clock.advanceUntil('nobody is subscribed', async () => (await listeners()) === 0);
     }
-    const log = (await admin.acl('LOG', '100')) as readonly (readonly string[])[];
-    const refused = log.map((entry) => entry[entry.indexOf('object') + 1]);
-    // The other commands are those that ioredis sends by itself.
-    expect(refused.filter((object) => !/^(?:client|hello)\b/.test(object))).toEqual([]);
-    expect(running.warnings).toEqual([]);
+    expect(await here.refused()).toEqual([]);
+    expect(here.warnings).toEqual([]);
   });
 });
 
 describe('redisson() beside another store', () => {
   it('releases a lock although PUBLISH is refused', async () => {
-    await guest('resetchannels', '+@all');
-    const lock = await instance({ redis: asGuest() }).acquire(NAME);
+    const lock = await instance({ redis: await here.guest('resetchannels', '+@all') }).acquire(NAME);
     expect(await lock.release()).toBe(true);
-    expect(await admin.exists(NAME)).toBe(0);
-    expect(running.warnings).toEqual([expect.stringContaining('release messages cannot be received')]);
+    expect(await here.admin.exists(NAME)).toBe(0);
+    expect(here.warnings).toEqual([expect.stringContaining('release messages cannot be received')]);
   });
 });
 
@@ -376,7 +305,7 @@ describe('a minimum hold', () => {
     await lock.release();
     await eventually('the message has arrived', () => messages.length === 2);
     expect(messages).toEqual(['1', '0']);
-    expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
+    expect(await here.admin.pttl(NAME)).toBeGreaterThan(10_000);
   });
 });
 
@@ -385,50 +314,43 @@ function withShortLease(fencing = false): LockService {
   return instance({ store: redisson({ fencing }), ttlMs: 900 });
 }
 
-const THREAD = '0f0e0d0c-0b0a-4908-8706-050403020100:41';
-
 /** Writes what a ReadWriteLock of Redisson writes to its hash when a thread locks it. */
 async function lockAsReadWrite(mode: 'read' | 'write'): Promise<void> {
   const field = mode === 'write' ? `${THREAD}:write` : THREAD;
-  await admin.multi().hset(NAME, 'mode', mode).hincrby(NAME, field, 1).pexpire(NAME, 30_000).exec();
+  await here.admin.multi().hset(NAME, 'mode', mode).hincrby(NAME, field, 1).pexpire(NAME, 30_000).exec();
 }
 
 describe.each([false, true])('a key that is not an RLock, fencing: %s', (fencing) => {
   it.each<[string, RegExp, () => Promise<unknown>]>([
     ['ReadWriteLock, read', /WRONGTYPE.*ReadWriteLock of Redisson/, () => lockAsReadWrite('read')],
     ['ReadWriteLock, write', /WRONGTYPE.*ReadWriteLock of Redisson/, () => lockAsReadWrite('write')],
-    ['map', /WRONGTYPE.*not a lock of Redisson/, () => admin.hset(NAME, { name: 'ann', city: 'Ulm' })],
-    ['map with one field', /WRONGTYPE.*not a lock of Redisson/, () => admin.hset(NAME, 'name', 'ann')],
-    ['semaphore', /WRONGTYPE/, () => admin.set(NAME, 3)],
-    ['list', /WRONGTYPE/, () => admin.lpush(NAME, 'x')],
+    ['map', /WRONGTYPE.*not a lock of Redisson/, () => here.admin.hset(NAME, { name: 'ann', city: 'Ulm' })],
+    ['map with one field', /WRONGTYPE.*not a lock of Redisson/, () => here.admin.hset(NAME, 'name', 'ann')],
+    ['semaphore', /WRONGTYPE/, () => here.admin.set(NAME, 3)],
+    ['list', /WRONGTYPE/, () => here.admin.lpush(NAME, 'x')],
   ])('is refused by its kind and stays as it is: %s', async (_kind, message, write) => {
     await write();
-    const before = await admin.dump(NAME);
-    const error: unknown = await withShortLease(fencing)
-      .acquire(NAME, { waitMs: 5_000 })
-      .catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(LockUnavailableError);
-    expect(error).toMatchObject({ resource: NAME, message: expect.stringMatching(message) });
-    expect(await admin.dump(NAME)).toBe(before);
+    const before = await here.admin.dump(NAME);
+    const refused = withShortLease(fencing).acquire(NAME, { waitMs: 5_000 });
+    await expect(refused).rejects.toBeInstanceOf(LockUnavailableError);
+    await expect(refused).rejects.toMatchObject({ resource: NAME, message: expect.stringMatching(message) });
+    expect(await here.admin.dump(NAME)).toBe(before);
     await expect(withShortLease(fencing).inspect(NAME)).rejects.toThrow(message);
     await expect(withShortLease(fencing).forceRelease(NAME)).rejects.toMatchObject({ refusal: 'WRONGTYPE' });
-    expect(await admin.dump(NAME)).toBe(before);
+    expect(await here.admin.dump(NAME)).toBe(before);
   });
 
   it('does not prevent a release of a lock by force, and its waiters get the message', async () => {
-    const [subscriber, messages] = [admin.duplicate(), [] as string[]];
-    await subscriber.subscribe(`redisson_lock__channel:{${NAME}}`);
-    subscriber.on('message', (_channel, message) => messages.push(message));
-    await admin.multi().hset(NAME, THREAD, 2).pexpire(NAME, 30_000).exec();
+    const messages = await listenTo(CHANNEL);
+    await here.admin.multi().hset(NAME, THREAD, 2).pexpire(NAME, 30_000).exec();
     const locks = withShortLease(fencing);
     const next = locks.acquire(NAME, { waitMs: 20_000 });
     expect(await locks.forceRelease(NAME)).toBe(true);
-    const lock = await clock.until(next);
+    const lock = await here.clock.until(next);
     await eventually('the message comes', () => messages.includes('0'));
     const other = locks.forceRelease(NAME, { ifToken: 999 }).catch((error: unknown) => (error as LockConfigError).code);
     expect(await other).toBe(fencing ? false : 'LOCK_CONFIG');
     expect(await lock.release()).toBe(true);
-    subscriber.disconnect();
   });
 });
 
@@ -436,19 +358,19 @@ describe('a lock of redisson() that a ReadWriteLock of Redisson has entered', ()
   it('is lost, and its release removes its own field only', async () => {
     const lock = await withShortLease().acquire(NAME);
     await lockAsReadWrite('write');
-    await clock.advanceUntil('the lock is lost', () => lock.signal.aborted, 900);
+    await here.clock.advanceUntil('the lock is lost', () => lock.signal.aborted, 900);
     await lock.release();
-    await clock.advanceUntil('the field is removed', async () => (await admin.hlen(NAME)) === 2);
-    expect(await admin.hgetall(NAME)).toEqual({ mode: 'write', [`${THREAD}:write`]: '1' });
+    await here.clock.advanceUntil('the field is removed', async () => (await here.admin.hlen(NAME)) === 2);
+    expect(await here.admin.hgetall(NAME)).toEqual({ mode: 'write', [`${THREAD}:write`]: '1' });
     // Neither a renewal nor a release has changed the other lock's TTL.
-    expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
+    expect(await here.admin.pttl(NAME)).toBeGreaterThan(10_000);
   });
 
   it('leaves the other lock open for its own lease after a minimum hold', async () => {
     const lock = await withShortLease().acquire(NAME, { minHoldMs: 500 });
     await lockAsReadWrite('read');
     await lock.release();
-    expect(await admin.hgetall(NAME)).toEqual({ mode: 'read', [THREAD]: '1' });
-    expect(await admin.pttl(NAME)).toBeGreaterThan(10_000);
+    expect(await here.admin.hgetall(NAME)).toEqual({ mode: 'read', [THREAD]: '1' });
+    expect(await here.admin.pttl(NAME)).toBeGreaterThan(10_000);
   });
 });

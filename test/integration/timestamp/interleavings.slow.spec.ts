@@ -1,8 +1,8 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { randomFrom } from '../../support/random.js';
-import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { TimestampLocks } from '../../support/timestamp-locks.js';
 import { faultsOf, type Step } from './old-clients.js';
+import { forTests } from '../../support/for-tests.js';
 
 /** Shorter leases tolerate no loser of a race, so that a client of the articles may rest for any time. */
 const LEASE_MS = 900;
@@ -13,17 +13,7 @@ const OLD_STEPS = 7;
 /** How often a random schedule changes the client. */
 const BURSTS = 16;
 
-let servers: StoppedServers;
-let locks: TimestampLocks;
-
-beforeAll(async () => {
-  servers = await StoppedServers.start();
-});
-beforeEach(() => {
-  locks = new TimestampLocks(servers);
-});
-afterEach(() => locks.close());
-afterAll(() => servers.stop());
+const locks = forTests(new TimestampLocks());
 
 /** Returns all orders in which the sequences can interleave. */
 function* interleavings(sequences: readonly (readonly Step[])[]): Generator<readonly Step[]> {

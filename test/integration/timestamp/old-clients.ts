@@ -12,8 +12,8 @@ interface Referee {
  * A client of the articles, one command a step, in milliseconds. It may rest for any time between two steps, even while
  * its lease ends. It deletes its lock only before its expiry, and only if its next step comes in time.
  */
-export class OldClient {
-  private phase: 'setnx' | 'get' | 'compute' | 'getset' | 'expire' | 'del' = 'setnx';
+class OldClient {
+  phase: 'setnx' | 'get' | 'compute' | 'getset' | 'expire' | 'del' = 'setnx';
   private read = '';
   private expiry = 0;
 
@@ -25,12 +25,6 @@ export class OldClient {
     /** Whether it gives its lock a TTL, as some of the articles do. */
     private readonly setsTtl: boolean,
   ) {}
-
-  /** Begins behind a lock that it has seen. */
-  startAtGet(): this {
-    this.phase = 'get';
-    return this;
-  }
 
   async step(): Promise<void> {
     const { admin, key, clock } = this.locks;
@@ -117,7 +111,8 @@ export async function faultsOf(
   const referee: Referee = { holder: undefined, faults: [] };
   const ours = new OurClient(store, locks, leaseMs, referee);
   const [old, other] = ['old', 'other'].map((name) => new OldClient(name, locks, leaseMs, referee, setsTtl));
-  old.startAtGet();
+  // It has seen the lock.
+  old.phase = 'get';
   await locks.admin.del(locks.key, `{${locks.key}}||holder`);
   await locks.admin.set(locks.key, locks.clock.wallMs - 1);
   for (const step of steps) {

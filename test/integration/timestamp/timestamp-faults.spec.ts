@@ -1,28 +1,19 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStore } from '../../../lib/contract/store.js';
 import type { TimestampOptions } from 'nestjs-redis-lock/timestamp';
 import { outcome } from '../../support/async.js';
 import { RedisProxy } from '../../support/proxy.js';
 import { eventually } from '../../support/redis-locks.js';
-import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { TimestampLocks } from '../../support/timestamp-locks.js';
+import { forTests } from '../../support/for-tests.js';
 
-let servers: StoppedServers;
-let locks: TimestampLocks;
+const locks = forTests(new TimestampLocks());
 let proxy: RedisProxy;
 
-beforeAll(async () => {
-  servers = await StoppedServers.start();
-});
 beforeEach(async () => {
-  locks = new TimestampLocks(servers);
-  proxy = await RedisProxy.start(servers.url);
+  proxy = await RedisProxy.start(locks.servers.url);
 });
-afterEach(async () => {
-  await locks.close();
-  await proxy.close();
-});
-afterAll(() => servers.stop());
+afterEach(() => proxy.close());
 
 const behindProxy = (options: TimestampOptions): Promise<LockStore> => locks.store(options, {}, proxy.url);
 

@@ -1,19 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockStore } from '../../../lib/contract/store.js';
-import { StoppedServers } from '../../support/server-clock/stopped-servers.js';
 import { TimestampLocks } from '../../support/timestamp-locks.js';
+import { forTests } from '../../support/for-tests.js';
 
-let servers: StoppedServers;
-let locks: TimestampLocks;
-
-beforeAll(async () => {
-  servers = await StoppedServers.start();
-});
-beforeEach(() => {
-  locks = new TimestampLocks(servers);
-});
-afterEach(() => locks.close());
-afterAll(() => servers.stop());
+const locks = forTests(new TimestampLocks());
 
 describe.each([true, false])('timestamp() with scripts: %s', (scripts) => {
   let ours: LockStore;

@@ -11,7 +11,7 @@ import { asPort } from '../../support/client-port.js';
 import { randomFrom } from '../../support/random.js';
 
 /** What a run needs. */
-export interface RandomRunDeps {
+interface RandomRunDeps {
   readonly client: Redis;
   /** Subscribed to {@link CHANNELS}. */
   readonly subscriber: Redis;
@@ -20,18 +20,18 @@ export interface RandomRunDeps {
 }
 
 /** What runs have done, so that a test can check that they did a bit of everything. */
-export interface Counts {
-  operations: number;
-  grants: number;
-  wakes: number;
-  joins: number;
-  mismatches: number;
-  expiries: number;
-  closed: number;
-  foreign: number;
-  forced: number;
-  transfers: number;
-}
+export const counts = {
+  operations: 0,
+  grants: 0,
+  wakes: 0,
+  joins: 0,
+  mismatches: 0,
+  expiries: 0,
+  closed: 0,
+  foreign: 0,
+  forced: 0,
+  transfers: 0,
+};
 
 const PREFIX = 'p';
 const LIVE = ['live1', 'live2', 'live3'];
@@ -57,8 +57,8 @@ interface Wanted {
  * Runs one random sequence on Redis and on the table of `memory()`, on which the explorer runs the engine. Throws if
  * they differ, or if an invariant does not hold.
  */
-export async function randomSequence(seed: number, deps: RandomRunDeps, counts: Counts, length = 40): Promise<void> {
-  const run = new RandomRun(seed, deps, counts);
+export async function randomSequence(seed: number, deps: RandomRunDeps, length = 40): Promise<void> {
+  const run = new RandomRun(seed, deps);
   try {
     await run.begin();
     for (let i = 0; i < length; i += 1) await run.step();
@@ -87,7 +87,6 @@ class RandomRun {
   constructor(
     seed: number,
     private readonly deps: RandomRunDeps,
-    private readonly counts: Counts,
   ) {
     this.random = randomFrom(seed);
     this.us = START_US + Math.floor(this.random() * 1e9);
@@ -121,10 +120,10 @@ class RandomRun {
     const before = new Map(KEYS.map((key) => [key, this.snapshot(key)]));
     const at = this.trail.length;
     await this.operate();
-    this.counts.operations += 1;
+    counts.operations += 1;
     await this.deps.subscriber.ping();
     deepStrictEqual(this.wakes.toSorted(), this.tableWakes.toSorted(), 'wakes');
-    this.counts.wakes += this.wakes.length;
+    counts.wakes += this.wakes.length;
     for (const key of KEYS) {
       await this.compareState(key);
       this.checkInvariants(key, before.get(key), this.trail[at] ?? '');
@@ -175,10 +174,10 @@ class RandomRun {
     const wanted = this.acquireInTable(all);
     for (const [i, reply] of (await replies).entries()) {
       compareReplies(reply, wanted[i]);
-      if (reply.status === 'permits-mismatch') this.counts.mismatches += 1;
-      if (reply.status === 'held' && reply.queued) this.counts.joins += 1;
+      if (reply.status === 'permits-mismatch') counts.mismatches += 1;
+      if (reply.status === 'held' && reply.queued) counts.joins += 1;
       if (reply.status !== 'granted') continue;
-      this.counts.grants += 1;
+      counts.grants += 1;
       const held = before.get(all[i].key)?.lock;
       if (held?.owner === all[i].owner)
         deepStrictEqual(reply.token, held.token, 'a repeated request gets the same token');
@@ -207,7 +206,7 @@ class RandomRun {
     );
     deepStrictEqual(await replies, wanted);
     for (const [i, { owner, closedForMs }] of requests.entries()) {
-      if (wanted[i] && closedForMs > 0) this.counts.closed += 1;
+      if (wanted[i] && closedForMs > 0) counts.closed += 1;
       if (!this.over.includes(owner)) this.over.push(owner);
     }
     for (const { owner } of requests) this.modes.delete(owner);
@@ -236,7 +235,7 @@ class RandomRun {
     const isFree = row.lock === undefined && row.sharers.length === 0;
     deepStrictEqual(set === 'OK', isFree, 'a foreign client locks what is free');
     if (!isFree) return;
-    this.counts.foreign += 1;
+    counts.foreign += 1;
     row.lock = { owner: FOREIGN, mode: 'exclusive', token: 0, endsAt: this.nowMs + FOREIGN_MS };
   }
 
@@ -247,7 +246,7 @@ class RandomRun {
     const ifToken = this.random() < 0.3 && lock?.owner !== FOREIGN ? lock?.token : undefined;
     const wanted = this.table.forceRelease(key, HANDOFF_MS, ifToken);
     deepStrictEqual(await this.store.forceRelease({ key, handoffMs: HANDOFF_MS, ifToken }), wanted);
-    if (wanted) this.counts.forced += 1;
+    if (wanted) counts.forced += 1;
   }
 
   /** An owner gives its lock to another one, or renews it. An owner that is over asks late. */
@@ -268,7 +267,7 @@ class RandomRun {
     const wanted = this.table.transfer(key, request);
     deepStrictEqual(await asked(this.store).transfer({ key, ...request }), wanted);
     if (wanted.status !== 'transferred') return;
-    this.counts.transfers += 1;
+    counts.transfers += 1;
     if (from !== to && from === known) this.over.push(from);
     if (from !== to) this.modes.delete(from);
   }
@@ -286,7 +285,7 @@ class RandomRun {
     let us = this.us + jump;
     while (ends.has(Math.floor(us / 1_000))) us += 1_000;
     await this.setTime(us);
-    this.counts.expiries += held - [...this.table.rows.values()].filter(isHeld).length;
+    counts.expiries += held - [...this.table.rows.values()].filter(isHeld).length;
   }
 
   private async setTime(us: number): Promise<void> {

@@ -143,21 +143,6 @@ describe('a server', () => {
     await proxy.close();
   });
 
-  it('with a keyPrefix keeps all keys of a lock behind it', async () => {
-    const admin = new Redis(server.url);
-    await admin.flushall();
-    const client = new Redis(server.url, { keyPrefix: 'app:' });
-    const here = start({ client, quit: () => client.quit(), disconnect: () => client.disconnect() });
-    await here.listens();
-    await here.all('ann', 'bob');
-    await here.release('ann');
-    await here.woken('bob');
-    expect(here.wokenKeys.at(-1)).toBe(here.key);
-    for (const name of await admin.keys('*')) expect(name.startsWith('app:')).toBe(true);
-    await admin.flushall();
-    admin.disconnect();
-  });
-
   it('with replicas grants and renews only what they have', async () => {
     const replica = await startRedis({ local: true, args: ['--replicaof', '127.0.0.1', String(server.port)] });
     const client = new Redis(server.url);

@@ -1,16 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { type LockService, LockUnavailableError } from 'nestjs-redis-lock';
 import { ClusterContention } from '../../support/cluster-contention.js';
 import { begunListing, infosOf, listedBy, restOf } from '../../support/listed.js';
 import { eventually } from '../../support/redis-locks.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: ClusterContention;
-
-beforeAll(async () => {
-  here = await ClusterContention.start({ replicas: false });
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new ClusterContention({ replicas: false }));
 
 /** Families that are spread over all masters. */
 const RESOURCES = Array.from({ length: 90 }, (_, i) => `family${i}:1`).toSorted();

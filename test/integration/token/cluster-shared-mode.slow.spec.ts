@@ -1,13 +1,12 @@
 import { asked } from '../../support/asked.js';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { Lock } from 'nestjs-redis-lock';
 import type { LockMode } from '../../../lib/contract/store.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
 import { ClusterContention } from '../../support/cluster-contention.js';
-import type { ClusterMember } from '../../support/redis/index.js';
 import { renewed } from '../../support/redis-locks.js';
-import { clocksAhead } from '../../support/server-clock/wall-clock.js';
 import { storeOf } from '../../support/inside.js';
+import { forTests } from '../../support/for-tests.js';
 
 /** The lease of a dead holder, which others wait for. */
 const DEAD_MS = 6_000;
@@ -19,7 +18,7 @@ const MODES = [
   ['permits', PERMIT, 2],
 ] as const;
 
-let here: ClusterContention;
+const here = forTests(new ClusterContention({ replicas: false }, [0, 300, -300]));
 
 /** Acquires the lock from two instances, which hold it together. */
 function together(options: typeof READER | typeof PERMIT): Promise<Lock[]> {
@@ -33,48 +32,7 @@ async function dies(mode: LockMode): Promise<void> {
   expect((await asked(storeOf<TokenStore>(locks)).acquire(dead)).status).toBe('granted');
 }
 
-async function released(locks: readonly Lock[]): Promise<void> {
-  expect(await Promise.all(locks.map((lock) => lock.release()))).toEqual(locks.map(() => true));
-}
-
-describe.each(MODES)('%s, while the slot moves', (_, options, __) => {
-  let back: ClusterMember;
-  let to: ClusterMember;
-
-  beforeAll(async () => {
-    here = await ClusterContention.start({ replicas: false });
-  });
-  beforeEach(async () => {
-    back = await here.cluster.ownerOf(here.key);
-    to = await here.cluster.otherThan(here.key);
-  });
-  afterEach(async () => {
-    if ((await here.cluster.ownerOf(here.key)) !== back) await here.cluster.migrate(here.key, back);
-    await here.clear();
-  });
-  afterAll(() => here.close());
-
-  it('repeat a failed release if the move outlasts requestTimeoutMs', async () => {
-    // Only their releases end them in time.
-    const held = await together(options);
-    const { moveKeys, finish } = await here.cluster.migration(here.key, to);
-    await moveKeys();
-    // Nobody waits, so the queue is absent: no node has all keys (TRYAGAIN).
-    const answers = held.map((lock) => lock.release().catch((error: Error) => error.name));
-    expect(await Promise.all(answers)).toEqual(['LockUnavailableError', 'LockUnavailableError']);
-    await finish();
-    await (await here.instance().acquire('goods:300')).release();
-    expect(await here.leftovers()).toEqual([]);
-  });
-});
-
 describe.each(MODES)('%s, while the slot moves between nodes whose clocks differ by minutes', (_, options, mode) => {
-  beforeAll(async () => {
-    here = await ClusterContention.start({ environments: await clocksAhead(0, 300, -300), replicas: false });
-  });
-  afterEach(() => here.clear());
-  afterAll(() => here.close());
-
   const DIRECTIONS = [
     ['ahead', 0, 1],
     ['behind', 1, 2],
@@ -86,6 +44,19 @@ describe.each(MODES)('%s, while the slot moves between nodes whose clocks differ
     if ((await here.cluster.ownerOf(here.key)) !== master) await here.cluster.migrate(here.key, master);
   }
 
+  it('repeat a failed release if the move outlasts requestTimeoutMs', async () => {
+    // Only their releases end them in time.
+    const held = await together(options);
+    const { moveKeys, finish } = await here.cluster.migration(here.key, await here.cluster.otherThan(here.key));
+    await moveKeys();
+    // Nobody waits, so the queue is absent: no node has all keys (TRYAGAIN).
+    const answers = held.map((lock) => lock.release().catch((error: Error) => error.name));
+    expect(await Promise.all(answers)).toEqual(['LockUnavailableError', 'LockUnavailableError']);
+    await finish();
+    await (await here.instance().acquire('goods:300')).release();
+    expect(await here.leftovers()).toEqual([]);
+  });
+
   it.each(DIRECTIONS)('keep the lock and exclude others where the clock is %s', async (__, from, to) => {
     await moveTo(from);
     const held = await together(options);
@@ -95,7 +66,7 @@ describe.each(MODES)('%s, while the slot moves between nodes whose clocks differ
     expect(await letIn()).toBe(false);
     await Promise.all(held.map(renewed));
     expect(await letIn()).toBe(false);
-    await released(held);
+    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual([true, true]);
     expect(await letIn()).toBe(true);
   });
 

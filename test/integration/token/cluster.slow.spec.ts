@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type ClusterOptions } from 'ioredis';
-import { type Lock, LockConfigError, type LockService } from 'nestjs-redis-lock';
+import { type Lock, LockConfigError, type LockService, type MultiLock } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
 import type { InstanceChannels } from '../../../lib/stores/token/instance-channels.js';
 import type { TokenStore } from '../../../lib/stores/token/token.store.js';
@@ -9,17 +9,12 @@ import { CUT_MS, longestTimerAtEndOf } from '../../support/ends-by-itself.js';
 import type { ClusterMember } from '../../support/redis/index.js';
 import { entryOf } from '../../support/subscriber-of.js';
 import { eventually, renewed } from '../../support/redis-locks.js';
-import { clocksAhead } from '../../support/server-clock/wall-clock.js';
 import { ownerOf, renewAllOf, storeOf } from '../../support/inside.js';
-
-let here: ClusterContention;
+import { forTests } from '../../support/for-tests.js';
+import { outcome } from '../../support/async.js';
 
 // The clocks of the nodes differ by minutes throughout this file.
-beforeAll(async () => {
-  here = await ClusterContention.start({ environments: await clocksAhead(0, 300, -300), replicas: false });
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new ClusterContention({ replicas: false }, [0, 300, -300]));
 
 /** Families that are spread over all nodes. */
 const FAMILIES = Array.from({ length: 12 }, (_, i) => `family${i}`);
@@ -126,20 +121,20 @@ describe('a subscription in a cluster', () => {
     await bothHeard(both);
     const owner = await here.cluster.ownerOf(here.key);
     const others = here.cluster.masters.filter((master) => master !== owner);
-    expect(await here.listening(owner)).toBe(2);
-    for (const other of others) expect(await here.listening(other)).toBe(0);
+    expect(await here.channels(owner)).toHaveLength(2);
+    for (const other of others) expect(await here.channels(other)).toHaveLength(0);
     expect(await here.connections('nestjs-redis-lock:handoffs')).toBe(2);
     for (const locks of both) {
       for (const subscription of subscriptionsOf(locks).all) subscription.usedAt = -Infinity;
       subscriptionsOf(locks).sweep();
     }
-    await eventually('they are dropped', async () => (await here.listening(owner)) === 0);
+    await eventually('they are dropped', async () => (await here.channels(owner)).length === 0);
     await eventually(
       'so are their connections',
       async () => (await here.connections('nestjs-redis-lock:handoffs')) === 0,
     );
     await bothHeard(both);
-    expect(await here.listening(owner)).toBe(2);
+    expect(await here.channels(owner)).toHaveLength(2);
   });
 
   it('reconnects after it was cut, and the waiter keeps its place', async () => {
@@ -158,30 +153,15 @@ describe('a slot that moves to another node', () => {
   let back: ClusterMember;
   let to: ClusterMember;
 
-  async function ends(): Promise<void> {
+  beforeEach(async () => {
     back = await here.cluster.ownerOf(here.key);
     to = await here.cluster.otherThan(here.key);
-  }
+  });
   afterEach(async () => {
     if ((await here.cluster.ownerOf(here.key)) !== back) await here.cluster.migrate(here.key, back);
   });
 
-  it('keeps the place of a waiter, which is notified by the new node', async () => {
-    await ends();
-    const [locks, ...others] = [1, 2, 3].map(() => here.instance());
-    const lock = await locks.acquire('goods:300');
-    const waiting = [];
-    for (const other of others) waiting.push((await here.enqueue(other)).granted);
-    await here.cluster.migrate(here.key, to);
-    await eventually('both are subscribed there', () => here.areSubscribed(others, to));
-    await here.queueOf(2);
-    const second = await handedOver(lock, waiting[0]);
-    await (await handedOver(second, waiting[1])).release();
-    expect(await here.leftovers()).toEqual([]);
-  });
-
   it('and back: a subscription that the old node dropped is renewed', async () => {
-    await ends();
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(waiter);
@@ -192,24 +172,26 @@ describe('a slot that moves to another node', () => {
     await (await handedOver(lock, granted)).release();
   });
 
-  it('grants no lock while its keys migrate, and does once they have arrived', async () => {
-    await ends();
+  it.each<[what: string, acquire: (locks: LockService) => Promise<Lock | MultiLock>]>([
+    ['lock', (locks) => locks.acquire('goods:300', { waitMs: 0 })],
+    ['multi-lock', (locks) => locks.acquire(['goods:300', 'goods:301', 'goods:302'], { waitMs: 0 })],
+  ])('grants no %s while its keys migrate, and does once they have arrived', async (_, acquire) => {
     const locks = here.instance();
     await locks.using('goods:300', () => undefined);
     // The fence is here, the other keys are absent: both nodes reply TRYAGAIN or ASK.
     const { finish, moveKeys } = await here.cluster.migration(here.key, to);
-    let settled = false;
-    const granted = locks.acquire('goods:300', { waitMs: 0 }).finally(() => (settled = true));
+    const granted = acquire(locks);
+    const settled = outcome<unknown>(granted);
     await new Promise((resolve) => setTimeout(resolve, 200));
-    expect(settled).toBe(false);
+    expect(settled).toEqual({});
+    expect(await here.leftovers()).toEqual([]);
     await moveKeys();
     await finish();
-    await (await granted).release();
+    expect(await (await granted).release()).toBe(true);
     expect(here.warnings).toEqual([]);
   });
 
   it('whose keys have moved ahead is renewed and inspected by ASK, but released once the slot has moved', async () => {
-    await ends();
     const [locks, waiter] = [here.instance(), here.instance()];
     const lock = await locks.acquire('goods:300');
     const { granted } = await here.enqueue(waiter);
@@ -253,6 +235,21 @@ describe('a node that joins the cluster, and leaves it again', () => {
     await eventually('it is subscribed', () => here.isSubscribed(waiter, back));
     await here.queueOf(1);
     await (await handedOver(lock, granted)).release();
+  });
+});
+
+describe('a multi-lock of locks on all nodes', () => {
+  it('keeps no lock on other nodes if one node refuses its lock', async () => {
+    const holder = await here.instance().acquire('family7:2');
+    const other = here.instance();
+    const all = FAMILIES.flatMap((family) => [`${family}:1`, `${family}:2`]);
+    expect(await other.tryAcquire(all)).toBeNull();
+    await eventually('they are free', async () => (await here.leftovers()).join() === holder.key);
+    const waiting = other.acquire(all);
+    await eventually('it waits', async () => (await here.leftovers()).includes(`${holder.key}|queue`));
+    await holder.release();
+    expect(await (await waiting).release()).toBe(true);
+    await eventually('nothing is left', async () => (await here.leftovers()).length === 0);
   });
 });
 

@@ -1,17 +1,12 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Lock, LockClosedError, LockLostError } from 'nestjs-redis-lock';
+import { describe, expect, it } from '@jest/globals';
+import { type Lock } from 'nestjs-redis-lock';
 import { outcome } from '../../support/async.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
+import { forTests } from '../../support/for-tests.js';
 
 const DOC = 'goods:300';
 
-let here: StoppedContention;
-
-beforeAll(async () => {
-  here = await StoppedContention.start();
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new StoppedContention());
 
 /** Returns everything that Redis has, as text. */
 async function everything(): Promise<string> {
@@ -76,40 +71,5 @@ describe('a detached lock in Redis', () => {
     await here.clock.advance(90_000);
     expect(await again.release()).toBe(true);
     expect(await one.inspect(DOC)).toBeNull();
-  });
-
-  it('is given back to its ticket by a shutdown during resume()', async () => {
-    const { proxy } = await here.way();
-    const [one, other] = [here.instance(), here.instance({ redis: proxy.url })];
-    const ticket = await (await one.acquire(DOC)).detach();
-    await here.clock.until(other.extend(DOC, ticket));
-    proxy.hold('replies');
-    const resumed = outcome(other.resume(DOC, ticket));
-    await here.clock.advance(1);
-    const closing = other.engine.close(0);
-    await here.clock.advance(10);
-    proxy.resume('replies');
-    await here.clock.until(closing);
-    expect(resumed.error).toBeInstanceOf(LockClosedError);
-    (await one.resume(DOC, ticket)).assertHeld();
-  });
-
-  it('stays closed for lockDelayMs after its lease, and after maxHoldMs', async () => {
-    const start = () => here.instance({ lockDelayMs: 60_000 });
-    const [one, other] = [start(), start()];
-    const short = await (await one.acquire('goods:1')).detach({ ttlMs: 5_000 });
-    const limited = await (await one.acquire('goods:2', { maxHoldMs: 40_000 })).detach();
-    const given = await (await one.acquire('goods:3')).detach();
-    expect((await other.resume('goods:3', given)).expiresInMs).toBeLessThanOrEqual(30_000);
-    await here.clock.advance(39_000);
-    await other.extend('goods:1', short);
-    await other.extend('goods:2', limited);
-    await here.clock.advance(1_100);
-    await expect(other.extend('goods:2', limited)).rejects.toBeInstanceOf(LockLostError);
-    await expect(other.resume('goods:2', limited)).rejects.toBeInstanceOf(LockLostError);
-    await here.clock.advance(58_000);
-    for (const name of ['goods:1', 'goods:2']) expect(await one.tryAcquire(name)).toBeNull();
-    await here.clock.advance(6_000);
-    for (const name of ['goods:1', 'goods:2']) expect(await one.inspect(name)).toBeNull();
   });
 });

@@ -6,7 +6,7 @@ let here: ClusterContention;
 let proxies: ReadonlyMap<string, RedisProxy>;
 
 beforeEach(async () => {
-  here = await ClusterContention.start({ replicas: false });
+  here = await new ClusterContention({ replicas: false }).start();
   const open = async (url: string) => [`127.0.0.1:${new URL(url).port}`, await RedisProxy.start(url)] as const;
   proxies = new Map(await Promise.all(here.cluster.masters.map(({ server }) => open(server.url))));
 });

@@ -1,28 +1,20 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
 import { RedisProxy } from '../../support/proxy.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
-import { testRedisUrl } from '../../support/shared-redis.js';
+import { eventually } from '../../support/redis-locks.js';
+import { forTests } from '../../support/for-tests.js';
+import { Contention } from '../../support/contention.js';
 
-const LIMIT_MS = 100;
-
+const here = forTests(new Contention());
 let proxy: RedisProxy;
-let running: RedisLocks;
 let direct: LockService;
 
 beforeEach(async () => {
-  proxy = await RedisProxy.start(testRedisUrl());
-  running = new RedisLocks();
-  direct = running.start({ redis: testRedisUrl() });
-});
-afterEach(async () => {
-  proxy.resume('replies');
-  await running.close();
-  await proxy.close();
+  ({ proxy } = await here.way());
+  direct = here.instance();
 });
 
-const start = (options = {}) => running.start({ redis: proxy.url, requestTimeoutMs: LIMIT_MS, ...options });
+const start = (options = {}) => here.instance({ redis: proxy.url, requestTimeoutMs: 100, ...options });
 
 describe('a connection that carries requests and no replies', () => {
   it('is replaced, and the callers that wait get their locks', async () => {
@@ -38,7 +30,7 @@ describe('a connection that carries requests and no replies', () => {
   });
 
   it('stays if the caller has given its client, and does not keep the lock from others', async () => {
-    const client = new Redis(proxy.url, { maxRetriesPerRequest: null });
+    const client = here.client({}, proxy.url);
     let closes = 0;
     client.on('close', () => (closes += 1));
     const locks = start({ redis: client });
@@ -55,7 +47,5 @@ describe('a connection that carries requests and no replies', () => {
     client.disconnect(true);
     await locks.using('goods:300', () => undefined);
     await eventually('nothing is left', async () => (await direct.inspect('goods:300')) === null);
-    await running.close();
-    client.disconnect();
   });
 });

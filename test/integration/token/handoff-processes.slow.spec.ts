@@ -1,14 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Contention } from '../../support/contention.js';
 import { eventually } from '../../support/redis-locks.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: Contention;
-
-beforeAll(async () => {
-  here = await Contention.start();
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new Contention());
 
 describe('processes that end or stop', () => {
   it('a dead first waiter is skipped at once', async () => {

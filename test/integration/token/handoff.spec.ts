@@ -1,29 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { describe, expect, it } from '@jest/globals';
 import { channelEnd } from '../../../lib/stores/token/wire.js';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { eventually } from '../../support/redis-locks.js';
 import { entryOf } from '../../support/subscriber-of.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: StoppedContention;
-
-beforeAll(async () => {
-  here = await StoppedContention.start();
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
-
-/** An instance with one faulty connection for requests and another for messages, already subscribed. */
-async function twoWays(options = {}) {
-  const [asking, listening] = [await here.way(), await here.way()];
-  const redis = here.client(asking.proxy.url, listening.proxy.url);
-  const locks = here.instance({ redis, requestTimeoutMs: 5_000, ...options });
-  const first = await here.holder();
-  const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
-  await first.release();
-  await (await granted).release();
-  return { locks, asking, listening };
-}
+const here = forTests(new StoppedContention());
 
 describe('an uncontended lock', () => {
   it('opens no subscriber connection, nor does a lock without waiters', async () => {
@@ -99,7 +81,7 @@ describe('the subscription', () => {
 
 describe('where pub/sub is refused', () => {
   it('by a client that cannot be duplicated, waiters poll as well', async () => {
-    const client = new Redis(here.server.url);
+    const client = here.client();
     Reflect.set(client, 'duplicate', undefined);
     const bare = new Proxy(client, { has: (target, name) => name !== 'duplicate' && name in target });
     const first = await here.holder();
@@ -107,43 +89,6 @@ describe('where pub/sub is refused', () => {
     await eventually('the warning is logged', () => here.warnings.length === 1);
     await first.release();
     expect(await (await here.clock.until(waiting)).release()).toBe(true);
-    await here.clear();
-    client.disconnect();
-  });
-});
-
-describe('a handoff to a waiter that has left', () => {
-  it('is never granted to a waiter whose request was resent by EVAL', async () => {
-    const { proxy, log } = await here.way();
-    const locks = here.instance({ redis: proxy.url, requestTimeoutMs: 5_000 });
-    const other = await here.instance().acquire('goods:1');
-    const listening = locks.acquire('goods:1');
-    await eventually(
-      'it is subscribed',
-      async () => (await here.admin.zcard(here.key.replace('300', '1|queue'))) === 1,
-    );
-    const first = await here.holder();
-    await here.admin.script('FLUSH');
-    log.clear();
-    proxy.hold('replies');
-    const abort = new AbortController();
-    const leaving = locks.acquire('goods:300', { signal: abort.signal });
-    leaving.catch(() => undefined);
-    await eventually('the ask is sent by its digest', () => log.count('tokenAcquire') === 1);
-    abort.abort(new Error('gone home'));
-    await expect(leaving).rejects.toThrow('gone home');
-    proxy.resume('replies');
-    await other.release();
-    await (await listening).release();
-    // It may travel with the release of the other lock.
-    const sent = (name: string): number =>
-      [name, `${name}Many`].flatMap((each) => log.requestsOf(each)).filter((words) => words.includes(here.key)).length;
-    await eventually('a release is sent behind the late reply', () => sent('tokenRelease') > 0);
-    // By its digest, and then whole.
-    expect(sent('tokenAcquire')).toBe(2);
-    await here.queueOf(0);
-    await first.release();
-    expect(await here.leftovers()).toEqual([]);
   });
 });
 
@@ -203,42 +148,25 @@ describe('a forged message for a live owner and another key', () => {
 
 describe('a subscriber connection', () => {
   it('half open: the waiter polls, finds its grant, and reconnects', async () => {
-    const { locks, listening } = await twoWays({ requestTimeoutMs: 300, ttlMs: 1_000 });
-    listening.proxy.hold('replies');
+    const { proxy, log } = await here.way();
+    const redis = here.twoWays(here.server.url, proxy.url);
+    const locks = here.instance({ redis, requestTimeoutMs: 300, ttlMs: 1_000 });
+    await here.subscribe(locks, here.instance());
+    proxy.hold('replies');
     const first = await here.holder({ ttlMs: 1_000 });
     const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
     await first.release();
     const lock = await here.clock.until(granted);
     lock.assertHeld();
     await lock.release();
-    listening.log.clear();
+    log.clear();
     // Silent for so long that the subscription is pinged.
     await here.clock.advance(3_000);
     const second = await here.holder({ ttlMs: 1_000 });
     const { granted: again } = await here.enqueue(() => locks.acquire('goods:300'));
-    await here.clock.advanceUntil('it connects again', () => listening.log.names.includes('client'));
-    listening.proxy.resume('replies');
+    await here.clock.advanceUntil('it connects again', () => log.names.includes('client'));
+    proxy.resume('replies');
     await second.release();
     expect(await (await here.clock.until(again)).release()).toBe(true);
-  });
-});
-
-describe('a server that forgets', () => {
-  it('its scripts by SCRIPT FLUSH: handoffs go on by message', async () => {
-    const { proxy, log } = await here.way();
-    const first = await here.holder();
-    const { granted } = await here.enqueue(() => here.instance({ redis: proxy.url }).acquire('goods:300'));
-    const { granted: last } = await here.enqueue(() => here.instance().acquire('goods:300'));
-    log.clear();
-    await here.admin.script('FLUSH');
-    const from = here.clock.now();
-    await first.release();
-    const lock = await granted;
-    expect(here.clock.now()).toBe(from);
-    // By its digest, and then whole.
-    expect(log.lockRequests).toEqual(['tokenAcquire', 'tokenAcquire']);
-    await here.admin.script('FLUSH');
-    expect(await lock.release()).toBe(true);
-    await (await last).release();
   });
 });

@@ -1,22 +1,18 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Locked, type LockInfo, type LockService } from 'nestjs-redis-lock';
 import { withLocks } from 'nestjs-redis-lock/testing';
 import { describeLock, lockTable } from '../../../lib/cli/lock-view.js';
 import { printableJson } from '../../../lib/cli/printable.js';
 import { Contention } from '../../support/contention.js';
 import { deferred } from '../../support/async.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: Contention;
+const here = forTests(new Contention());
 let other: LockService;
 
-beforeAll(async () => {
-  here = await Contention.start();
-});
 beforeEach(() => {
   other = here.instance({ identity: 'api-2' });
 });
-afterEach(() => here.clear());
-afterAll(() => here.close());
 
 async function listed(): Promise<LockInfo> {
   const found = [];
@@ -53,19 +49,6 @@ describe('the names of a holder in another instance', () => {
     expect(await here.admin.exists(here.key)).toBe(0);
   });
 
-  it('are each of their own lock, for several in one request', async () => {
-    const locks = here.instance();
-    const held = await Promise.all([
-      locks.acquire('goods:300', { label: 'one' }),
-      locks.acquire('goods:301'),
-      locks.acquire('goods:302', { label: 'three' }),
-    ]);
-    const resources = ['goods:300', 'goods:301', 'goods:302'];
-    const infos = await Promise.all(resources.map((resource) => other.inspect(resource)));
-    expect(infos.map((info) => info?.label)).toEqual(['one', undefined, 'three']);
-    for (const lock of held) expect(await lock.release()).toBe(true);
-  });
-
   it('have at most 120 characters in Redis, and end with a whole character', async () => {
     const lock = await here.instance().acquire('goods:300', { label: '🔒'.repeat(5_000) });
     const [, , , label] = ((await here.admin.get(here.key)) as string).split(' ');
@@ -92,23 +75,6 @@ describe('a hostile label', () => {
     }
     await lock.extend(60_000);
     expect(await lock.release()).toBe(true);
-  });
-
-  it('is text beside the state of work that is done', async () => {
-    const locks = here.instance({ identity: 'api-1' });
-    await locks.using('goods:300', { onceMs: 600_000, label: HOSTILE }, () => undefined);
-    const info = await inspected();
-    expect(info).toMatchObject({ isDone: true, identity: 'api-1' });
-    expect(info.expiresInMs).toBeGreaterThan(500_000);
-    expect(await listed()).toMatchObject({ isDone: true });
-    const shown = [describeLock(info), lockTable([info]), printableJson(info)];
-    expect(shown[0]).toMatch(
-      /\n {2}state {5}done: .*\n {2}done by {3}api-1 .*\n(.*\n)? {2}done for {2}(9|10)\.\d min\n/,
-    );
-    expect(shown[1]).toMatch(/ done {2,}api-1 /);
-    // oxlint-disable-next-line no-control-regex -- what must not be there
-    for (const text of shown) expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u202e\ud800]|\n\[/);
-    expect(await other.forceRelease('goods:300')).toBe(true);
   });
 
   it.each([

@@ -1,15 +1,10 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Contention } from '../../support/contention.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: Contention;
-
-beforeAll(async () => {
-  here = await Contention.start();
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new Contention());
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;

@@ -1,14 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { LockTimeoutError } from 'nestjs-redis-lock';
 import { Contention } from '../../support/contention.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: Contention;
-
-beforeAll(async () => {
-  here = await Contention.start();
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new Contention());
 
 const INSTANCE = 'api-1-AbCdEfGhIjKlMnOp';
 const HELD_MS = 60_000;

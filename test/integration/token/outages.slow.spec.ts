@@ -12,7 +12,10 @@ const connected = (locks: LockService, resource = 'goods:300'): Promise<void> =>
 
 describe('an outage of one node of a cluster', () => {
   it('concerns only the locks of that node', async () => {
-    const here = await ClusterContention.start({ replicas: false, args: ['--cluster-require-full-coverage', 'no'] });
+    const here = await new ClusterContention({
+      replicas: false,
+      args: ['--cluster-require-full-coverage', 'no'],
+    }).start();
     try {
       const [down, up] = here.cluster.masters;
       const [away, there] = [await here.familyAt(down), await here.familyAt(up)];

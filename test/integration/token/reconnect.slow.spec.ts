@@ -9,7 +9,7 @@ const TTL_MS = 600_000;
 
 describe('a holder', () => {
   it('knows soon that its lock is lost if a node cuts the connection and loses it', async () => {
-    const here = await ClusterContention.start({ replicas: false });
+    const here = await new ClusterContention({ replicas: false }).start();
     try {
       const { signal } = await here.instance().acquire('goods:300', { ttlMs: TTL_MS });
       const { admin } = await here.cluster.ownerOf(here.key);
@@ -22,7 +22,7 @@ describe('a holder', () => {
   });
 
   it('knows soon that its lock is lost if a failover of the cluster has lost it', async () => {
-    const here = await ClusterContention.start();
+    const here = await new ClusterContention().start();
     try {
       const locks = here.instance();
       const master = await here.cluster.ownerOf(here.key);

@@ -1,70 +1,37 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { inspect } from 'node:util';
 import { Logger } from '@nestjs/common';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type LockService, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
 import { listedBy } from '../../support/listed.js';
 import { commandsIn, sectionOf } from '../../support/pages.js';
 import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
-import { subscriptionOf } from '../../support/subscriber-of.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: StoppedContention;
+const here = forTests(new StoppedContention());
 
-beforeAll(async () => {
-  here = await StoppedContention.start();
-});
-afterEach(async () => {
-  await here.clear();
-  await here.admin.acl('DELUSER', 'guest');
-  await here.admin.acl('LOG', 'RESET');
-});
-afterAll(() => here.close());
-
-/** Returns the URL of a user with these ACL rules. */
-async function guest(...rules: string[]): Promise<string> {
-  await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', ...rules);
-  return here.server.url.replace('redis://', 'redis://guest:any@');
-}
-
-const withoutCommand = (name: string): Promise<string> => guest('allchannels', '+@all', `-${name}`);
+const withoutCommand = (name: string): Promise<string> => here.guest('allchannels', '+@all', `-${name}`);
 
 describe('the commands that SECURITY.md lists', () => {
   const section = sectionOf('SECURITY.md', '`token()`');
-  const listed = commandsIn(section);
   const channels = /`(&[^`]+)`/.exec(section)?.[1] ?? '';
 
-  const readers = (commands: readonly string[]): Promise<string> =>
-    guest('resetchannels', channels.replace('lock_', here.prefix), ...commands.map((command) => `+${command}`));
-
-  /** Returns the refused commands except those by which ioredis names itself. */
-  async function refused(): Promise<readonly string[]> {
-    const log = (await here.admin.acl('LOG', '100')) as readonly (readonly string[])[];
-    return log
-      .map((entry) => entry[entry.indexOf('object') + 1])
-      .filter((object) => !/^(?:client|hello)\b/.test(object));
-  }
-
-  /** Returns two instances of that user, each of which was handed the lock once. */
-  async function bothHeard(redis: string, options = {}): Promise<readonly LockService[]> {
-    const both = [1, 2].map(() => here.instance({ redis, ...options }));
-    for (const [holder, waiter] of [both, both.toReversed()]) {
-      const lock = await holder.acquire('goods:300');
-      const { granted } = await here.enqueue(() => waiter.acquire('goods:300'));
-      await lock.release();
-      await (await granted).release();
-    }
-    return both;
-  }
-
-  /** Lets so much time pass that a subscription is verified when it is used. */
-  const silence = (): Promise<void> => here.clock.advance(3_000);
+  const listedOnly = (): Promise<string> =>
+    here.guest(
+      'resetchannels',
+      channels.replace('lock_', here.prefix),
+      ...commandsIn(section).map((command) => `+${command}`),
+    );
 
   it('suffice to acquire, wait, hand off, renew, inspect, list, ping and force', async () => {
-    const [one, other] = await bothHeard(await readers(listed));
-    await silence();
+    const redis = await listedOnly();
+    const [one, other] = [here.instance({ redis }), here.instance({ redis })];
+    await here.subscribe(one, other);
+    // After so much time, a subscription is verified when it is used.
+    await here.clock.advance(3_000);
     const lock = await one.acquire('goods:300', { ttlMs: 1_200 });
     const { granted } = await here.enqueue(() => other.acquire('goods:300'));
     let renewals = 0;
@@ -87,21 +54,19 @@ describe('the commands that SECURITY.md lists', () => {
     const forced = await one.acquire('goods:300');
     expect(await other.forceRelease('goods:300')).toBe(true);
     await here.clock.advanceUntil('its holder knows', () => forced.signal.aborted);
-    expect(await refused()).toEqual([]);
+    expect(await here.refused()).toEqual([]);
     expect(await here.leftovers()).toEqual([]);
   });
 
-  it('suffice to verify a silent subscription', async () => {
-    const [, other] = await bothHeard(await readers(listed));
-    const { source } = subscriptionOf(other)!;
-    const { receivedAt } = source!;
-    await silence();
-    const first = await here.holder();
-    const { granted } = await here.enqueue(() => other.acquire('goods:300'));
-    await eventually('the reply to its PING has arrived', () => source!.receivedAt > receivedAt);
-    await first.release();
-    await (await granted).release();
-    expect(await refused()).toEqual([]);
+  it.each([{}, { mode: 'shared' }, { permits: 2 }] as const)('suffice for several locks with %j', async (options) => {
+    const locks = here.instance({ redis: await listedOnly() });
+    const names = ['account:1', 'account:2', 'account:3'];
+    await here.admin.zadd(`${here.keyOf('account:2')}|queue`, 1, 'v2-dead:1');
+    const holder = await here.instance().acquire('account:3');
+    const waiting = locks.acquire(names, options);
+    await eventually('it waits', async () => (await locks.inspect('account:3'))?.waiting.length === 1);
+    await holder.release();
+    expect(await (await waiting).release()).toBe(true);
     expect(here.warnings).toEqual([]);
   });
 });
@@ -200,15 +165,6 @@ describe('a user without a command of the queue', () => {
   });
 });
 
-describe('a user without MGET', () => {
-  it('releases the locks of one tick, with more calls', async () => {
-    const locks = here.instance({ redis: await withoutCommand('mget') });
-    const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`)));
-    expect(await Promise.all(held.map((lock) => lock.release()))).toEqual([true, true, true]);
-    expect(await here.leftovers()).toEqual([]);
-  });
-});
-
 describe('a server that does not know a command', () => {
   let server: RedisServer;
   let running: RedisLocks;
@@ -253,7 +209,7 @@ describe('an error', () => {
   const all = (error: unknown): string => inspect(error, { depth: Infinity, showHidden: true });
 
   it('for a wrong password shows the password neither itself nor in the log', async () => {
-    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', '>right', '~*', '+@all');
+    await here.guest('resetpass', '>right', '+@all');
     const redis = here.server.url.replace('redis://', 'redis://guest:not-to-be-told@');
     const locks = here.instance({ redis, requestTimeoutMs: 300 });
     const asking = locks.acquire('goods:300', { waitMs: 500 }).catch((reason: unknown) => reason);

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Lock, type LockService, LockReplicationError, type RedisLockModuleOptions } from 'nestjs-redis-lock';
 import type { RedisServer } from '../../support/redis/index.js';
 import { ReplicaSet } from '../../support/redis/replica-set.js';
-import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { eventually, RedisLocks, renewed } from '../../support/redis-locks.js';
 
 let servers: ReplicaSet;
 let running: RedisLocks;
@@ -21,43 +21,16 @@ afterEach(async () => {
 const instance = (options: RedisLockModuleOptions = {}): LockService =>
   running.start({ redis: servers.address, waitMs: 60_000, ...options });
 
-/** Works as `eventually`, and reports the state if the condition does not hold in time. */
-async function seen(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  try {
-    await eventually(what, holds);
-  } catch (late) {
-    throw new Error(`${String(late)}\n${await servers.picture()}`, { cause: late });
-  }
-}
-
 const queued = (at: RedisServer, count: number): Promise<void> =>
-  seen(`${count} wait in the queue`, async () => (await servers.adminOf(at).zcard(`${key}|queue`)) === count);
+  eventually(`${count} wait in the queue`, async () => (await servers.adminOf(at).zcard(`${key}|queue`)) === count);
 
 const isFree = (at: RedisServer): Promise<void> =>
-  seen('nothing is left locked', async () => (await servers.adminOf(at).exists(key, `${key}|queue`)) === 0);
-
-/** Waits until the present master has renewed the lock. */
-async function renewed(lock: Lock): Promise<void> {
-  let refusal: unknown;
-  const answered = () =>
-    lock.extend().then(
-      () => true,
-      (error: unknown) => {
-        refusal = error;
-        return false;
-      },
-    );
-  try {
-    await seen('the lock is renewed', answered);
-  } catch (late) {
-    throw new Error(`${String(late)}\n${String(refusal)}`, { cause: late });
-  }
-}
+  eventually('nothing is left locked', async () => (await servers.adminOf(at).exists(key, `${key}|queue`)) === 0);
 
 /** Requests a lock until enough replicas acknowledge the grant in time. */
 async function acknowledged(locks: LockService, resource: string): Promise<Lock> {
   let lock: Lock | undefined;
-  await seen(`${resource} is granted`, async () => {
+  await eventually(`${resource} is granted`, async () => {
     lock = await locks.acquire(resource).catch((error: unknown) => {
       if (error instanceof LockReplicationError) return undefined;
       throw error;
@@ -68,30 +41,35 @@ async function acknowledged(locks: LockService, resource: string): Promise<Lock>
 }
 
 /** Returns a holder of goods:300 and a waiter in its queue. */
-async function holderAndWaiter(options?: RedisLockModuleOptions) {
-  const [one, other] = [instance(options), instance(options)];
+async function holderAndWaiter() {
+  const [one, other] = [instance({ ttlMs: 60_000 }), instance({ ttlMs: 60_000 })];
   const lock = await one.acquire('goods:300');
   const granted = other.acquire('goods:300');
   granted.catch(() => undefined);
   await queued(servers.servers[0], 1);
   await servers.replicated(key);
-  return { one, other, lock, granted };
+  return { one, lock, granted };
+}
+
+/** Expects that the new master renews the lock and hands it off. */
+async function servedBy(master: RedisServer, lock: Lock, granted: Promise<Lock>): Promise<void> {
+  await renewed(lock);
+  expect(await lock.release()).toBe(true);
+  const next = await granted;
+  expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+  expect(await next.release()).toBe(true);
+  await isFree(master);
 }
 
 describe('with Sentinel', () => {
   it('keeps hold and queue over a failover, and the new master hands off', async () => {
-    const { lock, granted } = await holderAndWaiter({ ttlMs: 60_000 });
+    const { lock, granted } = await holderAndWaiter();
     const master = await servers.failOver();
-    await renewed(lock);
     await queued(master, 1);
     const heard = async (): Promise<boolean> =>
       ((await servers.adminOf(master).pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length === 1;
-    await seen('the waiter is subscribed there', heard);
-    expect(await lock.release()).toBe(true);
-    const next = await granted;
-    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
-    expect(await next.release()).toBe(true);
-    await isFree(master);
+    await eventually('the waiter is subscribed there', heard);
+    await servedBy(master, lock, granted);
   });
 
   it('grants no unreplicated lock if replicas are required', async () => {
@@ -116,14 +94,11 @@ describe('with Sentinel', () => {
 
   it('leaves a master that hangs and is replaced', async () => {
     const [before] = servers.servers;
-    const { lock, granted, one } = await holderAndWaiter({ ttlMs: 60_000 });
+    const { lock, granted, one } = await holderAndWaiter();
     before.pause();
     const master = await servers.newMaster(before);
     // It still hangs: its connections have not ended by themselves.
-    await renewed(lock);
-    expect(await lock.release()).toBe(true);
-    await (await granted).release();
-    await isFree(master);
+    await servedBy(master, lock, granted);
     before.resume();
     await one.using('goods:300', () => undefined);
     expect(running.warnings.filter((line) => line.includes('was lost'))).toEqual([]);
@@ -131,16 +106,13 @@ describe('with Sentinel', () => {
 
   it('leaves an old master that returns empty before its demotion', async () => {
     const [before] = servers.servers;
-    const { lock, granted } = await holderAndWaiter({ ttlMs: 60_000 });
+    const { lock, granted } = await holderAndWaiter();
     const master = await servers.failOver();
     await before.restart();
     // Sentinel waits for eight seconds and its next check before it acts on that.
-    await seen('it is a replica', async () =>
+    await eventually('it is a replica', async () =>
       (await servers.adminOf(before).info('replication')).includes('role:slave'),
     );
-    await renewed(lock);
-    expect(await lock.release()).toBe(true);
-    await (await granted).release();
-    await isFree(master);
+    await servedBy(master, lock, granted);
   });
 });

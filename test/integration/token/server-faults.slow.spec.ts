@@ -4,58 +4,45 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockUnavailableError } from 'nestjs-redis-lock';
-import { type RedisServer, startRedis } from '../../support/redis/index.js';
+import { startRedis } from '../../support/redis/index.js';
 import { ServerManualClock } from '../../support/server-clock/server-manual-clock.js';
 import { eventually, RedisLocks } from '../../support/redis-locks.js';
+import { Contention } from '../../support/contention.js';
 
 describe('a faulty Redis', () => {
-  let server: RedisServer;
-  let running: RedisLocks;
-  let admin: Redis;
+  let here: Contention;
 
   beforeEach(async () => {
-    server = await startRedis({ local: true });
-    running = new RedisLocks();
-    admin = new Redis(server.url, { lazyConnect: true }).on('error', () => undefined);
+    here = await new Contention().start();
   });
-
-  afterEach(async () => {
-    if (server.pid !== undefined) server.resume();
-    await running.close();
-    admin.disconnect();
-    await server.stop();
-  });
-
-  const start = (options = {}) => running.start({ redis: server.url, ...options });
+  afterEach(() => here.close());
 
   it('that is down at start: the application starts, warns once, then serves', async () => {
-    await server.kill();
-    const locks = start({ requestTimeoutMs: 1_000 });
+    await here.server.kill();
+    const locks = here.instance({ requestTimeoutMs: 1_000 });
     const asking = locks.acquire('goods:300', { waitMs: 0 });
     await expect(asking).rejects.toMatchObject({
       code: 'LOCK_UNAVAILABLE',
       message: expect.stringContaining('ECONNREFUSED'),
     });
     await expect(locks.tryAcquire('goods:301')).rejects.toBeInstanceOf(LockUnavailableError);
-    expect(running.warnings).toHaveLength(1);
-    expect(running.warnings[0]).toContain('Redis cannot be reached');
-    expect(running.infos).toEqual([]);
-    await server.restart();
+    expect(here.warnings).toHaveLength(1);
+    expect(here.warnings[0]).toContain('Redis cannot be reached');
+    expect(here.infos).toEqual([]);
+    await here.server.restart();
     await locks.using('goods:300', () => undefined);
     await locks.using('goods:301', () => undefined);
-    expect(running.warnings).toHaveLength(1);
-    expect(running.infos).toEqual([
-      expect.stringMatching(/^Redis can be reached again at redis:.* after [\d.]+ m?s\.$/),
-    ]);
+    expect(here.warnings).toHaveLength(1);
+    expect(here.infos).toEqual([expect.stringMatching(/^Redis can be reached again at redis:.* after [\d.]+ m?s\.$/)]);
   });
 
   it('that stays down: no commands pile up, and inspect ends', async () => {
-    await server.kill();
-    const client = new Redis(server.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
+    await here.server.kill();
+    const client = new Redis(here.server.url, { maxRetriesPerRequest: null }).on('error', () => undefined);
     // No server replies, so the time of the callers passes at once.
     const clock = new ServerManualClock({ setWallTime: () => undefined, commandsRun: () => Promise.resolve(0) }, 0);
-    running = new RedisLocks(clock);
-    const locks = start({ redis: client });
+    const running = new RedisLocks(clock);
+    const locks = running.start({ redis: client });
     const asking = Array.from({ length: 100 }, (_, id) =>
       locks.acquire(`goods:${id}`, { waitMs: 30_000 }).catch(() => 'none'),
     );
@@ -63,6 +50,7 @@ describe('a faulty Redis', () => {
     await expect(clock.until(locks.inspect('goods:300'))).rejects.toBeInstanceOf(LockUnavailableError);
     // TIME, sent one at a time, and the inspections of the lock, of those that share it, and of its queue.
     expect(Reflect.get(client, 'offlineQueue')).toHaveProperty('length', 4);
+    await running.close();
     client.disconnect();
   });
 
@@ -86,7 +74,7 @@ describe('a faulty Redis', () => {
       await filler.call('DEBUG', 'POPULATE', '2000', 'filler', '10000');
       await filler.save();
       filler.disconnect();
-      const [careful, blunt] = clients.map((redis) => start({ redis }));
+      const [careful, blunt] = clients.map((redis) => here.instance({ redis }));
       await careful.using('goods:300', () => undefined);
       await slow.kill();
       const restarting = slow.restart();
@@ -103,8 +91,8 @@ describe('a faulty Redis', () => {
   });
 
   it('that requires a password: the error says so at once', async () => {
-    await admin.config('SET', 'requirepass', 'secret');
-    const locks = start();
+    await here.admin.config('SET', 'requirepass', 'secret');
+    const locks = here.instance();
     const error: unknown = await locks.acquire('goods:300').catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockUnavailableError);
     expect((error as Error).message).toMatch(/NOAUTH|password/);

@@ -1,52 +1,14 @@
-import { asked } from '../../support/asked.js';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Lock, type LockService, LockUnavailableError } from 'nestjs-redis-lock';
-import type { TokenStore } from '../../../lib/stores/token/token.store.js';
+import { describe, expect, it } from '@jest/globals';
+import { LockUnavailableError } from 'nestjs-redis-lock';
 import { StoppedContention } from '../../support/server-clock/stopped-contention.js';
-import { ownerOf, storeOf } from '../../support/inside.js';
+import { ownerOf } from '../../support/inside.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: StoppedContention;
-
-beforeAll(async () => {
-  here = await StoppedContention.start();
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new StoppedContention());
 
 const shared = { mode: 'shared' } as const;
 
-/** Acquires a shared lock and never releases it. */
-async function dies(locks: LockService, leaseMs: number): Promise<void> {
-  const dead = { key: here.key, owner: 'dead:1', mode: 'shared', handoffMs: 500, wait: false } as const;
-  const reply = await asked(storeOf<TokenStore>(locks)).acquire({ ...dead, leaseMs });
-  expect(reply.status).toBe('granted');
-}
-
-describe('readers and writers', () => {
-  // Longer than the remaining life of the key that holds all sharers.
-  it.each<[string, (locks: LockService) => Promise<Lock>]>([
-    ['comes', (locks) => locks.acquire('goods:300', { ...shared, ttlMs: 300_000 })],
-    [
-      'extends its own',
-      async (locks) => {
-        const lock = await locks.acquire('goods:300', { ...shared, ttlMs: 1_000 });
-        await lock.extend(300_000);
-        return lock;
-      },
-    ],
-  ])('a reader with a very long lease that %s leaves the other leases as they are', async (_, longOne) => {
-    const locks = here.instance();
-    await dies(locks, 700);
-    const long = await longOne(locks);
-    const others = async (): Promise<number | undefined> => (await locks.inspect('goods:300'))?.others.length;
-    expect(await others()).toBe(1);
-    await here.clock.advance(700);
-    expect(await others()).toBe(0);
-    expect((await locks.inspect('goods:300'))?.expiresInMs).toBeGreaterThan(290_000);
-    expect(await long.release()).toBe(true);
-    expect(await here.leftovers()).toEqual([]);
-  });
-
+describe('readers', () => {
   it('are renewed by a write even if the lease gets no longer, so WAIT covers it', async () => {
     const locks = here.instance();
     const lock = await locks.acquire('goods:300', shared);
@@ -63,11 +25,8 @@ describe('readers and writers', () => {
 });
 
 describe('a user without the command', () => {
-  const without = async (...commands: string[]): Promise<string> => {
-    const rules = commands.map((command) => `-${command}`);
-    await here.admin.acl('SETUSER', 'guest', 'reset', 'on', 'nopass', '~*', 'allchannels', '+@all', ...rules);
-    return here.server.url.replace('redis://', 'redis://guest:any@');
-  };
+  const without = (...commands: string[]): Promise<string> =>
+    here.guest('allchannels', '+@all', ...commands.map((command) => `-${command}`));
 
   it.each(['zcard', 'zremrangebyscore', 'zrange'])(
     '%s is refused the exclusive lock beside readers',

@@ -1,42 +1,19 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis, type RedisOptions } from 'ioredis';
 import { LockClosedError, type LockService } from 'nestjs-redis-lock';
 import { LockRuntime } from '../../../lib/lock-runtime.js';
 import { Contention } from '../../support/contention.js';
 import { CUT_MS, longestTimerAtEndOf } from '../../support/ends-by-itself.js';
-import type { RedisProxy } from '../../support/proxy.js';
-import { type RedisServer, startRedis } from '../../support/redis/index.js';
 import { eventually } from '../../support/redis-locks.js';
 import { silent } from '../../support/silent-logger.js';
+import { forTests } from '../../support/for-tests.js';
 
-let here: Contention;
-let elsewhere: RedisServer;
-let adminThere: Redis;
+const here = forTests(new Contention());
+const there = forTests(new Contention());
 
-beforeAll(async () => {
-  [here, elsewhere] = await Promise.all([Contention.start(), startRedis({ local: true })]);
-  adminThere = new Redis(elsewhere.url);
-});
-afterEach(async () => {
-  await here.clear();
-  await adminThere.flushall();
-});
-afterAll(async () => {
-  adminThere.disconnect();
-  await Promise.all([here.close(), elsewhere.stop()]);
-});
-
-/** Leads new connections there. Present connections stay. */
-function redirect(proxy: RedisProxy, url: string): void {
-  proxy.retarget(url);
-}
-
-const channelsAt = async (admin: Redis): Promise<number> =>
-  ((await admin.pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[]).length;
-
-/** Returns how many of these instances a server counts as subscribed. */
-async function subscribedAt(admin: Redis, ...instances: readonly LockService[]): Promise<number> {
-  const channels = (await admin.pubsub('CHANNELS', '*nestjs-redis-lock:*')) as string[];
+/** Returns how many of these instances the first server counts as subscribed. */
+async function subscribedHere(...instances: readonly LockService[]): Promise<number> {
+  const channels = await here.channels();
   return instances.filter(({ engine }) => channels.some((name) => name.endsWith(`:v2-${engine.instanceId}`))).length;
 }
 
@@ -61,24 +38,23 @@ describe('a request connection that leads to another server', () => {
     const { proxy } = await here.way();
     const [one, other] = [1, 2].map(() => here.instance({ redis: proxy.url, fairness: 'strict' }));
     for (const locks of [one, other]) await hearOnce(locks);
-    expect(await subscribedAt(here.admin, one, other)).toBe(2);
-    redirect(proxy, elsewhere.url);
+    expect(await subscribedHere(one, other)).toBe(2);
+    proxy.retarget(there.server.url);
     await cutAsking();
-    await eventually('both are subscribed there', async () => (await channelsAt(adminThere)) === 2);
-    expect(await subscribedAt(here.admin, one, other)).toBe(0);
+    await eventually('both are subscribed there', async () => (await there.listening()) === 2);
+    expect(await subscribedHere(one, other)).toBe(0);
     for (const [holder, waiter] of [
       [one, other],
       [other, one],
     ]) {
       const lock = await holder.acquire('goods:300');
       const granted = waiter.acquire('goods:300');
-      const queued = async (): Promise<boolean> => (await adminThere.zcard(`${here.key}|queue`)) === 1;
+      const queued = async (): Promise<boolean> => (await there.admin.zcard(`${here.key}|queue`)) === 1;
       await eventually('it waits in the queue there', queued);
       await lock.release();
       // The release has handed it off.
-      expect(await adminThere.exists(here.key)).toBe(1);
-      const next = await granted;
-      await next.release();
+      expect(await there.admin.exists(here.key)).toBe(1);
+      await (await granted).release();
     }
   });
 });
@@ -87,7 +63,7 @@ describe('a subscription to a server other than that of the requests', () => {
   const doubted = (): readonly string[] => here.warnings.filter((line) => line.includes('may lead to another server'));
 
   it('is logged once, and not relied on', async () => {
-    const redis = here.client(here.server.url, elsewhere.url);
+    const redis = here.twoWays(here.server.url, there.server.url);
     const locks = here.instance({ redis, requestTimeoutMs: 100 });
     const first = await here.holder();
     const granted = locks.acquire('goods:300');
@@ -103,7 +79,7 @@ describe('a subscription to a server other than that of the requests', () => {
 describe('a closed module', () => {
   it('opens no subscription, whatever replies arrive later', async () => {
     const { proxy, log } = await here.way();
-    const client = here.client(proxy.url, here.server.url);
+    const client = here.twoWays(proxy.url, here.server.url);
     const copies: Redis[] = [];
     const duplicate = client.duplicate.bind(client);
     client.duplicate = (override?: Partial<RedisOptions>) => {
@@ -130,27 +106,6 @@ describe('a closed module', () => {
 });
 
 describe('a client without reconnection (retryStrategy: null)', () => {
-  let client: Redis;
-
-  beforeEach(() => {
-    client = new Redis(here.server.url, { retryStrategy: () => null });
-    client.on('error', () => undefined);
-  });
-  afterEach(() => client.disconnect());
-
-  it('whose duplicate is killed is subscribed again, because the duplicate reconnects', async () => {
-    const locks = here.instance({ redis: client });
-    const first = await here.holder();
-    const { granted } = await here.enqueue(() => locks.acquire('goods:300'));
-    await here.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await eventually('it is subscribed again', async () => (await subscribedAt(here.admin, locks)) === 1);
-    await first.release();
-    await (await granted).release();
-    await hearOnce(locks);
-    expect(here.warnings).toEqual([]);
-    expect(await here.leftovers()).toEqual([]);
-  });
-
   it('that its owner quits without closing the module lets the process end', async () => {
     const contended = `
       const clients = [1, 2].map(() => new Redis('${here.server.url}'));

@@ -112,11 +112,3 @@ describe('a server that refuses the keys of several slots in one script', () => 
     expect(refused()).toBeGreaterThan(0);
   });
 });
-
-describe('a server without pub/sub', () => {
-  it('makes waiters poll, logs one line an instance, and loses no lock', async () => {
-    proxy.refuseCommands(['SUBSCRIBE', 'PUBLISH', 'PUBSUB'], "ERR unknown command 'SUBSCRIBE'");
-    await useAll({ store: token() });
-    expect(running.warnings).toEqual(Array(2).fill(expect.stringContaining('messages cannot be received')));
-  });
-});

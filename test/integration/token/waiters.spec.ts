@@ -1,23 +1,18 @@
 // Waiters that are gone. Those that are there and do nothing are in test/locks/waiting.spec.ts.
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { LockOptions } from 'nestjs-redis-lock';
 import { scripts } from '../../../lib/stores/token/scripts.js';
 import { outcome } from '../../support/async.js';
 import { Contention } from '../../support/contention.js';
 import { eventually } from '../../support/redis-locks.js';
+import { forTests } from '../../support/for-tests.js';
 
 /** Thousands of waiters that are gone must not keep the server busy: Redis runs one script at a time. */
 const DEAD = 2_000;
 /** How many of them one script removes. */
 const MOST = 128;
 
-let here: Contention;
-
-beforeAll(async () => {
-  here = await Contention.start();
-});
-afterEach(() => here.clear());
-afterAll(() => here.close());
+const here = forTests(new Contention());
 
 /** Puts ten of them before the waiter of a key. */
 async function addBefore(key: string, mode: string): Promise<void> {

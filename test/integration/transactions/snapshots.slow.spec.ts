@@ -1,11 +1,11 @@
 // What a transaction reads after it was granted a lock, on real servers. Under REPEATABLE READ it is a snapshot of the
 // moment of its first read, which no lock scope changes.
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from '@jest/globals';
 import type { LockService } from 'nestjs-redis-lock';
 import { RedisLocks } from '../../support/redis-locks.js';
 import { testRedisUrl } from '../../support/shared-redis.js';
-import { type Database, type DatabaseKind, onServer, SERVERS, type Session } from '../../support/sql/databases.js';
+import { type Database, type DatabaseKind, itOnServer, SERVERS, type Session } from '../../support/sql/databases.js';
 
 type Level = 'READ COMMITTED' | 'REPEATABLE READ';
 
@@ -27,6 +27,8 @@ describe.each(Object.values(SERVERS))('a transaction in $title that waits for a 
   let others: LockService;
   /** Whether the server refuses to update a row that has changed since the snapshot. */
   let refusesUpdates: boolean;
+
+  const itHere = itOnServer(kind);
 
   beforeAll(async () => {
     if (missing !== undefined) return;
@@ -100,95 +102,77 @@ describe.each(Object.values(SERVERS))('a transaction in $title that waits for a 
     });
   }
 
-  it(
-    'under REPEATABLE READ reads old rows if it read before, and updates amiss',
-    onServer(kind, async () => {
-      let readUnderLock: number | undefined;
-      const end = await commit(async () => {
-        await begin('REPEATABLE READ');
-        expect(await soldIn(session)).toBe(0);
-        await sellElsewhere();
-        await locks.using('goods:1', async () => {
-          readUnderLock = await soldIn(session);
-          await write(readUnderLock + 1, session);
-        });
-      });
-      process.stdout.write(`${title}, an update of the row: ${end}\n`);
-      expect(readUnderLock).toBe(0);
-      expect(end).toMatch(refusesUpdates ? new RegExp(REFUSED) : /^committed$/);
-      // Two callers have sold, or one of them was refused. The row says 1 in both cases.
-      expect(await soldIn(plain)).toBe(1);
-    }),
-  );
-
-  it(
-    'under REPEATABLE READ sells twice if it read before and writes another row',
-    onServer(kind, async () => {
-      const end = await commit(async () => {
-        await begin('REPEATABLE READ');
-        expect(await ticketsIn(session)).toBe(0);
-        await sellElsewhere();
-        await locks.using('goods:1', async () => {
-          if ((await ticketsIn(session)) === 0) await session.run(`INSERT INTO tickets VALUES ('late')`);
-        });
-      });
-      expect(end).toBe('committed');
-      expect(await ticketsIn(plain)).toBe(2);
-    }),
-  );
-
-  it(
-    'under REPEATABLE READ reads new rows if the lock comes first',
-    onServer(kind, async () => {
+  itHere('under REPEATABLE READ reads old rows if it read before, and updates amiss', async () => {
+    let readUnderLock: number | undefined;
+    const end = await commit(async () => {
+      await begin('REPEATABLE READ');
+      expect(await soldIn(session)).toBe(0);
       await sellElsewhere();
-      const end = await locks.using('goods:1', () =>
-        commit(async () => {
-          await begin('REPEATABLE READ');
-          expect(await ticketsIn(session)).toBe(1);
-          await write((await soldIn(session)) + 1, session);
-        }),
-      );
-      expect(end).toBe('committed');
-      expect(await soldIn(plain)).toBe(2);
-    }),
-  );
+      await locks.using('goods:1', async () => {
+        readUnderLock = await soldIn(session);
+        await write(readUnderLock + 1, session);
+      });
+    });
+    process.stdout.write(`${title}, an update of the row: ${end}\n`);
+    expect(readUnderLock).toBe(0);
+    expect(end).toMatch(refusesUpdates ? new RegExp(REFUSED) : /^committed$/);
+    // Two callers have sold, or one of them was refused. The row says 1 in both cases.
+    expect(await soldIn(plain)).toBe(1);
+  });
 
-  it(
-    'under REPEATABLE READ reads new rows if its first read is after the grant',
-    onServer(kind, async () => {
-      const end = await commit(async () => {
+  itHere('under REPEATABLE READ sells twice if it read before and writes another row', async () => {
+    const end = await commit(async () => {
+      await begin('REPEATABLE READ');
+      expect(await ticketsIn(session)).toBe(0);
+      await sellElsewhere();
+      await locks.using('goods:1', async () => {
+        if ((await ticketsIn(session)) === 0) await session.run(`INSERT INTO tickets VALUES ('late')`);
+      });
+    });
+    expect(end).toBe('committed');
+    expect(await ticketsIn(plain)).toBe(2);
+  });
+
+  itHere('under REPEATABLE READ reads new rows if the lock comes first', async () => {
+    await sellElsewhere();
+    const end = await locks.using('goods:1', () =>
+      commit(async () => {
         await begin('REPEATABLE READ');
-        await sellElsewhere();
-        await locks.using('goods:1', async () => write((await soldIn(session)) + 1, session));
-      });
-      expect(end).toBe('committed');
-      expect(await soldIn(plain)).toBe(2);
-    }),
-  );
+        expect(await ticketsIn(session)).toBe(1);
+        await write((await soldIn(session)) + 1, session);
+      }),
+    );
+    expect(end).toBe('committed');
+    expect(await soldIn(plain)).toBe(2);
+  });
 
-  it(
-    'under READ COMMITTED reads new rows, even if it read before',
-    onServer(kind, async () => {
-      const end = await commit(async () => {
-        await begin('READ COMMITTED');
-        expect([await soldIn(session), await ticketsIn(session)]).toEqual([0, 0]);
-        await sellElsewhere();
-        await locks.using('goods:1', async () => {
-          expect(await ticketsIn(session)).toBe(1);
-          await write((await soldIn(session)) + 1, session);
-        });
-      });
-      expect(end).toBe('committed');
-      expect(await soldIn(plain)).toBe(2);
-    }),
-  );
+  itHere('under REPEATABLE READ reads new rows if its first read is after the grant', async () => {
+    const end = await commit(async () => {
+      await begin('REPEATABLE READ');
+      await sellElsewhere();
+      await locks.using('goods:1', async () => write((await soldIn(session)) + 1, session));
+    });
+    expect(end).toBe('committed');
+    expect(await soldIn(plain)).toBe(2);
+  });
 
-  it(
-    'has the default isolation level of the page',
-    onServer(kind, async () => {
-      const sql = dialect === 'postgres' ? 'SHOW default_transaction_isolation' : 'SELECT @@tx_isolation';
-      const [level] = (await plain.run(sql)) as [Record<string, string>];
-      expect(Object.values(level)).toEqual([dialect === 'postgres' ? 'read committed' : 'REPEATABLE-READ']);
-    }),
-  );
+  itHere('under READ COMMITTED reads new rows, even if it read before', async () => {
+    const end = await commit(async () => {
+      await begin('READ COMMITTED');
+      expect([await soldIn(session), await ticketsIn(session)]).toEqual([0, 0]);
+      await sellElsewhere();
+      await locks.using('goods:1', async () => {
+        expect(await ticketsIn(session)).toBe(1);
+        await write((await soldIn(session)) + 1, session);
+      });
+    });
+    expect(end).toBe('committed');
+    expect(await soldIn(plain)).toBe(2);
+  });
+
+  itHere('has the default isolation level of the page', async () => {
+    const sql = dialect === 'postgres' ? 'SHOW default_transaction_isolation' : 'SELECT @@tx_isolation';
+    const [level] = (await plain.run(sql)) as [Record<string, string>];
+    expect(Object.values(level)).toEqual([dialect === 'postgres' ? 'read committed' : 'REPEATABLE-READ']);
+  });
 });

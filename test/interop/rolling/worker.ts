@@ -32,7 +32,7 @@ export interface Queue {
 }
 
 /** What a process has done in {@link WorkerCalls.contend}. */
-export interface Contended {
+interface Contended {
   /** By register: how often the process has incremented it. */
   readonly increments: Readonly<Record<string, number>>;
   /** What may not happen. */

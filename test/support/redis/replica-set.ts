@@ -1,14 +1,10 @@
 import { Redis } from 'ioredis';
-import { withinMs } from '../within-ms.ts';
 import { eventually } from '../async.ts';
 import { adminOf } from './admin.ts';
 import { startRedis } from './resolve.ts';
 import type { RedisServer } from './types.ts';
 
 const NAME = 'locks';
-/** A server that does not reply to a status query at once does not reply at all. */
-const ANSWER_MS = 500;
-
 /**
  * Sentinel connects to a server once a second at most, also to a new master. With less than a second it takes a new
  * master for dead before it has connected, and replaces it again and again, even by an empty one.
@@ -103,19 +99,6 @@ export class ReplicaSet {
     await this.adminOf(server).replicaof('127.0.0.1', master.port);
   }
 
-  /** Lets a Sentinel replace a master that runs. Returns the next one. */
-  async switchOver(): Promise<RedisServer> {
-    const before = await this.master();
-    const sentinel = this.adminOf(this.sentinels[0]);
-    const begun = (): Promise<boolean> =>
-      sentinel.call('SENTINEL', 'FAILOVER', NAME).then(
-        () => true,
-        () => false,
-      );
-    await eventually('a Sentinel begins the failover', begun);
-    return this.newMaster(before);
-  }
-
   /** Kills the master before its last write has reached a replica. */
   async failOverWithout(lastWrite: () => Promise<unknown>): Promise<RedisServer> {
     const before = await this.master();
@@ -156,15 +139,6 @@ export class ReplicaSet {
     return this.replicated(key);
   }
 
-  /** Returns the state of each server, for error messages. */
-  async picture(): Promise<string> {
-    const lines = [
-      ...this.servers.map((server) => this.said(server, serverPicture)),
-      ...this.sentinels.map((sentinel) => this.said(sentinel, sentinelPicture)),
-    ];
-    return (await Promise.all(lines)).join('\n');
-  }
-
   async close(): Promise<void> {
     for (const admin of this.admins.values()) admin.disconnect();
     for (const server of [...this.servers, ...this.sentinels]) if (server.pid !== undefined) server.resume();
@@ -193,12 +167,6 @@ export class ReplicaSet {
     }
   }
 
-  private async said(server: RedisServer, told: (admin: Redis) => Promise<string>): Promise<string> {
-    const answer =
-      server.pid === undefined ? 'is dead' : await withinMs(ANSWER_MS, told(this.adminOf(server)), 'says nothing');
-    return `${server.port}: ${answer}`;
-  }
-
   private replication(server: RedisServer): Promise<string> {
     return this.adminOf(server).info('replication');
   }
@@ -217,23 +185,6 @@ function sentinelConfiguration(masterPort: number, quorum: number): string {
     `sentinel parallel-syncs ${NAME} 2`,
     '',
   ].join('\n');
-}
-
-async function serverPicture(admin: Redis): Promise<string> {
-  const [role, channels, clients] = await Promise.all([
-    admin.info('replication'),
-    admin.pubsub('CHANNELS', '*nestjs-redis-lock:*'),
-    admin.client('LIST'),
-  ]);
-  const [, is] = /^role:(\w+)/m.exec(role) ?? [];
-  const names = [...String(clients).matchAll(/ name=(nestjs-redis-lock\S*)/g)].map(([, name]) => name);
-  return `${is}; channels: ${String(channels)}; clients: ${names.join()}`;
-}
-
-async function sentinelPicture(admin: Redis): Promise<string> {
-  const master = (await admin.call('SENTINEL', 'MASTER', NAME)) as string[];
-  const [port, flags, epoch] = ['port', 'flags', 'config-epoch'].map((name) => master[master.indexOf(name) + 1]);
-  return `a Sentinel; master: ${port} (${flags}), epoch ${epoch}`;
 }
 
 function pause(ms = 20): Promise<void> {

@@ -6,25 +6,32 @@ import { StoppedServers } from './stopped-servers.js';
 
 needWallClocks();
 
-/** Module instances that contend on a server whose clock stands still. They have the same clock. */
+/** Module instances that contend on servers whose clock stands still. They have the same clock. */
 export class StoppedContention extends Contention {
   private ofThisTest: ServerManualClock | undefined;
+  servers!: StoppedServers;
 
-  private constructor(readonly servers: StoppedServers) {
-    super(servers.servers[0], servers.admin);
+  /** @param count of servers. The instances use the first one. */
+  constructor(private readonly count = 1) {
+    super();
   }
 
-  static override async start(): Promise<StoppedContention> {
-    return new StoppedContention(await StoppedServers.start());
+  override async start(): Promise<this> {
+    this.servers = await StoppedServers.start(this.count);
+    [this.server] = this.servers.servers;
+    this.admin = this.servers.admin;
+    return this;
   }
 
-  /** The clock of the server and of the instances, for one test. */
+  /** The clock of the servers and of the instances, for one test. */
   get clock(): ServerManualClock {
     return (this.ofThisTest ??= this.servers.clock());
   }
 
   override async clear(): Promise<void> {
+    for (const server of this.servers.servers) if (server.pid !== undefined) this.servers.resume(server);
     await super.clear();
+    await Promise.all(this.servers.admins.map((admin) => admin.flushall()));
     this.ofThisTest = undefined;
   }
 

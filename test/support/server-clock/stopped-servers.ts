@@ -43,7 +43,12 @@ export class StoppedServers implements ClockedServers {
     return this.servers[0].url;
   }
 
-  /** A connection to the first server. What it sends counts as a command. */
+  /** A connection to each server. What they send counts as a command. */
+  get admins(): readonly Redis[] {
+    return this.looks.map(({ admin }) => admin);
+  }
+
+  /** A connection to the first server. */
   get admin(): Redis {
     return this.looks[0].admin;
   }

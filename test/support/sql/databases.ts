@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2/promise';
 import { Client } from 'pg';
 import type { SqlDialect } from 'nestjs-redis-lock/fence';
@@ -110,3 +110,10 @@ export function onServer({ title, missing }: DatabaseKind, body: () => Promise<v
     return Promise.resolve();
   };
 }
+
+/** Returns what adds a test that needs this server. */
+export const itOnServer =
+  (kind: DatabaseKind) =>
+  (name: string, body: () => Promise<void>): void =>
+    // oxlint-disable-next-line jest/valid-title, jest/expect-expect -- the caller has both
+    it(name, onServer(kind, body));

@@ -2,9 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis, type RedisOptions } from 'ioredis';
-import { SystemClock } from '../../../lib/clock/clock.js';
 import { IoredisServer } from '../../../lib/redis/ioredis/ioredis-server.js';
-import { RedisConnection } from '../../../lib/redis/redis-connection.js';
 import { eventually } from '../../support/async.js';
 import { RespRequestReader } from '../../support/resp.js';
 
@@ -139,18 +137,5 @@ describe('a client that collects its commands', () => {
     await expect(hasty.run('evalsha', 'unanswered', ['key'], [])).rejects.toThrow('Command timed out');
     const offline = new IoredisServer(collecting({ enableOfflineQueue: false, lazyConnect: true }));
     await expect(offline.run('evalsha', 'known', ['key'], [])).rejects.toThrow('enableOfflineQueue');
-  });
-});
-
-describe('the connection of a store', () => {
-  it('sends scripts and TIME at once, whatever the client does', async () => {
-    const client = await connected();
-    client.get('unanswered').catch(() => undefined);
-    await eventually('the pipeline is sent', () => server.count('get') === 1);
-    const connection = new RedisConnection(new IoredisServer(client), new SystemClock(), 1_000);
-    const sent = [connection.client.send('time'), connection.client.run('evalsha', 'known', [], [])];
-    for (const reply of sent) reply.catch(() => undefined);
-    await eventually('both are sent', () => server.count('time') + server.count('evalsha') >= 2);
-    expect([server.count('time'), server.count('evalsha')]).toEqual([1, 1]);
   });
 });
