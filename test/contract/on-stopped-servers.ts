@@ -22,11 +22,13 @@ export interface OnStoppedServers extends StoreUnderTest {
 /** Makes the factory of a store from its connections. */
 type FactoryOf = (clients: readonly RedisClient[]) => StoreFactory;
 
+const register: (name: string, body: () => Promise<void>) => void = it;
+
 /** For stores with a manual clock, whose tests run one after the other. */
 export const ON_MANUAL_CLOCK = {
   describe,
   // Jest does not see the assertions of node:assert.
-  it: (name: string, body: () => Promise<void>): void => it(name, () => expect(body()).resolves.toBeUndefined()),
+  it: (name: string, body: () => Promise<void>): void => register(name, () => expect(body()).resolves.toBeUndefined()),
   turnBack: ({ clock }: { readonly clock: ManualClock }, ms: number): void => clock.setWallTime(clock.wallTime() - ms),
 };
 

@@ -60,11 +60,11 @@ export const turnsContract: ContractPart = {
       };
 
       const callers = [0, 1].flatMap((instance) => Array.from({ length: CALLERS }, () => call(instance)));
-      let haveEnded = false;
+      const ended = new AbortController();
       const work = Promise.all([poll(), ...callers])
         .then(() => Promise.all(instances.map(({ engine }) => engine.close(0))))
-        .finally(() => (haveEnded = true));
-      while (!haveEnded) await fixture.under.pass(WORK_MS);
+        .finally(() => ended.abort());
+      while (!ended.signal.aborted) await fixture.under.pass(WORK_MS);
       await work;
       for (const neighbour of neighbours) await neighbour.close();
       const [less, more] = grants.toSorted((one, other) => one - other);

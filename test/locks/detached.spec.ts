@@ -6,7 +6,6 @@ import {
   type Lock,
   LockClosedError,
   LockConfigError,
-  LockKeyError,
   LockLostError,
   type LockService,
   LockTimeoutError,
@@ -350,20 +349,12 @@ describe('detach() is refused, and the lock stays held,', () => {
     return error instanceof LockConfigError ? error.message : `not refused: ${typeof error}`;
   };
 
-  it('for readers and permits', async () => {
-    const { locks } = faultyLocks();
-    expect(await refusalOf(await locks.acquire('goods:1', { mode: 'shared' }))).toContain(
-      'only an exclusive lock can be detached',
-    );
-    expect(await refusalOf(await locks.acquire('goods:2', { permits: 2 }))).toContain(
-      'only an exclusive lock can be detached',
-    );
-  });
-
-  it('for locks of a list', async () => {
-    const { locks } = faultyLocks();
-    const both = await locks.acquire(['goods:1', 'goods:2']);
-    for (const lock of both.locks) expect(await refusalOf(lock)).toContain('acquire it alone');
+  it.each<[string, (locks: LockService) => Promise<readonly Lock[]>, string]>([
+    ['a reader', async (locks) => [await locks.acquire(DOC, { mode: 'shared' })], 'only an exclusive lock'],
+    ['a permit', async (locks) => [await locks.acquire(DOC, { permits: 2 })], 'only an exclusive lock'],
+    ['a list', async (locks) => (await locks.acquire([DOC, 'goods:2'])).locks, 'acquire it alone'],
+  ])('for %s', async (_what, acquire, why) => {
+    for (const lock of await acquire(faultyLocks().locks)) expect(await refusalOf(lock)).toContain(why);
   });
 
   it('for a nested hold, and for one around it', async () => {
@@ -598,23 +589,6 @@ describe('without a reply,', () => {
     (await locks.resume(DOC, ticket)).assertHeld();
   });
 
-  it('settle() lets a resume() and its hold end', async () => {
-    const { clock, other, otherStore, ticket } = await detached();
-    otherStore.hold('transfer');
-    const resumed = outcome(other.resume(DOC, ticket));
-    await clock.advance(1);
-    const settled = outcome(other.engine.settle(10_000).then(() => true));
-    await clock.advance(100);
-    otherStore.deliver('transfer');
-    await clock.advance(1);
-    const lock = resumed.value as Lock;
-    lock.assertHeld();
-    expect(settled.value).toBeUndefined();
-    await lock.release();
-    await clock.advance(1);
-    expect(settled.value).toBe(true);
-  });
-
   it('a shutdown during a resume() says that the lock may stay', async () => {
     const warn = jest.spyOn(Logger.prototype, 'warn');
     const { clock, other, otherStore, ticket } = await detached();
@@ -639,12 +613,4 @@ describe('without a reply,', () => {
     expect(closed.value === undefined && closed.error === undefined).toBe(true);
     expect(ticket.error).toBeInstanceOf(LockClosedError);
   });
-});
-
-it('works with the locks of createTestLocks()', async () => {
-  const locks = createTestLocks();
-  const ticket = await (await locks.acquire(DOC)).detach();
-  await locks.extend(DOC, ticket);
-  await expect(locks.resume(DOC, 'nonsense')).rejects.toBeInstanceOf(LockKeyError);
-  expect(await locks.release(DOC, ticket)).toBe(true);
 });

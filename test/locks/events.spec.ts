@@ -74,19 +74,6 @@ describe('events', () => {
     ]);
   });
 
-  it('have an id for each of several locks, from request to release', async () => {
-    const { locks } = faultyLocks();
-    await locks.using(['account:1', 'account:2', 'goods:3'], () => undefined);
-    const ids = [...new Set(seen.map(([, { id }]) => id))];
-    const eventsOf = (call: string) => seen.filter(([, { id }]) => id === call);
-    const calls = ids.map((id) => eventsOf(id).map(([name, { resource }]) => `${name} ${resource}`));
-    expect(calls.toSorted((a, b) => String(a).localeCompare(String(b)))).toEqual(
-      ['account:1', 'account:2', 'goods:3'].map((resource) =>
-        ['requested', 'granted', 'released'].map((name) => `${name} ${resource}`),
-      ),
-    );
-  });
-
   it('show up to 128 printable characters of a label', async () => {
     const { locks } = faultyLocks();
     await locks.using('goods:300', { label: `a\nb\u202e${'x'.repeat(500)}` }, () => undefined);
@@ -141,17 +128,6 @@ describe('events', () => {
       return Goods;
     }).toThrow('@Locked of Goods.buy: label is 7; expected a string or a function.');
     expect(() => createTestLocks({ label: 'every call' } as never)).toThrow('unknown option label');
-  });
-
-  it('say how a lock is shared', async () => {
-    const { locks } = faultyLocks();
-    await locks.using('goods:300', { mode: 'shared' }, () => undefined);
-    await locks.using('goods:300', { permits: 3 }, () => undefined);
-    const granted = seen.filter(([name]) => name === 'granted').map(([, { mode, permits }]) => [mode, permits]);
-    expect(granted).toEqual([
-      ['shared', undefined],
-      ['shared', 3],
-    ]);
   });
 
   it('report refusals and losses', async () => {
@@ -302,23 +278,6 @@ describe('the tracing channels', () => {
       expect(trace.of('goods:300')).toEqual(GRANTED);
     });
     expect(trace.of('goods:300')).toEqual(RELEASED);
-  });
-
-  it('publish a request beside another one of its scope as nested', async () => {
-    const { clock, locks, stranger } = faultyLocks();
-    await stranger.take('{lock_goods}:300', 1_000);
-    const running = locks.scope(() => {
-      const options = { waitMs: 60_000 };
-      return Promise.all([
-        locks.acquire(['goods:300', 'page:1'], options),
-        locks.acquire(['goods:300', 'page:2'], options),
-      ]);
-    });
-    await clock.advance(5_000);
-    await running;
-    const outcomes = trace.steps.filter(({ at }) => at === 'acquire:asyncEnd').map(({ copy }) => String(copy.outcome));
-    expect(outcomes.toSorted()).toEqual(['granted', 'granted', 'granted', 'nested']);
-    expect(trace.steps.map(({ at }) => at)).not.toContain('acquire:error');
   });
 
   it('publish no end without a start', async () => {

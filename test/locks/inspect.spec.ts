@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type LockInfo, Locked, type LockService } from 'nestjs-redis-lock';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { toLockInfo } from '../../lib/lock-info.js';
-import { deferred, outcome } from '../support/async.js';
+import { deferred } from '../support/async.js';
 import { faultyLocks } from '../support/locks.js';
 
 describe('the description of a lock', () => {
@@ -83,20 +83,6 @@ describe('what a call is for', () => {
     const seen = await locks.inspect('goods:300');
     expect(labels([seen as LockInfo, ...(seen?.others ?? [])])).toEqual([undefined, 'a', 'b']);
     expect(labels(seen?.waiting)).toEqual(['c']);
-  });
-
-  it('is never that of a caller that does not wait, for a place in the queue', async () => {
-    const { clock, locks, store, neighbour } = faultyLocks();
-    for (const other of [neighbour(), neighbour()]) await other.locks.acquire('goods:300', { permits: 2 });
-    // No caller here has its reply yet. The first has joined the queue, and leaves its place to the others.
-    store.hold('acquire');
-    const abort = new AbortController();
-    outcome(locks.acquire('goods:300', { permits: 2, label: 'leaves', waitMs: 1, signal: abort.signal }));
-    outcome(locks.tryAcquire('goods:300', { permits: 2, label: 'tries' }));
-    outcome(locks.acquire('goods:300', { permits: 2, label: 'waits', waitMs: 1 }));
-    abort.abort();
-    await clock.advance(0);
-    expect(labels((await locks.inspect('goods:300'))?.waiting)).toEqual(['waits']);
   });
 
   it('is that of the present caller after a local handoff, and of the last one until minHoldMs', async () => {

@@ -75,17 +75,6 @@ describe('work that runs once', () => {
     expect((await store.inspect('{lock_report}'))?.waiting).toEqual([]);
   });
 
-  it('is busy while its run goes on', async () => {
-    const { clock, one, other } = two();
-    const end = deferred();
-    const run = watched(one.using('report', ONCE, () => end.promise));
-    await clock.advance(0);
-    await expect(other.using('report', { ...ONCE, waitMs: 0 }, () => 1)).rejects.toThrow(LockTimeoutError);
-    end.resolve();
-    await clock.advance(0);
-    expect(run.isOver).toBe(true);
-  });
-
   it('keeps callers out that do not run once, as a lock that is held', async () => {
     const { clock, one, other } = two();
     await one.using('report', ONCE, () => undefined);
