@@ -219,16 +219,6 @@ describe('a message about a release by force', () => {
     expect(lock.signal.aborted).toBe(false);
   });
 
-  it('shortens no lease', async () => {
-    const { clock, memory, store, lock } = await held({ maxHoldMs: 10_000 });
-    const before = await memory.inspect(KEY);
-    store.reportForceReleased(KEY);
-    store.reportWake(ownerOf(lock), KEY);
-    await clock.advance(0);
-    expect(store.extendBatches).toHaveLength(2);
-    expect((await memory.inspect(KEY))?.remainingMs).toBe(before?.remainingMs);
-  });
-
   it('ends no hold if Redis does not reply, and the next message asks again', async () => {
     const { clock, memory, store, lock } = await held();
     store.fail('extend', new LockUnavailableError('down'));

@@ -42,27 +42,6 @@ describe('a handoff', () => {
     await clock.advance(0);
     lock().assertHeld();
   });
-
-  it('serves instances in arrival order, with rising tokens', async () => {
-    const { clock, stranger, locks, neighbour, waiting } = await queued();
-    const others = [neighbour(), neighbour(), neighbour()];
-    const order: number[] = [];
-    for (const { locks: other } of others) {
-      void other.using('goods:300', { waitMs: 60_000 }, (lock) => void order.push(lock.fencingToken));
-      await clock.advance(1);
-    }
-    await stranger.leave(KEY);
-    await clock.advance(10);
-    expect(order).toEqual([]);
-    const first = waiting.value as Lock;
-    await first.release();
-    await clock.advance(10);
-    expect(order).toEqual([...new Set(order)].toSorted((a, b) => a - b));
-    expect(order).toHaveLength(3);
-    expect(order[0]).toBeGreaterThan(first.fencingToken);
-    expect(await locks.using('goods:300', (lock) => lock.fencingToken)).toBeGreaterThan(order[2]);
-    expect(others.map(({ store }) => store.acquires.length)).toEqual([2, 2, 2]);
-  });
 });
 
 describe('a waiter', () => {

@@ -76,17 +76,6 @@ describe('the error of a caller that gets no lock', () => {
     expect(error.heldBy).toBeUndefined();
     expect(error.message).toBe(error.publicMessage);
   });
-
-  it('costs no further request', async () => {
-    const { clock, store, locks, stranger } = faultyLocks();
-    const inspect = jest.spyOn(store, 'inspect');
-    await stranger.take('{lock_goods}:300');
-    const refused = outcome(locks.acquire('goods:300', { waitMs: 0 }));
-    await clock.advance(0);
-    expect(refused.error).toBeInstanceOf(LockTimeoutError);
-    expect(store.acquires).toHaveLength(1);
-    expect(inspect).not.toHaveBeenCalled();
-  });
 });
 
 it('inspect shows the identities of holders and waiters', async () => {

@@ -183,26 +183,18 @@ describe('the readers of one instance', () => {
     for (const { value } of readers) expect(value?.expiresInMs).toBeGreaterThan(29_000);
   });
 
-  it('join those that have the lock, as often as maxLocalPasses allows', async () => {
-    const { locks, store, clock } = faultyLocks({ passing: { maxLocalPasses: 3 } });
+  it.each([
+    ['as often as maxLocalPasses allows', { maxLocalPasses: 3 }, 3, 0],
+    ['for as long as maxLocalHoldMs allows', {}, 1, 49],
+  ])('join those that have the lock, %s', async (_how, passing, count, afterMs) => {
+    const { locks, store, clock } = faultyLocks({ passing });
     await locks.acquire('goods:300', shared);
-    const later = request(locks, 3);
-    await clock.advance(0);
-    expect([granted(later), store.acquires.length]).toEqual([3, 1]);
-    const last = request(locks, 1);
-    await clock.advance(0);
-    expect([granted(last), store.acquires.length]).toEqual([1, 2]);
-  });
-
-  it('join them for as long as maxLocalHoldMs allows', async () => {
-    const { locks, store, clock } = faultyLocks();
-    await locks.acquire('goods:300', shared);
-    await clock.advance(49);
-    const [early] = request(locks, 1);
+    await clock.advance(afterMs);
+    const early = request(locks, count);
     await clock.advance(1);
-    const [late] = request(locks, 1);
+    const late = request(locks, 1);
     await clock.advance(0);
-    expect([granted([early, late]), store.acquires.length]).toEqual([2, 2]);
+    expect([granted(early), granted(late), store.acquires.length]).toEqual([count, 1, 2]);
   });
 
   it('let a writer of another instance in, although further ones come all the time', async () => {

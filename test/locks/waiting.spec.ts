@@ -3,7 +3,6 @@ import { answer } from '../../lib/contract/reply-listener.js';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import {
   type Lock,
-  LockConfigError,
   type LockOptions,
   LockTimeoutError,
   LockUnavailableError,
@@ -263,13 +262,6 @@ describe('maxWaiting', () => {
     expect((await locks.inspect('goods:300'))?.waitingHere).toBe(4);
   });
 
-  it('is at least 1, and a whole number', async () => {
-    const { locks } = faultyLocks();
-    for (const maxWaiting of [0, 1.5, -1, NaN]) {
-      await expect(locks.acquire('goods:300', { maxWaiting })).rejects.toThrow(LockConfigError);
-    }
-  });
-
   it('makes tryAcquire return null, and refuses lists of locks, and none of them stays locked', async () => {
     const { clock, locks, memory } = faultyLocks({ maxWaiting: 1 });
     const holder = await locks.acquire('goods:300');
@@ -330,6 +322,7 @@ describe('the error of a busy lock', () => {
   });
 
   it.each([
+    [0, '(waitMs: 3000).'],
     [1, '1 waits in the queue.'],
     [2, '2 wait in the queue.'],
   ])('counts those of other instances in the queue: %d', async (count, sentence) => {
@@ -339,16 +332,7 @@ describe('the error of a busy lock', () => {
     await clock.advance(0);
     const error = timeoutOf(locks.acquire('goods:300', { waitMs: 3_000 }));
     await clock.advance(4_000);
-    expect((await error).message).toContain(sentence);
-  });
-
-  it('says nothing of a line that is empty', async () => {
-    const { locks } = faultyLocks();
-    await locks.acquire('goods:300');
-    const refused = await timeoutOf(locks.acquire('goods:300', { waitMs: 0 }));
-    expect(refused).toMatchObject({ waitingHere: 0 });
-    expect(refused.message).toMatch(/\(waitMs: 0\)\.$/);
-    expect(locks.engine.waitingAt(KEY)).toBe(0);
+    expect((await error).message.endsWith(sentence)).toBe(true);
   });
 });
 
