@@ -1,12 +1,7 @@
 import type { AcquireReply } from '../../lib/contract/store.js';
 import { answer } from '../../lib/contract/reply-listener.js';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import {
-  type Lock,
-  type LockOptions,
-  LockTimeoutError,
-  LockUnavailableError,
-} from 'nestjs-redis-lock';
+import { type Lock, type LockOptions, LockTimeoutError, LockUnavailableError } from 'nestjs-redis-lock';
 import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { outcome } from '../support/async.js';
