@@ -165,7 +165,7 @@ export const queueContract: ContractPart = {
       await fixture.outlast(fixture.shortMs);
       const state = await fixture.inspect();
       strictEqual(state?.holder, undefined);
-      const waiters = [fixture.instanceId, fixture.dead.instanceId];
+      const waiters = [fixture.instanceId, fixture.deadInstanceId];
       deepStrictEqual(
         state?.waiting,
         waiters.map((waiter) => ({ waiter, mode: 'exclusive' })),

@@ -126,8 +126,8 @@ export class StoreFixture {
   }
 
   /** The instance of the caller {@link DEAD}. */
-  get dead(): { readonly instanceId: string } {
-    return { instanceId: `${this.instanceId}-${DEAD}` };
+  get deadInstanceId(): string {
+    return `${this.instanceId}-${DEAD}`;
   }
 
   get capabilities(): StoreCapabilities {
@@ -213,14 +213,9 @@ export class StoreFixture {
     // The store lets owners wait without a subscriber.
     if (alone.queued) return;
     const neighbour = await this.createNeighbour();
-    const { instanceId } = this.dead;
     const acknowledged = new Promise<void>((resolve) => {
-      neighbour.store.listen({
-        ...this.listener(),
-        instanceId,
-        onWake: () => undefined,
-        onSubscribed: () => resolve(),
-      });
+      const deaf = { ...this.listener(), instanceId: this.deadInstanceId, onWake: () => undefined };
+      neighbour.store.listen({ ...deaf, onSubscribed: () => resolve() });
     });
     await this.joinQueue(neighbour.store, DEAD, this.key, acknowledged);
     await neighbour.close();
@@ -341,7 +336,7 @@ export class StoreFixture {
   /** Returns the key, owner and mode of a caller's requests. */
   ownership(name: string, key: string = this.key, mode: LockMode = this.modes.get(name) ?? 'exclusive') {
     if (!this.names.includes(name)) this.names.push(name);
-    const { instanceId } = name === DEAD ? this.dead : this;
+    const instanceId = name === DEAD ? this.deadInstanceId : this.instanceId;
     return { key, owner: `${instanceId}:${this.names.indexOf(name)}`, mode };
   }
 

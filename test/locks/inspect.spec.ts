@@ -69,17 +69,6 @@ describe('what a call is for', () => {
     await buying;
   });
 
-  it('is known of each own holder and waiter of permits', async () => {
-    const { clock, locks, neighbour } = faultyLocks();
-    const options = { permits: 3, waitMs: Infinity };
-    await neighbour().locks.acquire('goods:300', { ...options, label: 'elsewhere' });
-    for (const label of ['a', 'b', 'c', 'd']) void locks.acquire('goods:300', { ...options, label });
-    await clock.advance(10);
-    const seen = await locks.inspect('goods:300');
-    expect(labels([seen as LockInfo, ...(seen?.others ?? [])])).toEqual([undefined, 'a', 'b']);
-    expect(labels(seen?.waiting)).toEqual(['c']);
-  });
-
   it('is that of the present caller after a local handoff, and of the last one until minHoldMs', async () => {
     const { clock, locks, stranger } = faultyLocks();
     await stranger.take('{lock_goods}:300');

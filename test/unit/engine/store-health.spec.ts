@@ -126,12 +126,6 @@ describe('StoreHealth of several servers', () => {
     expect(warnings.slice(2)).toEqual([cannotBeReached('no reply', 'a')]);
   });
 
-  it("returns the outage of the key's server only", () => {
-    const refused = new Error('refused');
-    health.onUnreachable(refused, 'a');
-    expect([health.outageOf('a1'), health.outageOf('b1')]).toEqual([refused, undefined]);
-  });
-
   it('knows an outage of the whole store until any server replies', () => {
     const none = new Error('no node');
     health.onUnreachable(none);
