@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Locked, LockLostError, LockTimeoutError } from 'nestjs-redis-lock';
 import {
   type LockCallContext,
@@ -368,4 +368,18 @@ describe('the channel of work', () => {
       workChannel.unbindStore(store);
     }
   });
+});
+
+it('events are not made if nobody subscribes', async () => {
+  const published = Object.values(lockChannels).map((channel) => jest.spyOn(channel, 'publish'));
+  const { clock, locks, stranger } = faultyLocks({ ttlMs: 3_000 });
+  const lock = await locks.acquire('goods:300');
+  expect(await locks.tryAcquire('goods:300')).toBeNull();
+  await clock.advance(1_000);
+  await lock.release();
+  await locks.acquire('goods:300');
+  await stranger.steal('{lock_goods}:300');
+  await clock.advance(1_000);
+  expect(published.flatMap(({ mock }) => mock.calls)).toEqual([]);
+  jest.restoreAllMocks();
 });

@@ -451,6 +451,22 @@ describe('the work of a leader that goes on after its term', () => {
     expect(warnings.at(-1)).toBe(line);
     expect(next.isLeader).toBe(true);
   });
+
+  it('is not logged if it ends within 10 s, and leaves no timer', async () => {
+    const warnings = logged('warn');
+    const { clock, locks } = faultyLocks();
+    const work = deferred();
+    const leadership = locks.lead('report', { onElected: () => work.promise });
+    await clock.advance(0);
+    const closed = leadership.close();
+    await clock.advance(9_000);
+    work.resolve();
+    await clock.advance(0);
+    await closed;
+    await clock.advance(5_000);
+    expect(clock.pending).toBe(0);
+    expect(warnings).toEqual([]);
+  });
 });
 
 describe('a step down of the whole instance', () => {

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   type Lock,
@@ -515,6 +516,21 @@ describe('work that outlives its scope', () => {
 });
 
 describe('work that starts its successor inside', () => {});
+
+describe('work that starts its successor inside, after its own end', () => {
+  it.each(['scopes', 'holds'])('does not run inside more and more %s', async (what) => {
+    const { locks } = faultyLocks();
+    let around = 0;
+    let inside = (fn: () => Promise<void>): Promise<void> => fn();
+    const work = (): void => {
+      around = contextsAround();
+      inside = AsyncLocalStorage.snapshot();
+    };
+    const turn = (): Promise<void> => (what === 'scopes' ? runInLockScope(work) : locks.using('goods:300', work));
+    for (let turns = 0; turns < 5; turns += 1) await inside(turn);
+    expect(around).toBe(1);
+  });
+});
 
 describe('work that starts its successor inside, before its own end', () => {
   it.each(['scopes', 'holds'])('runs inside two %s at most, and still gets a lock', async (what) => {
