@@ -257,6 +257,11 @@ describe('maxWaiting', () => {
     expect((await locks.inspect('goods:300'))?.waitingHere).toBe(4);
   });
 
+  it.each([0, 1.5, -1, NaN])('is a whole number from 1 up, and not %d', async (maxWaiting) => {
+    const call = faultyLocks().locks.acquire('goods:300', { maxWaiting });
+    await expect(call).rejects.toThrow(`maxWaiting is ${maxWaiting}; expected`);
+  });
+
   it('makes tryAcquire return null, and refuses lists of locks, and none of them stays locked', async () => {
     const { clock, locks, memory } = faultyLocks({ maxWaiting: 1 });
     const holder = await locks.acquire('goods:300');
