@@ -26,8 +26,6 @@ export const shared = mode('shared');
 export const permits = mode('permits');
 export const queue: Need = ({ capabilities }) => capabilities.queue;
 export const noQueue: Need = ({ capabilities }) => !capabilities.queue;
-/** A store that grants several tokens at once. Redis counts those of Redisson one by one. */
-export const reserving: Need = ({ capabilities }) => capabilities.name !== 'redisson()';
 export const fencing: Need = ({ capabilities }) => capabilities.fencing;
 export const repeats: Need = ({ capabilities }) => capabilities.idempotentAcquire;
 export const once: Need = ({ capabilities }) => capabilities.once === true;

@@ -3,10 +3,7 @@ import { token } from 'nestjs-redis-lock';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { NODE_REDIS_VERSIONS } from '../support/node-redis-versions.js';
-import { countAssertions } from './no-empty-tests.js';
 import { onMasters, StoppedServersOfBlock } from './on-stopped-servers.js';
-
-countAssertions();
 
 const ON_ONE_SERVER = {
   'token store': () => token(),

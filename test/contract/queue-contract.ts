@@ -1,6 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
 import { fencing, queue } from './needs.js';
-import { type ContractPart, HANDOFF_MS, LONG_MS, onlyWith } from './store-fixture.js';
+import { type ContractPart, HANDOFF_MS, LONG_MS, onlyWith, RESERVED } from './store-fixture.js';
 
 /** Tests that waiters get a lock in arrival order. */
 export const queueContract: ContractPart = {
@@ -8,9 +8,7 @@ export const queueContract: ContractPart = {
   needs: [queue],
   tests: {
     'hands a released lock off in arrival order': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      for (const name of ['bob', 'cid', 'dot']) await fixture.queue(name);
+      await fixture.line(['ann', 'bob', 'cid', 'dot']);
       await fixture.release('ann');
       deepStrictEqual(await fixture.woken(1), ['bob']);
       await fixture.release('bob');
@@ -22,9 +20,8 @@ export const queueContract: ContractPart = {
     },
 
     'a handoff grants the lock with its own lease, before its owner asks again': async (fixture) => {
-      await fixture.subscribe();
-      const before = await fixture.tokenOf('ann');
-      await fixture.queue('bob');
+      await fixture.line(['ann', 'bob']);
+      const before = (await fixture.inspect())?.token ?? 0;
       strictEqual(await fixture.release('ann'), true);
       deepStrictEqual(await fixture.woken(1), ['bob']);
       const info = await fixture.inspect();
@@ -36,9 +33,7 @@ export const queueContract: ContractPart = {
     },
 
     'the woken owner’s request gets the full lease, with the token of the handoff': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      for (const name of ['bob', 'cid']) await fixture.queue(name);
+      await fixture.line(['ann', 'bob', 'cid']);
       await fixture.release('ann');
       await fixture.woken(1);
       const handedOff = await fixture.inspect();
@@ -51,9 +46,7 @@ export const queueContract: ContractPart = {
     },
 
     'a handed-off lock whose owner never asks goes to the next owner that asks': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      for (const name of ['bob', 'cid']) await fixture.queue(name);
+      await fixture.line(['ann', 'bob', 'cid']);
       await fixture.release('ann', { handoffMs: fixture.shortMs });
       await fixture.woken(1);
       strictEqual(await fixture.statusOf('cid'), 'held');
@@ -65,8 +58,8 @@ export const queueContract: ContractPart = {
       deepStrictEqual(await fixture.woken(2), ['bob', 'bob']);
     },
 
-    'tokens reserved with a grant are never granted to another owner': onlyWith([fencing], async (fixture) => {
-      await fixture.subscribe();
+    'every handoff reserves tokens that are never granted to another owner': onlyWith([fencing], async (fixture) => {
+      await fixture.line(['ann']);
       let next = 0;
       for (const [name, following] of [
         ['ann', 'bob'],
@@ -75,6 +68,7 @@ export const queueContract: ContractPart = {
       ]) {
         const { token, tokens } = await fixture.grantOf(name);
         ok(token !== undefined && token >= next, `${name} got ${token}, want at least ${next}`);
+        strictEqual(tokens, RESERVED);
         next = token + tokens;
         await fixture.queue(following);
         await fixture.release(name);
@@ -83,41 +77,16 @@ export const queueContract: ContractPart = {
       ok((await fixture.tokenOf('dot')) >= next);
     }),
 
-    'a handoff reserves as many tokens as any grant': onlyWith([fencing], async (fixture) => {
-      await fixture.subscribe();
-      const first = await fixture.grantOf('ann');
-      await fixture.queue('bob');
-      await fixture.release('ann');
-      await fixture.untilWoken('bob');
-      const second = await fixture.grantOf('bob');
-      strictEqual(second.tokens, 17);
-      ok((second.token ?? 0) >= (first.token ?? Infinity) + 17);
-      await fixture.release('bob');
-      ok((await fixture.tokenOf('cid')) >= (second.token ?? Infinity) + 17);
-    }),
-
-    'a repeated acquire request keeps the place': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      for (const name of ['bob', 'cid', 'bob']) await fixture.queue(name);
-      const state = await fixture.inspect();
-      strictEqual(state?.waiting?.length, 2);
-      await fixture.release('ann');
-      deepStrictEqual(await fixture.woken(1), ['bob']);
-    },
-
-    'a repeated acquire request with another lease keeps the place': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      for (const name of ['bob', 'cid']) await fixture.queue(name);
+    'a repeated acquire request keeps the place, even with another lease': async (fixture) => {
+      await fixture.line(['ann', 'bob', 'cid', 'bob']);
       await fixture.acquire('bob', fixture.shortMs);
+      strictEqual((await fixture.inspect())?.waiting?.length, 2);
       await fixture.release('ann');
       deepStrictEqual(await fixture.woken(1), ['bob']);
     },
 
     'counts the owners that wait before a queued one, if it counts any': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
+      await fixture.line(['ann']);
       const counts: (number | undefined)[] = [];
       for (const name of ['bob', 'cid', 'bob', 'dot']) counts.push(await fixture.queue(name));
       ok(counts.every((count) => count === undefined) || counts.join() === '0,1,0,2', counts.join());
@@ -127,59 +96,39 @@ export const queueContract: ContractPart = {
       ok(after === undefined || after === 0, String(after));
     },
 
-    'a release removes its own owner only': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      for (const name of ['bob', 'cid']) await fixture.queue(name);
+    'a release of an owner that waits removes this owner only': async (fixture) => {
+      await fixture.line(['ann', 'bob', 'cid']);
       strictEqual(await fixture.release('bob'), false);
+      strictEqual((await fixture.inspect())?.waiting?.length, 1);
+      strictEqual(await fixture.extend('ann'), 'renewed');
+      deepStrictEqual(await fixture.woken(0), []);
       await fixture.release('ann');
       deepStrictEqual(await fixture.woken(1), ['cid']);
     },
 
-    'a release of an owner that waits leaves the hold as it is': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      await fixture.queue('bob');
-      strictEqual(await fixture.release('bob'), false);
-      const state = await fixture.inspect();
-      deepStrictEqual(state?.waiting ?? [], []);
-      strictEqual(await fixture.extend('ann'), 'renewed');
-      deepStrictEqual(await fixture.woken(0), []);
-    },
-
     'an acquire request with wait: false does not join the queue': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
+      await fixture.line(['ann']);
       const reply = await fixture.acquire('bob', LONG_MS, { wait: false });
       ok(reply.status === 'held' && !reply.queued);
-      const state = await fixture.inspect();
-      deepStrictEqual(state?.waiting ?? [], []);
+      deepStrictEqual((await fixture.inspect())?.waiting ?? [], []);
       await fixture.release('ann');
       strictEqual(await fixture.inspect(), null);
       deepStrictEqual(await fixture.woken(0), []);
     },
 
     'a release skips entries of instances without a subscriber': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
+      await fixture.line(['ann']);
       await fixture.queueDead();
       await fixture.queue('bob');
       await fixture.release('ann');
       deepStrictEqual(await fixture.woken(1), ['bob']);
-    },
-
-    'a release frees the lock if no entry has a subscriber': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
       await fixture.queueDead();
-      strictEqual(await fixture.release('ann'), true);
+      strictEqual(await fixture.release('bob'), true);
       strictEqual(await fixture.inspect(), null);
     },
 
     'a request that finds the lock free hands it to the first entry': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann', fixture.shortMs);
-      await fixture.queue('bob');
+      await fixture.line(['ann', 'bob'], fixture.shortMs);
       await fixture.outlast(fixture.shortMs);
       const reply = await fixture.acquire('cid', LONG_MS, { wait: false });
       strictEqual(reply.status, 'held');
@@ -191,9 +140,7 @@ export const queueContract: ContractPart = {
     },
 
     'a request that finds the lock free joins the queue behind the others': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann', fixture.shortMs);
-      for (const name of ['bob', 'cid']) await fixture.queue(name);
+      await fixture.line(['ann', 'bob', 'cid'], fixture.shortMs);
       await fixture.outlast(fixture.shortMs);
       await fixture.queue('dot');
       for (const name of ['bob', 'cid', 'dot']) {
@@ -204,26 +151,21 @@ export const queueContract: ContractPart = {
     },
 
     'after an expired lease, the first entry is granted by its own request': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann', fixture.shortMs);
-      for (const name of ['bob', 'cid']) await fixture.queue(name);
+      await fixture.line(['ann', 'bob', 'cid'], fixture.shortMs);
       await fixture.outlast(fixture.shortMs);
       strictEqual(await fixture.statusOf('bob'), 'granted');
-      const info = await fixture.inspect();
-      fixture.assertRemaining(info?.remainingMs, LONG_MS);
+      fixture.assertRemaining((await fixture.inspect())?.remainingMs, LONG_MS);
       await fixture.release('bob');
       strictEqual(await fixture.statusOf('cid'), 'granted');
     },
 
     'inspect returns the queue of a lock whose holder has died': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann', fixture.shortMs);
-      await fixture.queue('bob');
+      await fixture.line(['ann', 'bob'], fixture.shortMs);
       await fixture.queueDead();
       await fixture.outlast(fixture.shortMs);
       const state = await fixture.inspect();
       strictEqual(state?.holder, undefined);
-      const waiters = [fixture.instanceId, fixture.dead.instanceId];
+      const waiters = [fixture.instanceId, fixture.deadInstanceId];
       deepStrictEqual(
         state?.waiting,
         waiters.map((waiter) => ({ waiter, mode: 'exclusive' })),
@@ -233,9 +175,7 @@ export const queueContract: ContractPart = {
     },
 
     'the first in the queue gets a closed key once it is open': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      await fixture.queue('bob');
+      await fixture.line(['ann', 'bob']);
       strictEqual(await fixture.release('ann', { closedForMs: fixture.shortMs }), true);
       await fixture.queue('cid');
       await fixture.outlast(fixture.shortMs);
@@ -245,9 +185,7 @@ export const queueContract: ContractPart = {
     },
 
     'closing a key wakes the first waiter, which learns the rest of the time': async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      for (const name of ['bob', 'cid']) await fixture.queue(name);
+      await fixture.line(['ann', 'bob', 'cid']);
       strictEqual(await fixture.release('ann', { closedForMs: fixture.shortMs }), true);
       deepStrictEqual(await fixture.woken(1), ['bob']);
       const reply = await fixture.acquire('bob');

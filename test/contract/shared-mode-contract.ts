@@ -32,14 +32,6 @@ export const sharedContract: ContractPart = {
       strictEqual(await fixture.statusOf('cid'), 'granted');
     },
 
-    'is free for an exclusive caller once the last lease has expired': async (fixture) => {
-      fixture.setMode('shared', 'ann', 'bob');
-      for (const name of ['ann', 'bob']) await fixture.acquire(name, fixture.shortMs);
-      await fixture.outlast(fixture.shortMs);
-      strictEqual(await fixture.statusOf('cid'), 'granted');
-      strictEqual(await fixture.extend('ann', LONG_MS), 'lost');
-    },
-
     'lasts as long as the last lease that was not released': async (fixture) => {
       fixture.setMode('shared', 'ann', 'bob');
       await fixture.acquire('bob');
@@ -140,9 +132,8 @@ export const sharedQueueContract: ContractPart = {
     },
 
     'skips entries of instances without a subscriber': async (fixture) => {
-      await fixture.subscribe();
       fixture.setMode('shared', DEAD, 'bob');
-      await fixture.acquire('ann');
+      await fixture.line(['ann']);
       await fixture.queueDead();
       await fixture.queue('bob');
       await fixture.release('ann');

@@ -76,6 +76,9 @@ export const DEAD = 'dead';
 /** The lease of the next owner, in milliseconds. It differs from all others. */
 export const HANDOFF_MS = 30_000;
 
+/** The tokens of a grant: one for the holder, and 16 for callers that its instance may pass the lock on to. */
+export const RESERVED = 17;
+
 /** The details of an acquire request. Defaults: the test's key, and no queue before `subscribe()`. */
 interface AcquireDetails extends HolderWork {
   readonly key?: string;
@@ -106,7 +109,6 @@ export class StoreFixture {
   private readonly modes = new Map<string, LockMode>();
   /** The owners that messages about the test's key named, in order. */
   private readonly wokenOwners: string[] = [];
-  /** The keys that were reported as released by force, in order. */
   private readonly onMessage = new Set<() => void>();
   private readonly onSubscribed = new Set<() => void>();
   private readonly startedAt: number;
@@ -124,8 +126,8 @@ export class StoreFixture {
   }
 
   /** The instance of the caller {@link DEAD}. */
-  get dead(): { readonly instanceId: string } {
-    return { instanceId: `${this.instanceId}-${DEAD}` };
+  get deadInstanceId(): string {
+    return `${this.instanceId}-${DEAD}`;
   }
 
   get capabilities(): StoreCapabilities {
@@ -197,6 +199,13 @@ export class StoreFixture {
     this.isSubscribed = true;
   }
 
+  /** Subscribes, and lets the first of these callers hold the lock, for which the others wait in this order. */
+  async line([holder, ...waiting]: readonly string[], leaseMs?: number): Promise<void> {
+    await this.subscribe();
+    await this.acquire(holder, leaseMs);
+    for (const name of waiting) await this.queue(name);
+  }
+
   /** Puts {@link DEAD} into the queue of a held key: a caller of an instance that no longer receives messages. */
   async queueDead(): Promise<void> {
     const alone = await this.acquire(DEAD, LONG_MS, { wait: true });
@@ -204,14 +213,9 @@ export class StoreFixture {
     // The store lets owners wait without a subscriber.
     if (alone.queued) return;
     const neighbour = await this.createNeighbour();
-    const { instanceId } = this.dead;
     const acknowledged = new Promise<void>((resolve) => {
-      neighbour.store.listen({
-        ...this.listener(),
-        instanceId,
-        onWake: () => undefined,
-        onSubscribed: () => resolve(),
-      });
+      const deaf = { ...this.listener(), instanceId: this.deadInstanceId, onWake: () => undefined };
+      neighbour.store.listen({ ...deaf, onSubscribed: () => resolve() });
     });
     await this.joinQueue(neighbour.store, DEAD, this.key, acknowledged);
     await neighbour.close();
@@ -274,7 +278,7 @@ export class StoreFixture {
     return reply;
   }
 
-  /** Sends an acquire request that must be granted. Returns the fencing token. */
+  /** As `grantOf`. Returns the fencing token. */
   async tokenOf(name: string, leaseMs?: number): Promise<number> {
     const { token } = await this.grantOf(name, leaseMs);
     ok(typeof token === 'number', 'a store with fencing returns a number with every grant');
@@ -332,7 +336,7 @@ export class StoreFixture {
   /** Returns the key, owner and mode of a caller's requests. */
   ownership(name: string, key: string = this.key, mode: LockMode = this.modes.get(name) ?? 'exclusive') {
     if (!this.names.includes(name)) this.names.push(name);
-    const { instanceId } = name === DEAD ? this.dead : this;
+    const instanceId = name === DEAD ? this.deadInstanceId : this.instanceId;
     return { key, owner: `${instanceId}:${this.names.indexOf(name)}`, mode };
   }
 

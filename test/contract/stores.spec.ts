@@ -8,13 +8,10 @@ import type { StoreListener } from '../../lib/contract/store.js';
 import type { MemoryStore } from '../../lib/stores/memory/memory.store.js';
 import { NODE_REDIS } from '../support/client-libraries.js';
 import { canSetWallClocks } from '../support/server-clock/shim.js';
-import { counted, countAssertions } from './no-empty-tests.js';
 import { ON_MANUAL_CLOCK, onMasters, type OnStoppedServers, StoppedServersOfBlock } from './on-stopped-servers.js';
 import { CONTEXT, declaredBy, onRedis, sideBySide } from './under-test.js';
 import type { OtherClient, StoreUnderTest } from './store-fixture.js';
 import { registerStoreContract } from './store-contract.js';
-
-countAssertions();
 
 describe('memory store', () => {
   interface InMemory extends StoreUnderTest {
@@ -35,7 +32,7 @@ describe('memory store', () => {
     const close = async (): Promise<void> => {
       for (const instanceId of instanceIds) inner.forget(instanceId);
     };
-    return { store: counted(store), inner, clock, pass: (ms) => clock.advance(ms), close };
+    return { store, inner, clock, pass: (ms) => clock.advance(ms), close };
   };
 
   const createStore = async (beside?: InMemory): Promise<InMemory> => {

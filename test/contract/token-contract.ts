@@ -1,9 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict';
-import { fencing, reserving, turningBack } from './needs.js';
-import { type ContractPart, onlyWith } from './store-fixture.js';
-
-/** One token for the holder, and one for each of 16 callers that its instance may pass the lock on to. */
-const RESERVED = 17;
+import { fencing, turningBack } from './needs.js';
+import { type ContractPart, onlyWith, RESERVED } from './store-fixture.js';
 
 /** Tests that fencing tokens rise. */
 export const tokenContract: ContractPart = {
@@ -26,26 +23,18 @@ export const tokenContract: ContractPart = {
     },
 
     'that a grant reserves are never granted to another owner': async (fixture) => {
+      // Redis counts those of Redisson one by one.
+      const reserved = fixture.capabilities.name === 'redisson()' ? 1 : RESERVED;
+      // In memory, these grants come within a microsecond.
       let next = 0;
       for (const name of ['ann', 'bob', 'cid', 'dot']) {
         const { token, tokens } = await fixture.grantOf(name);
+        strictEqual(tokens, reserved);
         ok(token !== undefined && token >= next, `${name} got ${token}, want at least ${next}`);
-        ok(Number.isInteger(tokens) && tokens >= 1);
         next = token + tokens;
         await fixture.release(name);
       }
     },
-
-    'are 17 for each grant, also for grants within a microsecond': onlyWith([reserving], async (fixture) => {
-      let last = -Infinity;
-      for (const name of ['ann', 'bob', 'cid', 'dot']) {
-        const { token, tokens } = await fixture.grantOf(name);
-        strictEqual(tokens, RESERVED);
-        ok(token !== undefined && token >= last + RESERVED, `${name} got ${token} after ${last}`);
-        last = token;
-        await fixture.release(name);
-      }
-    }),
 
     'rise even if the wall clock is set back': onlyWith([turningBack], async (fixture) => {
       const tokens: number[] = [];
@@ -72,7 +61,7 @@ export const contentionContract: ContractPart = {
           const reply = await fixture.acquire(owner);
           if (reply.status !== 'granted') continue;
           const read = count;
-          await fixture.under.store.inspect(fixture.key);
+          await fixture.inspect();
           count = read + 1;
           if (reply.token !== undefined) seen.push(reply.token);
           await fixture.release(owner);
@@ -81,11 +70,7 @@ export const contentionContract: ContractPart = {
       };
       await Promise.all(['ann', 'bob', 'cid', 'dot'].map(work));
       strictEqual(count, 100);
-      if (fixture.capabilities.fencing)
-        deepStrictEqual(
-          seen,
-          [...new Set(seen)].toSorted((a, b) => a - b),
-        );
+      ok(!fixture.capabilities.fencing || seen.every((token, i) => i === 0 || token > seen[i - 1]), seen.join(' '));
     },
   },
 };

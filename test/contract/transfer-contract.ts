@@ -65,9 +65,7 @@ export const transferContract: ContractPart = {
     },
 
     'keeps the queue, and the new owner hands off': onlyWith([queue], async (fixture) => {
-      await fixture.subscribe();
-      await fixture.acquire('ann');
-      await fixture.queue('cid');
+      await fixture.line(['ann', 'cid']);
       await fixture.transfer('ann', 'bob');
       strictEqual(await fixture.release('bob'), true);
       await fixture.untilWoken('cid');

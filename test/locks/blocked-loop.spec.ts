@@ -185,11 +185,8 @@ describe('the error of a lost lock', () => {
     await expect(using).rejects.toThrow(/the event loop was blocked for 6\.9 s, and its renewal could not be sent\.$/);
   });
 
-  it.each([
-    ['renewals without a reply', {}, 0],
-    ['renewals without a reply and a short delay at the end', {}, 1_000],
-  ])('does not say so after %s', async (_, options, delayMs) => {
-    const { clock, locks, store } = faultyLocks({ ttlMs: 5_000, ...options });
+  it.each([0, 1_000])('does not say so after renewals without a reply and a delay of %i ms', async (delayMs) => {
+    const { clock, locks, store } = faultyLocks({ ttlMs: 5_000 });
     const { signal } = await locks.acquire('goods:300');
     store.lose('extend', new Error('no connection'));
     await clock.advance(4_900 - delayMs);

@@ -102,11 +102,6 @@ describe('forceRelease()', () => {
     expect(lock.signal.aborted).toBe(true);
   });
 
-  it('returns false if nobody holds the lock', async () => {
-    const { locks } = faultyLocks();
-    expect(await locks.forceRelease('goods:300')).toBe(false);
-  });
-
   it('ends the holds of all readers, and of all permits', async () => {
     for (const options of [{ mode: 'shared' }, { permits: 3 }] as const) {
       const { clock, locks, neighbour, other, lock } = await held(options);
@@ -222,24 +217,6 @@ describe('a message about a release by force', () => {
     expect(store.extendBatches).toHaveLength(2);
     lock.assertHeld();
     expect(lock.signal.aborted).toBe(false);
-  });
-
-  it('costs nothing if this instance does not have the lock', async () => {
-    const { clock, store, locks } = faultyLocks();
-    await locks.acquire('goods:301');
-    store.reportForceReleased(KEY);
-    await clock.advance(0);
-    expect(store.extendBatches).toEqual([]);
-  });
-
-  it('shortens no lease', async () => {
-    const { clock, memory, store, lock } = await held({ maxHoldMs: 10_000 });
-    const before = await memory.inspect(KEY);
-    store.reportForceReleased(KEY);
-    store.reportWake(ownerOf(lock), KEY);
-    await clock.advance(0);
-    expect(store.extendBatches).toHaveLength(2);
-    expect((await memory.inspect(KEY))?.remainingMs).toBe(before?.remainingMs);
   });
 
   it('ends no hold if Redis does not reply, and the next message asks again', async () => {

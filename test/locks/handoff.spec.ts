@@ -13,8 +13,8 @@ import { faultyLocks, KEY, queuedLocks as queued } from '../support/locks.js';
 import { RecordingClock } from '../support/recording-clock.js';
 
 describe('a handoff', () => {
-  it('grants the lock as soon as it is received, with one more request of the same owner', async () => {
-    const { clock, stranger, store, lock, owners } = await queued();
+  it('grants the full lease as soon as it is received, by one more request of the same owner', async () => {
+    const { clock, stranger, store, memory, lock, owners } = await queued();
     await clock.advance(400);
     await stranger.leave(KEY);
     await clock.advance(0);
@@ -23,12 +23,6 @@ describe('a handoff', () => {
     expect(owners().size).toBe(1);
     for (const request of store.acquires)
       expect(request).toMatchObject({ wait: true, leaseMs: 30_000, handoffMs: 250 });
-  });
-
-  it('has the full lease at once, without a renewal', async () => {
-    const { clock, stranger, store, memory, lock } = await queued();
-    await stranger.leave(KEY);
-    await clock.advance(0);
     expect(lock().expiresInMs).toBeGreaterThan(29_000);
     expect((await memory.inspect(KEY))?.remainingMs).toBe(30_000);
     await clock.advance(5_000);
@@ -48,27 +42,6 @@ describe('a handoff', () => {
     await clock.advance(0);
     lock().assertHeld();
   });
-
-  it('serves instances in arrival order, with rising tokens', async () => {
-    const { clock, stranger, locks, neighbour, waiting } = await queued();
-    const others = [neighbour(), neighbour(), neighbour()];
-    const order: number[] = [];
-    for (const { locks: other } of others) {
-      void other.using('goods:300', { waitMs: 60_000 }, (lock) => void order.push(lock.fencingToken));
-      await clock.advance(1);
-    }
-    await stranger.leave(KEY);
-    await clock.advance(10);
-    expect(order).toEqual([]);
-    const first = waiting.value as Lock;
-    await first.release();
-    await clock.advance(10);
-    expect(order).toEqual([...new Set(order)].toSorted((a, b) => a - b));
-    expect(order).toHaveLength(3);
-    expect(order[0]).toBeGreaterThan(first.fencingToken);
-    expect(await locks.using('goods:300', (lock) => lock.fencingToken)).toBeGreaterThan(order[2]);
-    expect(others.map(({ store }) => store.acquires.length)).toEqual([2, 2, 2]);
-  });
 });
 
 describe('a waiter', () => {
@@ -80,19 +53,6 @@ describe('a waiter', () => {
     lock().assertHeld();
     expect(owners().size).toBe(1);
     expect(lock().expiresInMs).toBeGreaterThan(26_000);
-  });
-
-  it('keeps its place in the queue, without a hot loop', async () => {
-    const { clock, store, owners, stranger, neighbour, lock } = await queued();
-    const behind = outcome(neighbour().locks.acquire('goods:300', { waitMs: 600_000 }));
-    await clock.advance(60_000);
-    expect(store.acquires.length).toBeLessThan(130);
-    expect(store.acquires.length).toBeGreaterThan(50);
-    expect(owners().size).toBe(1);
-    await stranger.leave(KEY);
-    await clock.advance(0);
-    lock().assertHeld();
-    expect(behind).toEqual({});
   });
 
   it('requests at once when it is subscribed again', async () => {
@@ -136,15 +96,6 @@ describe('leaving the queue', () => {
 });
 
 describe('a caller with waitMs: 0', () => {
-  it('never joins the queue', async () => {
-    const { locks, store, stranger } = faultyLocks();
-    await stranger.take(KEY);
-    expect(await locks.tryAcquire('goods:300')).toBeNull();
-    expect(store.acquires).toMatchObject([{ wait: false }]);
-    await stranger.leave(KEY);
-    expect(await stranger.take(KEY)).toBe(true);
-  });
-
   it('is refused at once beside local waiters, without a request', async () => {
     const { locks, store, stranger, clock, lock } = await queued();
     expect(await locks.tryAcquire('goods:300')).toBeNull();
@@ -200,8 +151,8 @@ describe('minHoldMs and maxHoldMs', () => {
   });
 });
 
-describe('a handoff before the acquire reply', () => {
-  it('is not missed: the same owner asks again at once when the reply has come', async () => {
+describe('a handoff in the queue', () => {
+  it('is not missed before the acquire reply: the same owner asks again at once when the reply has come', async () => {
     const { clock, locks, store, stranger } = faultyLocks();
     await stranger.take(KEY);
     store.hold('acquire');
@@ -218,9 +169,7 @@ describe('a handoff before the acquire reply', () => {
     expect(store.acquires.map(({ owner }) => owner)).toEqual([store.wakes[0].owner, store.wakes[0].owner]);
     expect(store.releases).toHaveLength(0);
   });
-});
 
-describe('a handoff in the queue', () => {
   it('is not used after its lease, and the same owner requests and waits on', async () => {
     const { clock, stranger, store, waiting, holder, owners } = await queued();
     store.hold('wake');
@@ -325,6 +274,15 @@ class Line {
   }
 }
 
+interface Terms {
+  readonly holdMs: number;
+  readonly maxLocalHoldMs?: number;
+  readonly ttlMs?: number;
+  readonly losesRenewals?: boolean;
+  /** How many callers here get the lock before another instance does. */
+  readonly before: number;
+}
+
 const names = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
 describe('a local handoff', () => {
@@ -367,42 +325,34 @@ describe('a local handoff', () => {
   });
 });
 
-describe('local handoffs', () => {
-  type Terms = LockOptions & { readonly maxLocalHoldMs?: number; readonly losesRenewals?: boolean };
-
-  /** Twelve callers of one instance hold the lock for `holdMs` each, while another instance waits. */
-  async function holdsOf(holdMs: number, { maxLocalHoldMs = 50, losesRenewals, ...terms }: Terms = {}) {
-    const { clock, locks, neighbour, store, stranger } = faultyLocks({ passing: { maxLocalHoldMs } });
-    if (losesRenewals) store.lose('extend', new Error('no connection'));
-    await stranger.take(KEY);
-    const line = new Line(() => new Promise((resolve) => void clock.schedule(holdMs, resolve)));
-    line.join(locks, names('a', 10), terms);
-    await clock.advance(0);
-    line.join(neighbour().locks, ['b'], terms);
-    await clock.advance(0);
-    await stranger.leave(KEY);
-    await clock.advance(holdMs * 12);
-    return line.entered;
-  }
-
-  it("end 50 ms after the store's grant by default", async () => {
-    expect((await holdsOf(20)).indexOf('b')).toBe(3);
-    expect((await holdsOf(50)).indexOf('b')).toBe(1);
-  });
-
-  it("end maxLocalHoldMs after the store's grant", async () => {
-    expect((await holdsOf(20, { maxLocalHoldMs: 100 })).indexOf('b')).toBe(5);
-    expect((await holdsOf(1, { maxLocalHoldMs: 0 })).indexOf('b')).toBe(1);
-  });
-
-  it('end after half of a lease that is not renewed', async () => {
-    const terms = { maxLocalHoldMs: 1_000, ttlMs: 100, losesRenewals: true };
-    expect((await holdsOf(20, terms)).indexOf('b')).toBe(3);
-  });
-
-  it('go on in the second half of a lease that is renewed', async () => {
-    expect((await holdsOf(20, { maxLocalHoldMs: 110, ttlMs: 100 })).indexOf('b')).toBe(6);
-  });
+describe('local handoffs, with ten callers here that hold the lock for holdMs each,', () => {
+  it.each([
+    ["50 ms after the store's grant by default", { holdMs: 20, before: 3 }],
+    ['after a hold of 50 ms', { holdMs: 50, before: 1 }],
+    ["maxLocalHoldMs after the store's grant", { holdMs: 20, maxLocalHoldMs: 100, before: 5 }],
+    ['at once with maxLocalHoldMs: 0', { holdMs: 1, maxLocalHoldMs: 0, before: 1 }],
+    [
+      'after half of a lease that is not renewed',
+      { holdMs: 20, maxLocalHoldMs: 1_000, ttlMs: 100, losesRenewals: true, before: 3 },
+    ],
+    ['in the second half of a lease that is renewed', { holdMs: 20, maxLocalHoldMs: 110, ttlMs: 100, before: 6 }],
+  ] as [string, Terms][])(
+    'end %s: %j',
+    async (_when, { holdMs, maxLocalHoldMs = 50, losesRenewals, before, ttlMs }) => {
+      const terms = { ttlMs };
+      const { clock, locks, neighbour, store, stranger } = faultyLocks({ passing: { maxLocalHoldMs } });
+      if (losesRenewals) store.lose('extend', new Error('no connection'));
+      await stranger.take(KEY);
+      const line = new Line(() => new Promise((resolve) => void clock.schedule(holdMs, resolve)));
+      line.join(locks, names('a', 10), terms);
+      await clock.advance(0);
+      line.join(neighbour().locks, ['b'], terms);
+      await clock.advance(0);
+      await stranger.leave(KEY);
+      await clock.advance(holdMs * 12);
+      expect(line.entered.indexOf('b')).toBe(before);
+    },
+  );
 });
 
 describe('the next local holder', () => {

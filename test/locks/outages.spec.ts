@@ -2,14 +2,12 @@ import { describe, expect, it, jest } from '@jest/globals';
 import {
   type CommonLockOptions,
   LockConfigError,
-  type LockOptions,
   LockReplicationError,
   type LockService,
   LockTimeoutError,
   LockUnavailableError,
 } from 'nestjs-redis-lock';
-import { createTestLocks, ManualClock } from 'nestjs-redis-lock/testing';
-import { MemoryStore } from '../../lib/stores/memory/memory.store.js';
+import { createTestLocks } from 'nestjs-redis-lock/testing';
 import { deferred, outcome } from '../support/async.js';
 import { MOST_ON_THEIR_WAY } from '../../lib/engine/link.js';
 import { keptBy } from '../support/inside.js';
@@ -123,40 +121,23 @@ describe.each(CALLS)('in an outage, a call that %s', (_how, call) => {
   });
 });
 
-describe('a caller that does not wait, while a lost request of its instance may have the lock', () => {
+it('a caller that does not wait waits for a lost request of its instance, for the time limit of a request', async () => {
+  const { clock, locks, store } = start();
   const lost = new LockUnavailableError('Connection is closed.');
-
-  /**
-   * Loses the reply to the request of a caller that then leaves, and all releases. The requests of the next caller get
-   * a reply.
-   */
-  async function startAfterLoss(
-    { unavailableAfterMs = 500, ...options }: LockOptions & { readonly unavailableAfterMs?: number },
-    before?: (all: Started) => Promise<unknown>,
-  ) {
-    const all = start({ unavailableAfterMs });
-    await before?.(all);
-    all.store.lose('release', lost);
-    all.store.fail('acquire', lost);
-    const abort = new AbortController();
-    outcome(all.locks.acquire('goods:300', { waitMs: 60_000, ...options, signal: abort.signal }));
-    await all.clock.advance(0);
-    abort.abort(new Error('gone home'));
-    all.store.fail('acquire');
-    const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 0, ...options }));
-    await all.clock.advance(50);
-    return { ...all, waiting };
-  }
-
-  it('waits for the time limit of a request if that release never arrives', async () => {
-    const { clock, waiting } = await startAfterLoss({});
-    await clock.advance(949);
-    expect(waiting).toEqual({});
-    await clock.advance(51);
-    const why = 'the release of an earlier request of this instance has not arrived yet';
-    expect(waiting.error).toBeInstanceOf(LockUnavailableError);
-    expect(waiting.error).toHaveProperty('message', `goods:300 could not be locked: ${why}.`);
-  });
+  store.lose('release', lost);
+  store.fail('acquire', lost);
+  const abort = new AbortController();
+  outcome(locks.acquire('goods:300', { waitMs: 60_000, signal: abort.signal }));
+  await clock.advance(0);
+  abort.abort(new Error('gone home'));
+  store.fail('acquire');
+  const waiting = outcome(locks.acquire('goods:300', { waitMs: 0 }));
+  await clock.advance(999);
+  expect(waiting).toEqual({});
+  await clock.advance(51);
+  const why = 'the release of an earlier request of this instance has not arrived yet';
+  expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+  expect(waiting.error).toHaveProperty('message', `goods:300 could not be locked: ${why}.`);
 });
 
 describe('an outage', () => {
@@ -320,26 +301,20 @@ describe('an outage', () => {
   });
 });
 
-describe('if Redis hangs', () => {
-  /** Stops Redis: nothing comes back from it. */
-  function hang({ store }: Pick<Started, 'store'>): void {
-    for (const verb of ['acquire', 'release', 'extend', 'inspect'] as const) store.hold(verb);
-  }
-
-  it('callers in the queue learn of it within 3 s, also behind eight others', async () => {
-    const { clock, neighbour, stranger } = start();
-    await stranger.take(KEY);
-    const callers = Array.from({ length: 12 }, () => {
-      const { store, locks } = neighbour();
-      return { store, waiting: outcome(locks.acquire('goods:300', { waitMs: 60_000 })) };
-    });
-    await clock.advance(5_000);
-    for (const caller of callers) hang(caller);
-    await clock.advance(2_000);
-    for (const { waiting } of callers.slice(0, 8)) expect(waiting.error).toBeInstanceOf(LockUnavailableError);
-    await clock.advance(1_000);
-    for (const { waiting } of callers) expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+it('if Redis hangs, callers in the queue learn of it within 3 s, also behind eight others', async () => {
+  const { clock, neighbour, stranger } = start();
+  await stranger.take(KEY);
+  const callers = Array.from({ length: 12 }, () => {
+    const { store, locks } = neighbour();
+    return { store, waiting: outcome(locks.acquire('goods:300', { waitMs: 60_000 })) };
   });
+  await clock.advance(5_000);
+  for (const { store } of callers)
+    for (const verb of ['acquire', 'release', 'extend', 'inspect'] as const) store.hold(verb);
+  await clock.advance(2_000);
+  for (const { waiting } of callers.slice(0, 8)) expect(waiting.error).toBeInstanceOf(LockUnavailableError);
+  await clock.advance(1_000);
+  for (const { waiting } of callers) expect(waiting.error).toBeInstanceOf(LockUnavailableError);
 });
 
 /** A server for which a test says what is read from it. */
@@ -636,27 +611,12 @@ describe('callers beyond maxWaiting', () => {
   });
 });
 
-describe('the ping of a store', () => {
-  it('in memory has no server', async () => {
-    const clock = new ManualClock();
-    const store = new MemoryStore(clock);
-    for (const options of [{}, { lockDelayMs: 1_000 }]) {
-      const locks = createTestLocks({ clock, store: () => store, ...options });
-      expect(await locks.ping()).toEqual({ isUp: true, handoff: 'subscription', degraded: undefined, servers: [] });
-    }
-  });
+it('the ping of a store in memory has no server', async () => {
+  const up = { isUp: true, handoff: 'subscription', degraded: undefined, servers: [] };
+  for (const options of [{}, { lockDelayMs: 1_000 }]) expect(await createTestLocks(options).ping()).toEqual(up);
 });
 
-describe('the list of a store', () => {
-  it('is refused if the store has none', async () => {
-    const { locks } = faultyLocks();
-    const error: unknown = await locks
-      .list()
-      .next()
-      .catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(LockConfigError);
-    expect((error as Error).message).toBe(
-      'list(): memory() cannot list its locks; use a store that can, such as token().',
-    );
-  });
+it('the list of a store is refused if the store has none', async () => {
+  const message = 'list(): memory() cannot list its locks; use a store that can, such as token().';
+  await expect(faultyLocks().locks.list().next()).rejects.toThrow(new LockConfigError(message));
 });

@@ -281,22 +281,6 @@ describe('a lost hold', () => {
 });
 
 describe('a listener of a loss', () => {
-  it('runs outside of every hold', async () => {
-    const { clock, locks } = faultyLocks();
-    const end = deferred();
-    let got: Lock | null | undefined;
-    const one = locks.using('b', () => locks.using('c', { ttlMs: 300 }, () => end.promise));
-    await clock.advance(0);
-    const other = await locks.acquire('d', { maxHoldMs: 300 });
-    other.signal.addEventListener('abort', () => {
-      void locks.tryAcquire('b').then((lock) => (got = lock));
-    });
-    await clock.advance(400);
-    expect(got).toBeNull();
-    end.resolve();
-    await one;
-  });
-
   it('may release any other lock, which is no longer watched', async () => {
     const { clock, locks } = faultyLocks({ maxHoldMs: 100 });
     const [one, other] = await Promise.all([locks.acquire('a'), locks.acquire('b')]);

@@ -96,20 +96,6 @@ describe('a busy lock that a method of this instance holds', () => {
     await all.clock.advance(0);
     expect(held).not.toHaveProperty('error');
   });
-
-  it('names the method to a list of locks, and to a caller beyond maxWaiting', async () => {
-    const all = faultyLocks();
-    const work = deferred();
-    void withLocks(new Shop(), all.locks).buy(300, work.promise);
-    await all.clock.advance(100);
-    outcome(all.locks.acquire('goods:300', { waitMs: 60 }));
-    expect((await refusedBy(all, { maxWaiting: 1 })).message).toContain('held by Shop.buy of this instance');
-    const list = outcome(all.locks.acquire(['goods:300', 'goods:301'], { waitMs: 0 }));
-    await all.clock.advance(0);
-    expect((list.error as Error).message).toContain('held by Shop.buy of this instance');
-    work.resolve();
-    await all.clock.advance(100);
-  });
 });
 
 describe('in a log, as JSON and by util.inspect', () => {

@@ -53,23 +53,6 @@ describe('a shutdown', () => {
     expect(await memory.inspect('{lock_b}')).toBeNull();
   });
 
-  it('waits for the reply to the last release', async () => {
-    const { clock, locks, store } = faultyLocks();
-    const work = deferred();
-    const using = locks.using('goods:300', () => work.promise);
-    await clock.advance(0);
-    store.hold('release');
-    const closing = locks.engine.close(5_000);
-    let closed = false;
-    void closing.then(() => (closed = true));
-    work.resolve();
-    await clock.advance(500);
-    expect(closed).toBe(false);
-    store.deliver('release');
-    await using;
-    await closing;
-  });
-
   it('aborts and releases all holds after the grace period', async () => {
     const { clock, locks, store } = faultyLocks();
     const held = await Promise.all([1, 2, 3].map((id) => locks.acquire(`goods:${id}`)));

@@ -309,13 +309,6 @@ describe("the fake timers of a test runner, which never fire by themselves, don'
     jest.useRealTimers();
   });
 
-  it('a manual clock', async () => {
-    jest.useFakeTimers();
-    const clock = new ManualClock();
-    await clock.advance(10);
-    expect(clock.now()).toBe(10);
-  });
-
   it('a bench whose locks are busy, handed off or unavailable', async () => {
     jest.useFakeTimers();
     const bench = createTestBench();

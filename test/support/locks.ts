@@ -48,9 +48,9 @@ export function faultyLocks(
 export const KEY = '{lock_goods}:300';
 
 /** Returns an instance that waits for `goods:300` in the store's queue, while the stranger holds it. */
-export async function queuedLocks(options: LockOptions = {}, strangersLeaseMs?: number) {
+export async function queuedLocks(options: LockOptions = {}) {
   const all = faultyLocks();
-  await all.stranger.take(KEY, strangersLeaseMs);
+  await all.stranger.take(KEY);
   const abort = new AbortController();
   const waiting = outcome(all.locks.acquire('goods:300', { waitMs: 600_000, signal: abort.signal, ...options }));
   await all.clock.advance(0);
@@ -88,13 +88,7 @@ export class Stranger {
 
   /** Removes the key and acquires it, as a FLUSHALL and a new lock would. */
   async steal(key: string): Promise<void> {
-    await this.remove(key);
+    this.store.table.rows.delete(key);
     await this.take(key);
-  }
-
-  /** Deletes the key. */
-  async remove(key: string): Promise<void> {
-    const holder = await this.store.inspect(key);
-    if (holder !== null) this.store.table.rows.delete(key);
   }
 }

@@ -27,16 +27,6 @@ describe('StoreHealth of one server', () => {
   let health: StoreHealth;
   beforeEach(() => void (health = new StoreHealth(log, now)));
 
-  it('warns once in an outage, and again in the next one', () => {
-    for (let outage = 0; outage < 2; outage++) {
-      health.onUnreachable(silent);
-      health.onUnreachable(new Error('refused'));
-      health.onUnreachable(silent);
-      health.onReply('goods:302');
-    }
-    expect(warnings).toEqual([cannotBeReached('no reply'), cannotBeReached('no reply')]);
-  });
-
   it('names the store in its lines and its outages', () => {
     health = new StoreHealth(log, now, undefined, undefined, undefined, 'redis://a:1');
     health.onUnreachable(new Error('refused'));
@@ -54,6 +44,7 @@ describe('StoreHealth of one server', () => {
     expect(health.outageOf('goods:300')).toBe(last);
     health.onReachable();
     expect(health.outageOf('goods:300')).toBeUndefined();
+    expect(infos).toEqual(['Redis can be reached again after 0 ms.']);
   });
 });
 
@@ -135,12 +126,6 @@ describe('StoreHealth of several servers', () => {
     expect(warnings.slice(2)).toEqual([cannotBeReached('no reply', 'a')]);
   });
 
-  it("returns the outage of the key's server only", () => {
-    const refused = new Error('refused');
-    health.onUnreachable(refused, 'a');
-    expect([health.outageOf('a1'), health.outageOf('b1')]).toEqual([refused, undefined]);
-  });
-
   it('knows an outage of the whole store until any server replies', () => {
     const none = new Error('no node');
     health.onUnreachable(none);
@@ -167,15 +152,6 @@ describe('the end of an outage', () => {
     expect(infos).toEqual(['Redis can be reached again at a after 4.2 s.']);
   });
 
-  it('is logged once for each server, however often one replies during the outage of another', async () => {
-    for (const server of ['a', 'b']) health.onUnreachable(new Error('refused'), server);
-    await clock.advance(1_000);
-    for (let i = 0; i < 3; i++) health.onReachable('a');
-    expect(infos).toEqual(['Redis can be reached again at a after 1.0 s.']);
-    health.onReachable('b');
-    expect(infos.slice(1)).toEqual(['Redis can be reached again at b after 1.0 s.']);
-  });
-
   it('is not awaited from a server that was not tried for 10 min', async () => {
     health.onUnreachable(new Error('refused'), 'a');
     await clock.advance(MINUTES_10);
@@ -200,12 +176,6 @@ describe('the end of an outage', () => {
     // Returns at once if nothing is known.
     health.onReply('b');
     expect([asked, warnings.length, infos.length]).toEqual([0, 300, 0]);
-  });
-
-  it('is logged for the whole store', () => {
-    health.onUnreachable(new Error('no node'));
-    health.onReachable('a');
-    expect(infos).toEqual(['Redis can be reached again after 0 ms.']);
   });
 });
 
