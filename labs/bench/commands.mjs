@@ -29,18 +29,3 @@ export async function checkCounting(url) {
   client.disconnect();
   if (counted !== 30) throw new Error(`30 commands were sent, ${counted} counted.`);
 }
-
-/**
- * Returns the commands that the server has executed, with those inside scripts, and the scripts alone. Excludes its
- * own.
- */
-export async function serverCalls(admin) {
-  const stats = await admin.info('commandstats');
-  const calls = { all: 0, scripts: 0 };
-  for (const [, name, count] of stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)) {
-    if (name === 'info') continue;
-    calls.all += Number(count);
-    if (name === 'evalsha' || name === 'eval') calls.scripts += Number(count);
-  }
-  return calls;
-}

@@ -104,9 +104,12 @@ export function exclusionCheck(client, name) {
   return { found, section };
 }
 
-/** Returns how many grants had no higher token than the grant before. */
-export function fallingTokens(records) {
+/** Returns what the checks of all processes have found, and how many grants had no higher token than the one before. */
+export function foundIn(records) {
   const grants = records.flatMap(({ granted, token }) => Array.from(token, (value, i) => ({ at: granted[i], value })));
   grants.sort((a, b) => a.at - b.at);
-  return grants.filter(({ value }, i) => i > 0 && !(value > grants[i - 1].value)).length;
+  const fallingTokens = grants.filter(({ value }, i) => i > 0 && !(value > grants[i - 1].value)).length;
+  const sum = (field) => records.reduce((total, record) => total + record[field], 0);
+  const found = { violations: sum('violations'), sections: sum('sections') };
+  return grants.length === 0 ? found : { ...found, fallingTokens };
 }

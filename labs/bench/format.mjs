@@ -26,7 +26,8 @@ export function table(head, rows, left = 1) {
 }
 
 /** Formats a file with prettier. */
-export const pretty = async (text, filepath) => format(text, { ...(await resolveConfig(filepath)), filepath });
+export const pretty = async (text, filepath) =>
+  format(text, { ...(await resolveConfig(filepath)), filepath, proseWrap: 'always' });
 
 /** Returns the machine and the versions. */
 export function machineLine({ machine, date }) {

@@ -9,7 +9,7 @@ export async function describeMachine() {
   const client = await connect(redis.url);
   const info = await client.info('server');
   client.disconnect();
-  await redis.stop();
+  redis.stop();
   const [{ model }] = cpus();
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;
   return {

@@ -1,8 +1,10 @@
 // Rounds and their evaluation.
-import { reportProgress } from './progress.mjs';
+
+/** An entry that takes longer for its turn has failed. */
+const TURN_LIMIT_MS = 60_000;
 
 /** Returns the value below which that share of the values lies. */
-export function quantile(values, share) {
+function quantile(values, share) {
   const sorted = Float64Array.from(values).toSorted();
   if (sorted.length === 0) return Number.NaN;
   const place = (sorted.length - 1) * share;
@@ -10,7 +12,7 @@ export function quantile(values, share) {
   return below + (sorted[Math.ceil(place)] - below) * (place - Math.floor(place));
 }
 
-export const median = (values) => quantile(values, 0.5);
+const median = (values) => quantile(values, 0.5);
 
 /**
  * The measurements of an entry.
@@ -23,32 +25,20 @@ export const median = (values) => quantile(values, 0.5);
  */
 
 /**
- * Runs every entry once per round. Rotates the order from round to round, and drops the first round. An entry with
- * `rounds` of its own has that many at most.
+ * Runs every entry once per round. Rotates the order from round to round, and drops the first round.
  *
  * @typedef {{ figures: Record<string, number>, waits?: ArrayLike<number>, stuck?: number }} Turn
  * @param {object} plan
- * @param {readonly { name: string, kind: string, rounds?: number }[]} plan.entries
+ * @param {readonly { name: string, kind: string }[]} plan.entries
  * @param {number} plan.rounds
  * @param {number} [plan.slices] divides each round into this many short turns, which spreads a disturbance
- * @param {number} [plan.requestTimeoutMs] an entry that takes longer for its turn has failed
  * @param {(entry: object, round: number) => Promise<Turn>} plan.turn
- * @param {[from: number, to: number]} [plan.part] which part of the scenario these rounds are, for the progress
  * @returns {Promise<Map<string, Measured>>}
  */
-export async function interleaved({
-  entries: all,
-  rounds,
-  turn,
-  slices = 1,
-  requestTimeoutMs = 60_000,
-  part = [0, 1],
-}) {
+export async function interleaved({ entries, rounds, turn, slices = 1 }) {
   /** @type {Map<string, Measured>} */
-  const measured = new Map(all.map(({ name }) => [name, { rounds: [], waits: [], stuck: 0 }]));
+  const measured = new Map(entries.map(({ name }) => [name, { rounds: [], waits: [], stuck: 0 }]));
   for (let round = -1; round < rounds; round++) {
-    reportProgress(part[0] + ((round + 1) / (rounds + 1)) * (part[1] - part[0]));
-    const entries = all.filter((entry) => round < (entry.rounds ?? rounds));
     const turns = new Map(entries.map(({ name }) => [name, []]));
     for (let slice = 0; slice < slices; slice++) {
       for (const entry of rotated(entries, round + 1 + slice)) {
@@ -56,7 +46,7 @@ export async function interleaved({
         if (own.failed !== undefined) continue;
         if (slices === 1) globalThis.gc?.();
         try {
-          turns.get(entry.name).push(await within(requestTimeoutMs, turn(entry, round)));
+          turns.get(entry.name).push(await within(TURN_LIMIT_MS, turn(entry, round)));
         } catch (error) {
           if (entry.kind === 'ours' || entry.kind === 'floor') throw error;
           own.failed = error.message;
@@ -134,6 +124,6 @@ export function rowsOf(entries, measured, extra = () => ({})) {
 }
 
 /** Returns the percentiles of the waits. */
-export function tailOf(waits) {
+function tailOf(waits) {
   return waits.length === 0 ? {} : { p50: median(waits), p99: quantile(waits, 0.99), longest: quantile(waits, 1) };
 }

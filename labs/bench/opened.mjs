@@ -11,7 +11,7 @@ export async function openAll(entries, options) {
   for (const { name } of entries) locks.set(name, await open(name, redis.url, options));
   const close = async () => {
     for (const lock of locks.values()) await lock.close();
-    await redis.stop();
+    redis.stop();
   };
   return { redis, lockOf: ({ name }) => locks.get(name), close };
 }

@@ -1,7 +1,6 @@
 // Forked processes and calls to them.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { profileFlags } from './profile.mjs';
 
 const WORKER = fileURLToPath(new URL('worker.mjs', import.meta.url));
 
@@ -11,20 +10,14 @@ export class Worker {
   #calls = new Map();
   #lastCall = 0;
 
-  /**
-   * @param {string} scenario the file in `scenarios/` whose `run` and `ops` it serves
-   * @param {{ execPath?: string, env?: NodeJS.ProcessEnv, onProgress?: (share: number) => void }} [options] which Node
-   *   runs it, with which environment
-   */
-  constructor(scenario, { onProgress = () => undefined, ...options } = {}) {
+  /** @param {string} scenario the file in `scenarios/` whose `run` and `ops` it serves */
+  constructor(scenario) {
     this.#child = fork(WORKER, [scenario], {
-      ...options,
-      execArgv: ['--expose-gc', '--no-warnings', ...profileFlags()],
+      execArgv: ['--expose-gc', '--no-warnings'],
       serialization: 'advanced',
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
-    this.#child.on('message', ({ progress, id, result, error }) => {
-      if (progress !== undefined) return onProgress(progress);
+    this.#child.on('message', ({ id, result, error }) => {
       const { resolve, reject } = this.#calls.get(id);
       this.#calls.delete(id);
       if (error === undefined) resolve(result);

@@ -27,7 +27,7 @@ export async function writeResults(folder, results) {
   return Object.keys(files).map((name) => join(folder, name));
 }
 
-export function markdown(results) {
+function markdown(results) {
   return [
     '# Benchmark results',
     ...(results.quick ? ['**A quick run: to see that it works, not to quote.**'] : []),
@@ -61,15 +61,9 @@ function notes({ entries }) {
       'divided and mixed within a round. The first round is dropped. A figure is the median of its rounds. A quotient is the median of the ' +
       'rounds’ quotients. p50, p99 and the longest are over all waits of all rounds. All entries use one copy of ioredis and a lease of ' +
       '30 s, except murlock, which brings node-redis. Commands are counted one by one in the client, even in pipelines.',
-    'A row with the settings of a library, such as its defaults, has fewer rounds. Where a library gives up waiting by its defaults, the ' +
-      'task tries again at once, and the column "gave up" counts it.',
+    'Where a library gives up waiting by its defaults, the task tries again at once, and the column "gave up" counts it.',
     'A handoff is the time from one acquisition to the next, by any task. Without work under the lock, a library without a queue mostly ' +
       'grants the lock to the task that just released it. That is fast, while the others wait: see that column, p99 and the longest.',
-    "Overtakes by the server's order are exact. MONITOR shows the entries that join the queue and the grants, in the server's order. A " +
-      'process waits from joining the queue until its grant. Each grant meanwhile to a process that joined later, or not at all, overtakes ' +
-      'it. The acquisitions of other processes before it are counted by their fencing tokens. All acquisitions of the holder at the time of ' +
-      'joining are counted, including those that were over: an upper bound. Between two acquisitions of one process there can be more, because ' +
-      'the server does not know of its next request between its release and the arrival of that request.',
     'All polling libraries have the same short pause and an unlimited wait here. At their defaults they wait longer, and some give up:',
     table(['', 'waits by, here', 'at its defaults'], ways, 3),
   ];

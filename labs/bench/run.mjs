@@ -6,10 +6,7 @@ import { parseArgs } from 'node:util';
 import { faultsOfBench } from './faults.cjs';
 import { describeMachine } from './machine.mjs';
 import { within } from './measure.mjs';
-import { chosen } from './plan.mjs';
 import { Worker } from './processes.mjs';
-import { profileFlags, startProfiling, stopProfiling, takeProfiles } from './profile.mjs';
-import { duration, Progress } from './progress.mjs';
 import { writeResults } from './report.mjs';
 
 /** The time limit of a scenario. */
@@ -17,11 +14,21 @@ const PATIENCE_MS = 600_000;
 /** How much of the expected time a quick run takes. */
 const QUICK_SHARE = 0.25;
 
+/** The scenarios, and the seconds that each takes on two cores, for the estimate. */
+const SCENARIOS = [
+  { id: '1', file: '1-uncontended.mjs', seconds: 50 },
+  { id: '1b', file: '1b-cold.mjs', seconds: 43 },
+  { id: '2', file: '2-distinct-keys.mjs', seconds: 35 },
+  { id: '3', file: '3-one-process.mjs', seconds: 92 },
+  { id: '4', file: '4-processes.mjs', seconds: 100 },
+  { id: '5', file: '5-idle-waiters.mjs', seconds: 50 },
+  { id: '6', file: '6-release-to-grant.mjs', seconds: 60 },
+];
+
 const HELP = `node labs/bench/run.mjs [options]
   --quick          shorter and fewer rounds: to see that it works, not to quote
-  --only 3,4       these scenarios alone (2c is part of 2b, 4b of 4)
+  --only 3,4       these scenarios alone (4b is part of 4)
   --out <folder>   where the results go; labs/bench/results for a full run, nowhere for any other
-  --profile        prints profiles of every process and the server; slows the run down
 
 A full run also writes the picture and the figures of the README.`;
 
@@ -30,7 +37,6 @@ const { values: options } = parseArgs({
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
     out: { type: 'string' },
-    profile: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
@@ -40,40 +46,36 @@ if (options.help) {
 }
 
 const say = (line) => process.stderr.write(`${line}\n`);
-const wanted = chosen(options.only);
+const minutes = (seconds) => `${(seconds / 60).toFixed(1)} min`;
+const wanted = chosen(options.only?.split(',') ?? SCENARIOS.map(({ id }) => id));
 const machine = await describeMachine();
-if (options.profile) startProfiling();
-const share = options.quick ? QUICK_SHARE : 1;
-const parts = wanted.map((scenario) => ({ ...scenario, seconds: scenario.seconds * share }));
-const progress = new Progress(parts);
-say(`${parts.length} scenarios: about ${duration(progress.total)}`);
+const startedAt = performance.now();
+const secondsSoFar = () => (performance.now() - startedAt) / 1000;
 
 const scenarios = [];
-for (const part of parts) {
-  const results = await runPart(part, () => runScenario(part));
+for (const [i, part] of wanted.entries()) {
+  const left = wanted.slice(i).reduce((sum, { seconds }) => sum + seconds, 0) * (options.quick ? QUICK_SHARE : 1);
+  say(`${part.id}: ${part.file}, about ${minutes(left)} left`);
+  const results = await runScenario(part);
   scenarios.push(...results);
   for (const result of results) tell(result);
 }
-if (options.profile) stopProfiling();
-say(`all of it: ${duration(progress.seconds)}`);
+say(`all of it: ${minutes(secondsSoFar())}`);
 const faults = faultsOfBench(scenarios);
 for (const fault of faults) say(`FAILED ${fault}`);
 if (faults.length === 0) await write();
 else say('The results are not written.');
 process.exitCode = faults.length === 0 ? 0 : 1;
 
-async function runPart(part, work) {
-  const start = performance.now();
-  progress.begin(part);
-  say(`${part.id}: ${part.file}, ${progress.left()}`);
-  const results = await work();
-  progress.end();
-  say(`   ${((performance.now() - start) / 1000).toFixed(0)} s`);
-  return results;
+function chosen(ids) {
+  const unknown = ids.filter((id) => !SCENARIOS.some((scenario) => scenario.id === id));
+  if (unknown.length === 0) return SCENARIOS.filter(({ id }) => ids.includes(id));
+  const known = SCENARIOS.map(({ id }) => id).join(', ');
+  throw new Error(`There is no scenario ${unknown.join(', ')}; there are ${known}.`);
 }
 
 async function runScenario({ id, file }) {
-  const worker = new Worker(file, { onProgress: (done) => progress.show(done) });
+  const worker = new Worker(file);
   try {
     return await within(PATIENCE_MS, worker.call('run', { quick: options.quick }));
   } catch (error) {
@@ -82,14 +84,13 @@ async function runScenario({ id, file }) {
     return [{ id, title: file, failed: error.message, columns: [], rows: [], targets: [] }];
   } finally {
     await worker.stop();
-    if (profileFlags().length > 0) say(takeProfiles());
   }
 }
 
 async function write() {
   const described = { quick: options.quick, date: new Date().toISOString().slice(0, 10), machine };
-  const results = { ...described, seconds: Math.round(progress.seconds), scenarios };
-  const isFull = !options.quick && !options.profile && options.only === undefined;
+  const results = { ...described, seconds: Math.round(secondsSoFar()), scenarios };
+  const isFull = !options.quick && options.only === undefined;
   const folder = options.out ?? (isFull ? join(import.meta.dirname, 'results') : undefined);
   if (folder === undefined) return;
   for (const written of await writeResults(folder, results)) say(`written: ${written}`);

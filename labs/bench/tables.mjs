@@ -11,8 +11,6 @@ export function targetTable(scenarios) {
   return table(['scenario', 'figure', 'to reach', 'measured', 'reached'], rows, 2);
 }
 
-export const isJudged = ({ comparison }) => comparison !== undefined;
-
 /** Shows more digits of a missed figure that would look like its limit. */
 const beside = (value, limit, met) =>
   met === false && significant(value) === significant(limit) ? value.toPrecision(4) : significant(value);
@@ -27,12 +25,11 @@ function targetCells({ name, value, comparison, limit, met, unit = '' }) {
 }
 
 /** Returns a table with one row per entry. */
-export function rowTable({ rows, columns, tail, excluded = 'two inside at once' }) {
-  const has = (field) => rows.some((row) => row[field] !== undefined);
+export function rowTable({ rows, columns, tail }) {
+  const isChecked = rows.some(({ exclusion }) => exclusion !== undefined);
   const extra = [
     ...(tail === undefined ? [] : ['p50', 'p99', 'longest'].map((field) => tailColumn(tail, field))),
-    ...(has('exclusion') ? [[excluded, exclusionCell]] : []),
-    ...(has('order') ? orderColumns : []),
+    ...(isChecked ? [['two inside at once', exclusionCell]] : []),
   ];
   const head = ['', ...columns.map((column) => column.title), ...extra.map(([title]) => title)];
   const cells = (row) => [
@@ -63,12 +60,3 @@ const exclusionCell = ({ exclusion }) => {
   const tokens = fallingTokens === undefined ? '' : `, ${fallingTokens} tokens fell`;
   return `${violations} of ${sections.toLocaleString('en')}${tokens}`;
 };
-
-const meanAndMost = ({ mean, most }) => `${number(mean, 1)} · ${most.toLocaleString('en')}`;
-
-const ordered = (field) => (row) => (row.order === undefined ? 'no queue' : meanAndMost(row.order[field]));
-const orderColumns = [
-  ["overtakes of a process by the server's order, mean · most", ordered('overtaken')],
-  ['acquisitions of other processes before it, mean · most', ordered('before')],
-  ['between two of its own, mean · most', ordered('between')],
-];

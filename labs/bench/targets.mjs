@@ -3,8 +3,6 @@
 
 export const ONE_PEER = 'ms a handoff ÷ best peer';
 export const COMMANDS = 'commands an acquisition';
-export const BEFORE = "acquisitions of other processes before a process by the server's order, at most in one wait";
-export const OVERTAKEN = "overtakes of a process by the server's order, at most in one wait";
 
 /** @type {Record<string, Record<string, ['≤' | '≥', number]>>} the figures of each scenario */
 const TARGETS = {
@@ -19,21 +17,10 @@ const TARGETS = {
     'CPU a cycle ÷ raw pair': ['≤', 0.55],
     "the server's CPU a cycle ÷ raw pair": ['≤', 1.1],
   },
-  '2b': { '10 tasks: cycles/s ÷ raw pair': ['≥', 1.1], '1000 tasks: cycles/s ÷ raw pair': ['≥', 1.6] },
-  '2c': {
-    '100 tasks, 100 slots: cycles/s ÷ raw pair': ['≥', 0.9],
-    '1000 tasks, 1000 slots: cycles/s ÷ raw pair': ['≥', 0.9],
-  },
   3: { [ONE_PEER]: ['≤', 0.08], [COMMANDS]: ['≤', 0.15] },
-  4: { [ONE_PEER]: ['≤', 0.2], [COMMANDS]: ['≤', 0.4], [BEFORE]: ['≤', 64] },
-  '4b': { [OVERTAKEN]: ['≤', 0] },
+  4: { [ONE_PEER]: ['≤', 0.2], [COMMANDS]: ['≤', 0.4] },
   5: { 'commands/s': ['≤', 1] },
-  '5b': {
-    'server calls a release, all ÷ few instances': ['≤', 1.5],
-    'requests a second of all waiters': ['≤', 700],
-  },
   6: { '÷ (message + round trip)': ['≤', 1.15] },
-  7: { 'CPU ÷ raw pipeline': ['≤', 0.6], 'timers for 10,000 locks, more than for one': ['≤', 0] },
 };
 
 /**

@@ -7,7 +7,6 @@ import { raw } from './raw.mjs';
 import { redisSemaphore } from './redis-semaphore.mjs';
 import { redlockUniversal } from './redlock-universal.mjs';
 import { redlock, sesamecareRedlock } from './redlock.mjs';
-import { atDefaults, pipelined, unpipelined } from './variants.mjs';
 import { verrou } from './verrou.mjs';
 
 /**
@@ -19,14 +18,8 @@ import { verrou } from './verrou.mjs';
  * @property {string} waiting how its waiters learn of a release, as configured here
  * @property {string} [defaults] the same at the library's defaults, if different
  * @property {(error: Error) => boolean} [givesUp] whether the error says that the library has stopped waiting
- * @property {boolean} [alwaysPipelines] its client has no setting for automatic pipelining
  * @property {string} [variantOf] the entry whose settings this one changes
- * @property {number} [rounds] how many rounds at most
- * @property {(url: string, options?: OpenOptions) => Promise<Opened>} open
- *
- * @typedef {object} OpenOptions
- * @property {boolean} [autoPipelining]
- * @property {boolean} [atDefaults] with the library's own settings of how to wait
+ * @property {(url: string, options?: { autoPipelining?: boolean, atDefaults?: boolean }) => Promise<Opened>} open
  *
  * @typedef {object} Opened
  * @property {(key: string) => Promise<unknown>} acquire waits without a limit and returns a handle
@@ -40,34 +33,47 @@ import { verrou } from './verrou.mjs';
 const peers = [redlock, sesamecareRedlock, redisSemaphore, redlockUniversal, verrou, ioredfour, murlock];
 
 /** @type {readonly Entry[]} */
-const all = [raw, bare, ...peers, ours];
-
-/** The floor, the fastest peers, and this library: the number of keys and the topology vary. */
-export const fastestEntries = [raw, redisSemaphore, verrou, ours];
-
-const byDefault = peers.filter(({ defaults }) => defaults !== undefined).map(atDefaults);
-const usings = [oursUsing, oursUnawaited];
-const alone = [...all, ...usings, pipelined(raw), pipelined(ours)];
-const unpipelinedAll = all.filter(({ alwaysPipelines }) => !alwaysPipelines).map(unpipelined);
-
-/** The entries of the scenarios 1 to 6. */
-export const entries = all;
+export const entries = [raw, bare, ...peers, ours];
 /** One cycle after the other. */
-export const sequentialEntries = alone;
+export const sequentialEntries = [...entries, oursUsing, oursUnawaited];
 /** The first cycles of a process. */
 export const coldEntries = [raw, bare, redisSemaphore, ours, oursUnawaited];
-/** Many keys at once, on clients with automatic pipelining, and without. */
-export const parallelEntries = [...all, ...unpipelinedAll];
 /** With strict order between processes. */
-export const entriesWithStrict = [...all, oursStrict];
+export const entriesWithStrict = [...entries, oursStrict];
 /**
  * Callers that wait with the settings that the libraries come with. Some of them still wait when the lock has long been
  * free, and send requests. They are measured after the others, so that these requests disturb nobody.
  */
-export const defaultEntries = byDefault;
+export const defaultEntries = peers.filter(({ defaults }) => defaults !== undefined).map(atDefaults);
 
 /** @type {readonly Entry[]} */
-export const allEntries = [...new Set([...alone, ...unpipelinedAll, ...byDefault, oursStrict])];
+export const allEntries = [...sequentialEntries, oursStrict, ...defaultEntries];
+
+/** Waits as the library does if nothing is configured. If it gives up, its caller tries again. */
+function atDefaults(entry) {
+  const { name, defaults: waiting, givesUp = () => false } = entry;
+  return {
+    ...entry,
+    name: `${name}, defaults`,
+    variantOf: name,
+    waiting,
+    async open(url, options) {
+      const opened = await entry.open(url, { ...options, atDefaults: true });
+      let gaveUp = 0;
+      const acquire = async (key) => {
+        for (;;) {
+          try {
+            return await opened.acquire(key);
+          } catch (error) {
+            if (!givesUp(error)) throw error;
+            gaveUp += 1;
+          }
+        }
+      };
+      return { ...opened, acquire, gaveUp: () => gaveUp };
+    },
+  };
+}
 
 /** Opens an entry, with its scripts loaded and its code warm. */
 export async function open(name, url, options = {}) {

@@ -10,7 +10,6 @@ export const murlock = {
   kind: 'peer',
   waiting: `polls every ${POLL_MS} ms`,
   defaults: '1 s, then 2 s, 3 attempts',
-  alwaysPipelines: true,
   givesUp: (error) => /after \d+ attempts/.test(error.message),
   async open(url, { atDefaults = false } = {}) {
     const { MurLockService } = await import('murlock');

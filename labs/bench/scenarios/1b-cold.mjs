@@ -31,7 +31,7 @@ export async function run(plan) {
     return { figures: { us } };
   };
   const measured = await interleaved({ entries: coldEntries, rounds: roundsOf(plan), turn });
-  await redis.stop();
+  redis.stop();
   const against = (entry) => ratio(measured.get(entry.name), measured.get('raw pair'), 'us');
   return [
     {

@@ -1,14 +1,6 @@
 // Many tasks of one process want one key.
 import { now } from '../clock.mjs';
-import {
-  contend,
-  contendedColumns,
-  exclusionCheck,
-  fallingTokens,
-  figuresOf,
-  stuckIn,
-  waitsOf,
-} from '../contention.mjs';
+import { contend, contendedColumns, exclusionCheck, figuresOf, foundIn, stuckIn, waitsOf } from '../contention.mjs';
 import { defaultEntries as withDefaults, entries as main } from '../entries/index.mjs';
 import { connect } from '../library.mjs';
 import { bestPeer, interleaved, medianOf, ratio, rowsOf } from '../measure.mjs';
@@ -22,16 +14,17 @@ export async function run(plan) {
   const entries = [...main, ...withDefaults];
   const { redis, lockOf, close } = await openAll(entries);
   const lengthMs = plan.quick ? 250 : 600;
+  const contendFor = async (entry, key, section) => {
+    const startAt = now() + 5;
+    const how = { key, tasks: TASKS, startAt, stopAt: startAt + lengthMs, drainMs: drainMsOf(plan, entry), section };
+    return { records: [await contend(lockOf(entry), how)], stopAt: how.stopAt };
+  };
   const turn = async (entry, round) => {
     // A key per round and entry: a task that is stuck does not disturb the next round, nor another library.
-    const key = `goods:${entries.indexOf(entry)}-${round}`;
-    const drainMs = drainMsOf(plan, entry);
-    const startAt = now() + 5;
-    const stopAt = startAt + lengthMs;
-    const records = [await contend(lockOf(entry), { key, tasks: TASKS, startAt, stopAt, drainMs })];
+    const { records, stopAt } = await contendFor(entry, `goods:${entries.indexOf(entry)}-${round}`);
     return { figures: figuresOf(records, stopAt), waits: waitsOf(records), stuck: stuckIn(records) };
   };
-  const measured = await interleaved({ entries: main, rounds: roundsOf(plan), turn, part: [0, 0.7] });
+  const measured = await interleaved({ entries: main, rounds: roundsOf(plan), turn });
 
   // Exclusion is checked in its own pass: its section would add to the time of a handoff.
   const checked = new Map();
@@ -39,18 +32,11 @@ export async function run(plan) {
   for (const entry of main) {
     if (measured.get(entry.name).failed !== undefined) continue;
     const { found, section } = exclusionCheck(checker, `inside:${entry.name}`);
-    const startAt = now();
-    const drainMs = drainMsOf(plan);
-    const how = { key: 'goods:300', tasks: TASKS, startAt, stopAt: startAt + lengthMs, drainMs, section };
-    const record = await contend(lockOf(entry), how);
-    checked.set(entry.name, {
-      ...found,
-      ...(record.token.length > 0 ? { fallingTokens: fallingTokens([record]) } : {}),
-    });
+    const { records } = await contendFor(entry, 'goods:300', section);
+    checked.set(entry.name, foundIn([{ ...records[0], ...found }]));
   }
   checker.disconnect();
-  const rounds = roundsOf(plan);
-  const others = await interleaved({ entries: withDefaults, rounds, turn, part: [0.8, 1] });
+  const others = await interleaved({ entries: withDefaults, rounds: 2, turn });
   for (const [name, own] of others) measured.set(name, own);
   await close();
 
@@ -59,7 +45,7 @@ export async function run(plan) {
   return [
     {
       id: '3',
-      title: 'One key, 50 tasks in one process',
+      title: `One key, ${TASKS} tasks in one process`,
       method: `${lengthMs} ms a round over an empty section; exclusion checked in a pass of its own.`,
       columns: contendedColumns,
       tail: 'a wait',

@@ -1,7 +1,7 @@
 // Many tasks of one process wait for a lock that another process holds. Measures the cost of waiting.
 import { sleep } from '../clock.mjs';
 import { commandsSent } from '../commands.mjs';
-import { defaultEntries as withDefaults, entries as main, open } from '../entries/index.mjs';
+import { entries, open } from '../entries/index.mjs';
 import { interleaved, medianOf, rowsOf } from '../measure.mjs';
 import { Worker } from '../processes.mjs';
 import { startRedis } from '../redis.mjs';
@@ -43,33 +43,24 @@ export const ops = {
 
 export async function run(plan) {
   const { quick } = plan;
-  const entries = [...main, ...withDefaults];
   const redis = await startRedis();
   const names = entries.map(({ name }) => name);
-  const start = async (own) => {
-    const worker = new Worker('5-idle-waiters.mjs');
-    await worker.call('open', own, redis.url);
-    return worker;
-  };
-  const [holder, waiters] = [await start(names), await start(main.map(({ name }) => name))];
+  const [holder, waiters] = [1, 2].map(() => new Worker('5-idle-waiters.mjs'));
+  for (const worker of [holder, waiters]) await worker.call('open', names, redis.url);
   // Polling entries do the same all the time. This library repeats a request now and then.
   const lengthOf = ({ kind }) => (quick ? 500 : kind === 'ours' ? 4_000 : 800);
   const turn = async (entry, round) => {
-    const { name, variantOf } = entry;
-    // At their defaults some still wait long after the release. Their process ends with the turn.
-    const worker = variantOf === undefined ? waiters : await start([name]);
+    const { name } = entry;
     const key = `goods:${entries.indexOf(entry)}-${round}`;
     await holder.call('hold', name, key);
-    const perSecond = await worker.call('wait', name, key, round < 0 ? 200 : lengthOf(entry));
+    const perSecond = await waiters.call('wait', name, key, round < 0 ? 200 : lengthOf(entry));
     await holder.call('free', name);
-    if (worker === waiters) await worker.call('drain', name, drainMsOf(plan));
-    else await worker.stop();
+    await waiters.call('drain', name, drainMsOf(plan));
     return { figures: { perSecond } };
   };
-  const rounds = quick ? 1 : 3;
-  const measured = await interleaved({ entries, rounds, turn });
+  const measured = await interleaved({ entries, rounds: quick ? 1 : 3, turn });
   await Promise.all([holder.stop(), waiters.stop()]);
-  await redis.stop();
+  redis.stop();
   return [
     {
       id: '5',

@@ -1,7 +1,7 @@
 // Measures the time from a release to the grant in another process, and the time of a message between the processes.
 import { now, sleep } from '../clock.mjs';
-import { defaultEntries as atDefaults, entries as main, open } from '../entries/index.mjs';
-import { message, messageLatency, openMessages, ops as messageOps, roundTrip } from '../messages.mjs';
+import { entries, open } from '../entries/index.mjs';
+import { connect } from '../library.mjs';
 import { interleaved, medianOf, rowsOf } from '../measure.mjs';
 import { Worker } from '../processes.mjs';
 import { startRedis } from '../redis.mjs';
@@ -9,14 +9,21 @@ import { roundsOf } from '../settings.mjs';
 import { stated, target } from '../targets.mjs';
 
 const KEY = 'goods:300';
+const message = { name: 'raw PUBLISH → message', kind: 'floor' };
+const roundTrip = { name: 'raw round trip', kind: 'floor' };
+
 const locks = new Map();
 let mine;
+let client;
+let subscriber;
 
 /** The operations of the two processes. */
 export const ops = {
   async open(names, url) {
     for (const name of names) locks.set(name, await open(name, url));
-    await openMessages(url);
+    client = await connect(url);
+    subscriber = await connect(url);
+    await subscriber.subscribe('channel');
   },
   async take(name) {
     mine = await locks.get(name).acquire(KEY);
@@ -33,19 +40,27 @@ export const ops = {
     await lock.release(handle);
     return at;
   },
-  ...messageOps,
+  async publish() {
+    const at = now();
+    await client.publish('channel', 'x');
+    return at;
+  },
+  /** Returns the milliseconds of a call of an empty script. */
+  async ping() {
+    const at = now();
+    await client.eval('return 1', 0);
+    return now() - at;
+  },
+  listen: () => new Promise((resolve) => subscriber.once('message', () => resolve(now()))),
 };
 
 export async function run(plan) {
-  const { quick } = plan;
-  const entries = [...main, ...atDefaults];
   const redis = await startRedis();
   const names = entries.map(({ name }) => name);
   const [a, b] = [new Worker('6-release-to-grant.mjs'), new Worker('6-release-to-grant.mjs')];
   await Promise.all([a, b].map((worker) => worker.call('open', names, redis.url)));
 
-  // Other settings take long.
-  const timesOf = (entry) => (atDefaults.includes(entry) ? 5 : quick ? 10 : 40);
+  const times = plan.quick ? 10 : 40;
   // Long enough for the waiter to wait. The length varies, so that the release comes at any time between two polls.
   const pause = () => sleep(10 + Math.random() * 10);
   const lockLatency = async (name) => {
@@ -55,12 +70,17 @@ export async function run(plan) {
     const released = await a.call('free', name);
     return (await granted) - released;
   };
+  const messageLatency = async () => {
+    const received = b.call('listen');
+    await pause();
+    const sent = await a.call('publish');
+    return (await received) - sent;
+  };
   const compared = [message, roundTrip, ...entries];
   const turn = async (entry) => {
     const waits = [];
-    const times = timesOf(entry);
     for (let i = 0; i < times; i++) {
-      if (entry === message) waits.push(await messageLatency(a, b, pause));
+      if (entry === message) waits.push(await messageLatency());
       else if (entry === roundTrip) waits.push(await b.call('ping', await pause()));
       else waits.push(await lockLatency(entry.name));
     }
@@ -68,14 +88,14 @@ export async function run(plan) {
   };
   const measured = await interleaved({ entries: compared, rounds: roundsOf(plan), turn });
   await Promise.all([a.stop(), b.stop()]);
-  await redis.stop();
+  redis.stop();
   const ours = measured.get('nestjs-redis-lock');
   const raw = ({ name }) => medianOf(measured.get(name), 'ms');
   return [
     {
       id: '6',
       title: 'Release → grant in another process',
-      method: `${timesOf(message)} times a round, one waiter; from just before the call of release to the waiter's continuation.`,
+      method: `${times} times a round, one waiter; from just before the call of release to the waiter's continuation.`,
       columns: [{ figure: 'ms', title: 'ms', digits: 3 }],
       tail: 'one',
       rows: rowsOf(compared, measured),
