@@ -111,11 +111,6 @@ export class Contention {
     await eventually(`${length} are in the queue`, async () => (await this.queueLength()) === length);
   }
 
-  /** Returns the instance that holds the lock on the server. */
-  async holderId(): Promise<string | undefined> {
-    return (await this.admin.get(this.key))?.split(':')[0].replace(/^v2-/, '');
-  }
-
   /** Returns the number of subscriber connections. */
   async subscribers(): Promise<number> {
     return (await this.subscriberIds()).length;

@@ -29,12 +29,6 @@ export class RequestLog {
     return this.names.filter((name) => name.startsWith('token') && name !== 'tokenTryMessages');
   }
 
-  /** The positions of the acquire requests that join the queue. */
-  get queueing(): readonly number[] {
-    // EVAL, the script, the number of keys, three keys and four arguments come first.
-    return this.all.flatMap(({ name, words }, i) => (name === 'tokenAcquire' && words[10] === '1' ? [i] : []));
-  }
-
   /** Returns the arguments of each request of that name. */
   requestsOf(name: string): string[][] {
     return this.all.filter((one) => one.name === name).map(({ words }) => [...words]);

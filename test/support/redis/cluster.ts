@@ -97,16 +97,6 @@ export class RedisCluster {
     await admin.call('CLUSTER', 'FAILOVER', 'TAKEOVER');
   }
 
-  /** Waits until the member names the owner of the key's slot. The owner of a moved slot is gossip for some time. */
-  async untilKnown(key: string, owner: ClusterMember, member: ClusterMember): Promise<void> {
-    const slot = slotOf(key);
-    await untilAll(
-      'it knows the owner',
-      [member],
-      async () => (await ownerAsToldBy(member, slot)) === owner.server.port,
-    );
-  }
-
   /** Starts to move the key's slot to another member. Returns the next steps. */
   async migration(key: string, to: ClusterMember) {
     const from = await this.ownerOf(key);

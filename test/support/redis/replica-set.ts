@@ -103,19 +103,6 @@ export class ReplicaSet {
     await this.adminOf(server).replicaof('127.0.0.1', master.port);
   }
 
-  /** Lets a Sentinel replace a master that runs. Returns the next one. */
-  async switchOver(): Promise<RedisServer> {
-    const before = await this.master();
-    const sentinel = this.adminOf(this.sentinels[0]);
-    const begun = (): Promise<boolean> =>
-      sentinel.call('SENTINEL', 'FAILOVER', NAME).then(
-        () => true,
-        () => false,
-      );
-    await eventually('a Sentinel begins the failover', begun);
-    return this.newMaster(before);
-  }
-
   /** Kills the master before its last write has reached a replica. */
   async failOverWithout(lastWrite: () => Promise<unknown>): Promise<RedisServer> {
     const before = await this.master();
