@@ -133,14 +133,11 @@ export class ReplicaSet {
   /** Waits until every live replica has the value. */
   async replicated(key: string): Promise<void> {
     const master = await this.master();
-    const [value, ...others] = await Promise.all(
-      [master, ...this.servers.filter((server) => server !== master && server.pid !== undefined)].map((server) =>
-        this.adminOf(server).get(key),
-      ),
-    );
-    if (value !== null && others.every((other) => other === value)) return;
-    await pause();
-    return this.replicated(key);
+    const live = this.servers.filter((server) => server !== master && server.pid !== undefined);
+    await eventually('the replicas have it', async () => {
+      const [value, ...others] = await Promise.all([master, ...live].map((each) => this.adminOf(each).get(key)));
+      return value !== null && others.every((other) => other === value);
+    });
   }
 
   /** Returns the state of each server, for error messages. */
@@ -221,8 +218,4 @@ async function sentinelPicture(admin: Redis): Promise<string> {
   const master = (await admin.call('SENTINEL', 'MASTER', NAME)) as string[];
   const [port, flags, epoch] = ['port', 'flags', 'config-epoch'].map((name) => master[master.indexOf(name) + 1]);
   return `a Sentinel; master: ${port} (${flags}), epoch ${epoch}`;
-}
-
-function pause(ms = 20): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
