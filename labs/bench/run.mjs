@@ -3,7 +3,6 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { faultsOfBench } from './faults.cjs';
 import { describeMachine } from './machine.mjs';
 import { within } from './measure.mjs';
 import { Worker } from './processes.mjs';
@@ -61,7 +60,7 @@ for (const [i, part] of wanted.entries()) {
   for (const result of results) tell(result);
 }
 say(`all of it: ${minutes(secondsSoFar())}`);
-const faults = faultsOfBench(scenarios);
+const faults = faultsOf(scenarios);
 for (const fault of faults) say(`FAILED ${fault}`);
 if (faults.length === 0) await write();
 else say('The results are not written.');
@@ -108,4 +107,21 @@ function toldOf({ name, value, comparison, limit, met, unit = '' }) {
   const number = Number.isInteger(value) ? String(value) : value.toPrecision(3);
   if (comparison === undefined) return `${name}: ${number} ${unit}`;
   return `${name}: ${number} (${comparison} ${limit}) ${met ? 'met' : 'MISSED'}`;
+}
+
+/** Returns violated exclusion, fallen tokens, stuck waiters and failures. A missed target is a result. */
+function faultsOf(all) {
+  const found = [];
+  for (const { id, rows = [], failed } of all) {
+    if (failed !== undefined) found.push(`${id}: ${failed}`);
+    for (const { name, kind, failed: failure, exclusion, stuck } of rows) {
+      if (kind === 'peer') continue;
+      if (failure !== undefined) found.push(`${id}: ${name}: ${failure}`);
+      if (stuck > 0) found.push(`${id}: ${name}: ${stuck} waiters did not get a free lock`);
+      const { violations = 0, fallingTokens = 0 } = exclusion ?? {};
+      if (violations === 0 && fallingTokens === 0) continue;
+      found.push(`${id}: ${name}: ${violations} violations, ${fallingTokens} tokens that do not rise`);
+    }
+  }
+  return found;
 }
