@@ -11,20 +11,13 @@ const AMBIENT =
   /^(?:Date\.now|new Date\(\)|performance\.now|Math\.random|AbortSignal\.timeout|set(?:Timeout|Interval))$/;
 
 /** What stores and the code that talks to Redis may import beside each other. */
-const BELOW_STORES = /^lib\/(?:common|clock|contract|keys)\//;
-/** The only file that loads ioredis, when a client is to be made. All files import its types at most. */
-const IOREDIS_LOADER = 'lib/redis/load-ioredis.ts';
-/** The types that options and the module take from the stores. */
-const STORE_TYPES = ['lib/stores/store-context.ts'];
+const BELOW_STORES = ['common/', 'clock/', 'contract/', 'keys/'];
 /** The modules of the package's entry points. */
 const ENTRIES = Object.values(modules);
 
 const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts'))
   .map((name) => new SourceFile(root, join('lib', name)));
-
-/** The types of clients: what users give, and what stores need of them. */
-const CLIENT_TYPES = ['lib/redis/redis-client.ts', 'lib/redis/client-port.ts'];
 
 /** The folders of lib/stores/. */
 const STORES = [...new Set(files.flatMap(({ path }) => /^lib\/stores\/([^/]+)\//.exec(path)?.[1] ?? []))];
@@ -44,18 +37,71 @@ function offences(of: readonly SourceFile[], isAllowed: (imported: Import, path:
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** The folders of entry points that nothing else imports. */
-const ENTRY_FOLDERS = [
-  'board',
-  'cli',
-  'fence',
-  'node-redis',
-  'opentelemetry',
-  'prometheus',
-  'standalone',
-  'terminus',
-  'testing',
-  'transactional',
+const ENTRY_FOLDERS =
+  'board cli fence node-redis opentelemetry prometheus standalone terminus testing transactional'.split(' ');
+
+/** The files of lib/stores/ that all stores share. */
+const SHARED_BY_STORES = /^lib\/stores\/(?!index)[^/]+$/;
+const METRICS = (
+  'common/check-options.ts common/errors.ts common/version.ts events/call.ts events/diagnostics.ts ' +
+  'events/instance-states.ts events/lock-collector.ts events/tracing.ts node:diagnostics_channel'
+).split(' ');
+
+/**
+ * What each folder may import beside itself: files and folders of the library, and packages. `types`: only their types.
+ */
+const ROOMS: readonly (readonly [folder: string, allowed: readonly string[], types?: readonly string[]])[] = [
+  ['common', ['node:']],
+  ['clock', ['node:', 'common/']],
+  // acorn is the parser that finds the names of parameters.
+  ['keys', ['node:', 'common/', 'acorn']],
+  ['contract', ['node:', 'common/']],
+  ['events', ['node:', 'common/', 'clock/', 'contract/']],
+  ['engine', ['node:', 'clock/', 'common/', 'contract/', 'events/', 'keys/']],
+  ['redis', ['node:', ...BELOW_STORES], ['ioredis']],
+  ...STORES.map((name) => [`stores/${name}`, ['node:', ...BELOW_STORES, 'redis/'], ['ioredis']] as const),
+  [
+    'fence',
+    [
+      'common/errors.ts',
+      'common/check-options.ts',
+      'common/format-value.ts',
+      'keys/resource-key.ts',
+      'redis/redis-script.ts',
+    ],
+    ['redis/redis-client.ts', 'redis/client-port.ts'],
+  ],
+  ['node-redis', ['node:events', 'redis/', ...BELOW_STORES]],
+  [
+    'transactional',
+    ['common/errors.ts', 'common/check-options.ts', 'engine/lock-scope.ts'],
+    ['@nestjs-cls/transactional'],
+  ],
+  [
+    'terminus',
+    (
+      'common/check-options.ts common/errors.ts contract/store-ping.ts clock/clock.ts lock.service.ts ' +
+      'nest/service-token.ts options/redis-lock.options.ts @nestjs/common @nestjs/core @nestjs/terminus'
+    ).split(' '),
+  ],
+  ['opentelemetry', [...METRICS, '@opentelemetry/api']],
+  ['prometheus', [...METRICS, 'prom-client']],
+  ['cli', ['node:', ...BELOW_STORES, 'redis/', 'stores/token/', 'lock-info.ts', 'engine/lease.ts'], ['ioredis']],
+  [
+    'board',
+    (
+      'common/check-options.ts common/errors.ts common/format-value.ts clock/clock.ts lock-info.ts ' +
+      'nest/service-token.ts lock.service.ts options/redis-lock.options.ts node: @nestjs/common reflect-metadata'
+    ).split(' '),
+  ],
 ];
+
+/** Whether an import is one of these: a package, a file of the library, or one in a folder, which ends with a slash. */
+const isOneOf = (from: string, allowed: readonly string[]): boolean =>
+  allowed.some((name) => {
+    const path = /^(?:node:|@|[\w-]+$)/.test(name) ? name : `lib/${name}`;
+    return /[:/]$/.test(path) ? from.startsWith(path) : from === path;
+  });
 
 /** Builds the graph of imports between nodes. `nodeOf` returns the node of a file. Without types if `runs`. */
 function importGraph(nodeOf: (path: string) => string, runs = false): Graph {
@@ -98,43 +144,20 @@ const folderOf = (levels: number) => (path: string) =>
 describe('the floors', () => {
   it('has the folders of the first level', () => {
     const folders = new Set(files.map(({ path }) => folderOf(1)(path)).filter((node) => !node.endsWith('.ts')));
-    const expected = [
-      'clock',
-      'common',
-      'contract',
-      'engine',
-      'events',
-      'keys',
-      'nest',
-      'options',
-      'redis',
-      'stores',
-      ...ENTRY_FOLDERS,
-    ];
-    expect([...folders].toSorted()).toEqual(expected.map((name) => `lib/${name}`).toSorted());
+    const rooms = 'clock common contract engine events keys nest options redis stores'.split(' ');
+    expect([...folders].toSorted()).toEqual([...rooms, ...ENTRY_FOLDERS].map((name) => `lib/${name}`).toSorted());
   });
 
-  it.each([
-    ['common', []],
-    ['clock', ['common']],
-    ['keys', ['common']],
-    ['contract', ['common']],
-    ['events', ['common', 'clock', 'contract']],
-  ])('%s knows Node, and of the library %j', (room, known) => {
-    const rooms = [room, ...known].map((name) => `lib/${name}/`);
-    // The parser that finds the names of parameters.
-    const isParser = (from: string, path: string) => from === 'acorn' && path === 'lib/keys/source-parameters.ts';
-    const isAllowed = ({ from }: Import, path: string) =>
-      from.startsWith('node:') || rooms.some((folder) => from.startsWith(folder)) || isParser(from, path);
-    expect(offences(inFolder(`lib/${room}/`), isAllowed)).toEqual([]);
+  it.each(ROOMS)('%s knows itself and %j', (folder, allowed, types = []) => {
+    const isStore = folder.startsWith('stores/');
+    const isAllowed = ({ from, typeOnly }: Import) =>
+      isOneOf(from, [`${folder}/`, ...allowed]) ||
+      (typeOnly && isOneOf(from, types)) ||
+      (isStore && SHARED_BY_STORES.test(from));
+    expect(offences(inFolder(`lib/${folder}/`), isAllowed)).toEqual([]);
   });
 
-  it("the engine knows the stores' contract, the clock, keys, events and what is common", () => {
-    const isAllowed = ({ from }: Import) => /^(?:node:|lib\/(?:clock|common|engine|contract|events|keys)\/)/.test(from);
-    expect(offences(inFolder('lib/engine/'), isAllowed)).toEqual([]);
-  });
-
-  it('only one file imports ioredis, and all others use the port', () => {
+  it('only one file imports the adapter of ioredis, and all others use the port', () => {
     const isAllowed = ({ from }: Import, path: string) =>
       !from.startsWith('lib/redis/ioredis/') ||
       path === 'lib/redis/open-redis.ts' ||
@@ -142,15 +165,10 @@ describe('the floors', () => {
     expect(offences(files, isAllowed)).toEqual([]);
   });
 
-  it("redis knows the stores' contract", () => {
-    const isAllowed = ({ from }: Import) => /^(?:node:|lib\/redis\/|ioredis$)/.test(from) || BELOW_STORES.test(from);
-    expect(offences(inFolder('lib/redis/'), isAllowed)).toEqual([]);
-  });
-
   it('one file loads ioredis, and all others have its types only', () => {
     expect(offences(files, ({ from, typeOnly }) => from !== 'ioredis' || typeOnly)).toEqual([]);
     const loads = ({ path }: SourceFile) => /\('ioredis'\) as /.test(readFileSync(join(root, path), 'utf8'));
-    expect(files.filter(loads).map(({ path }) => path)).toEqual([IOREDIS_LOADER]);
+    expect(files.filter(loads).map(({ path }) => path)).toEqual(['lib/redis/load-ioredis.ts']);
   });
 
   it('the entry point without Nest knows no Nest, and neither does anything that it loads', () => {
@@ -170,91 +188,13 @@ describe('the floors', () => {
     expect(loaded).toContain('lib/lock-runtime.ts');
   });
 
-  it.each(STORES)('the store %s knows the contract, redis, and no other store', (name) => {
-    const own = `lib/stores/${name}/`;
-    const isAllowed = ({ from, typeOnly }: Import) =>
-      from.startsWith('node:') ||
-      BELOW_STORES.test(from) ||
-      from.startsWith(own) ||
-      from.startsWith('lib/redis/') ||
-      /^lib\/stores\/(?!index)[^/]+$/.test(from) ||
-      (from === 'ioredis' && typeOnly);
-    expect(offences(inFolder(own), isAllowed)).toEqual([]);
-  });
-
   it('what all stores share knows no store', () => {
-    const shared = inFolder('lib/stores/').filter(({ path }) => /^lib\/stores\/(?!index)[^/]+$/.test(path));
+    const shared = inFolder('lib/stores/').filter(({ path }) => SHARED_BY_STORES.test(path));
     const isAllowed = ({ from }: Import) =>
       !STORES.some((name) => from.startsWith(`lib/stores/${name}/`)) &&
       /^(?:node:|lib\/(?:clock|common|contract|keys|redis|stores)\/)/.test(from);
     expect(shared).not.toHaveLength(0);
     expect(offences(shared, isAllowed)).toEqual([]);
-  });
-
-  it('a fence knows the scripts, how to run them, keys and errors', () => {
-    const allowed = [
-      'lib/common/errors.ts',
-      'lib/common/check-options.ts',
-      'lib/common/format-value.ts',
-      'lib/keys/resource-key.ts',
-      'lib/redis/redis-script.ts',
-    ];
-    const isAllowed = ({ from, typeOnly }: Import) =>
-      from.startsWith('lib/fence/') || allowed.includes(from) || (CLIENT_TYPES.includes(from) && typeOnly);
-    expect(offences(inFolder('lib/fence/'), isAllowed)).toEqual([]);
-  });
-
-  it("the adapter for node-redis knows redis and the stores' contract, and not its package", () => {
-    const isAllowed = ({ from }: Import) =>
-      /^lib\/(?:node-redis|redis)\//.test(from) || from === 'node:events' || BELOW_STORES.test(from);
-    expect(offences(inFolder('lib/node-redis/'), isAllowed)).toEqual([]);
-  });
-
-  it('an adapter for transactions knows lock scopes, errors, and the types of its package', () => {
-    const allowed = ['lib/common/errors.ts', 'lib/common/check-options.ts', 'lib/engine/lock-scope.ts'];
-    const isAllowed = ({ from, typeOnly }: Import) =>
-      from.startsWith('lib/transactional/') ||
-      allowed.includes(from) ||
-      (from === '@nestjs-cls/transactional' && typeOnly);
-    expect(offences(inFolder('lib/transactional/'), isAllowed)).toEqual([]);
-  });
-
-  it('a health indicator knows the lock service, its ping, and Terminus', () => {
-    const allowed = ['common/check-options', 'common/errors', 'contract/store-ping', 'clock/clock'].map(
-      (name) => `lib/${name}.ts`,
-    );
-    allowed.push('lib/lock.service.ts', 'lib/nest/service-token.ts');
-    allowed.push('lib/options/redis-lock.options.ts');
-    const isAllowed = ({ from }: Import) =>
-      /^(?:lib\/terminus\/|@nestjs\/(?:common|core|terminus)$)/.test(from) || allowed.includes(from);
-    expect(offences(inFolder('lib/terminus/'), isAllowed)).toEqual([]);
-  });
-
-  it.each([
-    ['opentelemetry', '@opentelemetry/api'],
-    ['prometheus', 'prom-client'],
-  ])('%s knows events, states and its package', (name, peer) => {
-    const known = [
-      'common/check-options',
-      'common/errors',
-      'common/version',
-      'events/call',
-      'events/diagnostics',
-      'events/instance-states',
-      'events/lock-collector',
-      'events/tracing',
-    ];
-    const allowed = [peer, 'node:diagnostics_channel', ...known.map((file) => `lib/${file}.ts`)];
-    const isAllowed = ({ from }: Import) => from.startsWith(`lib/${name}/`) || allowed.includes(from);
-    expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
-  });
-
-  it('the command line knows keys, redis and the store token, and no Nest', () => {
-    const isAllowed = ({ from, typeOnly }: Import) =>
-      /^(?:node:|lib\/(?:cli|clock|common|contract|keys|redis|stores\/token)\/)/.test(from) ||
-      ['lib/lock-info.ts', 'lib/engine/lease.ts'].includes(from) ||
-      (from === 'ioredis' && typeOnly);
-    expect(offences(inFolder('lib/cli/'), isAllowed)).toEqual([]);
   });
 
   it('generated scripts import nothing', () => {
@@ -266,24 +206,8 @@ describe('the floors', () => {
   it.each(['options', 'nest'])("%s knows types of the stores' contract at most", (name) => {
     const isAllowed = ({ from, typeOnly }: Import) =>
       !/^lib\/(?:stores|redis|fence|testing)\//.test(from) ||
-      (typeOnly && (STORE_TYPES.includes(from) || from === 'lib/redis/redis-client.ts'));
+      (typeOnly && isOneOf(from, ['stores/store-context.ts', 'redis/redis-client.ts']));
     expect(offences(inFolder(`lib/${name}/`), isAllowed)).toEqual([]);
-  });
-
-  it('a board knows the lock service and its types, errors, the clock, and Nest', () => {
-    const allowed = [
-      'lib/common/check-options.ts',
-      'lib/common/errors.ts',
-      'lib/common/format-value.ts',
-      'lib/clock/clock.ts',
-      'lib/nest/service-token.ts',
-      'lib/lock-info.ts',
-      'lib/lock.service.ts',
-      'lib/options/redis-lock.options.ts',
-    ];
-    const isAllowed = ({ from }: Import) =>
-      from.startsWith('lib/board/') || allowed.includes(from) || /^(?:node:|@nestjs\/common$|reflect-meta)/.test(from);
-    expect(offences(inFolder('lib/board/'), isAllowed)).toEqual([]);
   });
 
   it('no file imports an entry point, or the folder of another one', () => {
@@ -350,15 +274,8 @@ describe('imports make no cycle', () => {
   });
 });
 
-describe('sizes', () => {
-  const written = files.filter(({ generated }) => !generated);
-
-  it(`no line has more than ${MAX_COLUMNS} columns`, () => {
-    const long = written.filter(({ columns }) => columns > MAX_COLUMNS);
-    expect(long.map(({ path, columns }) => `${path}: ${columns}`)).toEqual([]);
-  });
-
-  it('reads the length of lines', () => {
-    expect(new SourceFile(root, 'test/support/source-file.ts').columns).toBeGreaterThan(80);
-  });
+it(`no line has more than ${MAX_COLUMNS} columns`, () => {
+  const long = files.filter(({ generated, columns }) => !generated && columns > MAX_COLUMNS);
+  expect(long.map(({ path, columns }) => `${path}: ${columns}`)).toEqual([]);
+  expect(new SourceFile(root, 'test/support/source-file.ts').columns).toBeGreaterThan(80);
 });

@@ -99,69 +99,51 @@ async function contend(place: Place, store: string, said: Set<string>): Promise<
 }
 
 /** What `token()` can do besides. */
-const OPERATIONS: readonly (readonly [name: string, run: (one: Locks, other: Locks) => Promise<void>])[] = [
-  [
-    'acquire, extend, inspect, release',
-    async (one, other) => {
-      const lock = await one.acquire('goods:1');
-      await lock.extend();
-      if ((await other.inspect('goods:1')) === null) throw new Error('nobody holds it');
-      if (!(await lock.release())) throw new Error('it was not held');
-    },
-  ],
-  [
-    'locks of one tick',
-    async (one, other) => {
-      const ids = Array.from({ length: 8 }, (_, i) => `goods:${i}`);
-      const held = await Promise.all(ids.map((id) => one.acquire(id)));
-      if ((await other.tryAcquire(ids[7])) !== null) throw new Error('two have the lock');
-      await Promise.all(held.map((lock) => lock.release()));
-      await other.using(ids, () => undefined);
-    },
-  ],
-  [
-    'readers and permits',
-    async (one, other) => {
-      const readers = await Promise.all([one, other].map((by) => by.acquire('goods:1', { mode: 'shared' })));
-      const writer = one.acquire('goods:1');
-      for (const reader of readers) await reader.release();
-      await (await writer).release();
-      const two = await Promise.all([one, other].map((by) => by.acquire('goods:2', { permits: 2 })));
-      if ((await one.tryAcquire('goods:2', { permits: 2 })) !== null) throw new Error('three of two permits');
-      for (const permit of two) await permit.release();
-    },
-  ],
-  [
-    'list',
-    async (one, other) => {
-      const lock = await one.acquire('goods:1');
-      const found = [];
-      for await (const { resource } of other.list()) found.push(resource);
-      await lock.release();
-      if (!found.includes('goods:1')) throw new Error(`found ${found.length} locks`);
-    },
-  ],
-  [
-    'release by force',
-    async (one, other) => {
-      await one.acquire('goods:1');
-      if (!(await other.forceRelease('goods:1'))) throw new Error('nobody held it');
-    },
-  ],
-  [
-    'handoff by messages',
-    async (one, other) => {
-      const lock = await one.acquire('goods:1');
-      const waiting = other.acquire('goods:1');
-      // Once it has asked, it has tried to subscribe.
-      await other.ping();
-      await lock.release();
-      await (await waiting).release();
-      const { handoff, degraded } = await other.ping();
-      if (handoff !== 'subscription') throw new Error(degraded);
-    },
-  ],
-];
+const OPERATIONS: Readonly<Record<string, (one: Locks, other: Locks) => Promise<void>>> = {
+  'acquire, extend, inspect, release': async (one, other) => {
+    const lock = await one.acquire('goods:1');
+    await lock.extend();
+    if ((await other.inspect('goods:1')) === null) throw new Error('nobody holds it');
+    if (!(await lock.release())) throw new Error('it was not held');
+  },
+  'locks of one tick': async (one, other) => {
+    const ids = Array.from({ length: 8 }, (_, i) => `goods:${i}`);
+    const held = await Promise.all(ids.map((id) => one.acquire(id)));
+    if ((await other.tryAcquire(ids[7])) !== null) throw new Error('two have the lock');
+    await Promise.all(held.map((lock) => lock.release()));
+    await other.using(ids, () => undefined);
+  },
+  'readers and permits': async (one, other) => {
+    const readers = await Promise.all([one, other].map((by) => by.acquire('goods:1', { mode: 'shared' })));
+    const writer = one.acquire('goods:1');
+    for (const reader of readers) await reader.release();
+    await (await writer).release();
+    const two = await Promise.all([one, other].map((by) => by.acquire('goods:2', { permits: 2 })));
+    if ((await one.tryAcquire('goods:2', { permits: 2 })) !== null) throw new Error('three of two permits');
+    for (const permit of two) await permit.release();
+  },
+  list: async (one, other) => {
+    const lock = await one.acquire('goods:1');
+    const found = [];
+    for await (const { resource } of other.list()) found.push(resource);
+    await lock.release();
+    if (!found.includes('goods:1')) throw new Error(`found ${found.length} locks`);
+  },
+  'release by force': async (one, other) => {
+    await one.acquire('goods:1');
+    if (!(await other.forceRelease('goods:1'))) throw new Error('nobody held it');
+  },
+  'handoff by messages': async (one, other) => {
+    const lock = await one.acquire('goods:1');
+    const waiting = other.acquire('goods:1');
+    // Once it has asked, it has tried to subscribe.
+    await other.ping();
+    await lock.release();
+    await (await waiting).release();
+    const { handoff, degraded } = await other.ping();
+    if (handoff !== 'subscription') throw new Error(degraded);
+  },
+};
 
 async function main(url: string, behind = url): Promise<void> {
   const said = new Set<string>();
@@ -184,7 +166,7 @@ async function main(url: string, behind = url): Promise<void> {
     await step(`${store}, ${PROCESSES} processes compete`, () => contend(place(n), store, said));
   }
   const [one, other] = [1, 2].map(() => open(place(9), 'token()', said));
-  for (const [name, run] of OPERATIONS) await step(name, () => run(one, other));
+  for (const [name, run] of Object.entries(OPERATIONS)) await step(name, () => run(one, other));
   await Promise.all([one.close(), other.close()]);
   process.stdout.write(`${JSON.stringify({ passed, failed, said: [...said] })}\n`);
 }

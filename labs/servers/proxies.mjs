@@ -1,4 +1,4 @@
-// Starts a server with a proxy before it.
+// Starts a server, or one with a proxy before it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -80,30 +80,9 @@ async function started(name, binary, args, port) {
   throw new Error(`${name} does not listen on port ${port}`);
 }
 
-/** Starts both. Returns their URLs, and how to end them. */
-export async function startProxy(proxy, binary, serverBinary) {
-  const folder = mkdtempSync(join(tmpdir(), 'servers-'));
-  const children = [];
-  const stop = async () => {
-    for (const child of children) {
-      child.kill();
-      if (child.exitCode === null) await once(child, 'exit');
-    }
-    rmSync(folder, { recursive: true, force: true });
-  };
-  try {
-    const [port, behind, stats] = [await freePort(), await freePort(), await freePort()];
-    const quiet = ['--port', String(behind), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
-    children.push(await started('the server', serverBinary, quiet, behind));
-    const file = join(folder, 'proxy.yaml');
-    const { config, args } = PROXIES[proxy];
-    writeFileSync(file, config(port, behind));
-    children.push(await started(proxy, binary, args(file, folder, stats), port));
-    return { url: `redis://127.0.0.1:${port}`, behind: `redis://127.0.0.1:${behind}`, stop };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+async function ended(child) {
+  child.kill();
+  if (child.exitCode === null) await once(child, 'exit');
 }
 
 /** Starts a server alone. */
@@ -112,9 +91,26 @@ export async function startServer(binary) {
   const quiet = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
   const child = await started('the server', binary, quiet, port);
   const url = `redis://127.0.0.1:${port}`;
+  return { url, behind: url, stop: () => ended(child) };
+}
+
+/** Starts both. Returns their URLs, and how to end them. */
+export async function startProxy(proxy, binary, serverBinary) {
+  const server = await startServer(serverBinary);
+  const folder = mkdtempSync(join(tmpdir(), 'servers-'));
   const stop = async () => {
-    child.kill();
-    if (child.exitCode === null) await once(child, 'exit');
+    await server.stop();
+    rmSync(folder, { recursive: true, force: true });
   };
-  return { url, behind: url, stop };
+  try {
+    const [port, stats] = [await freePort(), await freePort()];
+    const file = join(folder, 'proxy.yaml');
+    const { config, args } = PROXIES[proxy];
+    writeFileSync(file, config(port, new URL(server.url).port));
+    const child = await started(proxy, binary, args(file, folder, stats), port);
+    return { url: `redis://127.0.0.1:${port}`, behind: server.url, stop: () => ended(child).then(stop) };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
 }

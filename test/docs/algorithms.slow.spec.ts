@@ -64,20 +64,4 @@ describe('the page on moving', () => {
       await module.close();
     }
   });
-
-  it('has a module whose locks other libraries see', async () => {
-    // What the page says in one line.
-    const besideOthers = RedisLockModule.forRoot({ redis: testRedisUrl(), key: (resource) => resource });
-    const module = await Test.createTestingModule({ imports: [besideOthers] }).compile();
-    await module.init();
-    try {
-      const lock = await module.get(LockService).acquire('account:4');
-      expect(await redis.set('account:4', 'theirs', 'PX', 1_000, 'NX')).toBeNull();
-      await lock.release();
-      expect(await redis.set('account:4', 'theirs', 'PX', 1_000, 'NX')).toBe('OK');
-      await redis.del('account:4');
-    } finally {
-      await module.close();
-    }
-  });
 });

@@ -9,11 +9,14 @@ import { collectLockMetrics } from 'nestjs-redis-lock/prometheus';
 import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { Registry } from 'prom-client';
 import * as attributes from '../../lib/opentelemetry/attributes.js';
-import { outcomes } from '../support/outcomes.js';
 import { page, root, sectionOf } from '../support/pages.js';
 
 const { text } = page('docs/observability.md');
 const fileOf = (name: string): string => readFileSync(join(root, 'docs/monitoring', name), 'utf8');
+
+/** Every `LockOutcome`, as the type lists them. */
+const [, union = ''] = /export type LockOutcome =([^;]+);/.exec(page('lib/events/tracing.ts').text) ?? [];
+const outcomes = Array.from(union.matchAll(/'(\w+)'/g), ([, name]) => name);
 
 /** Returns the first group of each match, sorted. */
 const namesIn = (from: string, pattern: RegExp): readonly string[] =>

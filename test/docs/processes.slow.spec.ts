@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockService } from 'nestjs-redis-lock';
 import { LockProcess } from '../support/lock-process.js';
-import { eventually, RedisLocks } from '../support/redis-locks.js';
+import { RedisLocks } from '../support/redis-locks.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { load } from './blocks.js';
 
@@ -67,32 +67,6 @@ describe('the page on production', () => {
       // The thawed process has left the lock of the other one as it is.
       await lock.extend();
       expect(await lock.release()).toBe(true);
-    } finally {
-      await frozen.kill();
-    }
-  });
-
-  it('has a frozen process that waits, behind which the queue goes on', async () => {
-    const options = { redis: testRedisUrl(), prefix: running.prefix, waitMs: 60_000 };
-    const frozen = await LockProcess.start(options);
-    const [locks, next] = [running.start(options), running.start(options)];
-    try {
-      const lock = await locks.acquire('goods:300');
-      const waiting = frozen.call('acquire', 'goods:300');
-      const queue = `${running.keyOf('goods', '300')}|queue`;
-      await eventually('it waits', async () => (await redis.zcard(queue)) === 1);
-      frozen.pause();
-      const [head] = await redis.zrange(queue, '0', '-1');
-      const behind = next.acquire('goods:300');
-      const isBehind = (entry: string) => entry !== head;
-      await eventually('another one waits behind it', async () =>
-        (await redis.zrange(queue, '0', '-1')).some(isBehind),
-      );
-      await lock.release();
-      await (await behind).release();
-      frozen.resume();
-      await waiting;
-      expect(await frozen.call('release', 'goods:300')).toBe(true);
     } finally {
       await frozen.kill();
     }

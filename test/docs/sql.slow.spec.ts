@@ -1,22 +1,16 @@
 // Runs the code of the pages that needs PostgreSQL.
-import { setTimeout as sleep } from 'node:timers/promises';
-import { ConflictException, type INestApplication } from '@nestjs/common';
+import type { INestApplication } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { LockService, RedisLockModule } from 'nestjs-redis-lock';
 import { SqlFence } from 'nestjs-redis-lock/fence';
-import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { Pool } from 'pg';
 import { DataSource } from 'typeorm';
-import { PriceService } from '../support/price-service.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { type Database, onServer, SERVERS } from '../support/sql/databases.js';
 import { load } from './blocks.js';
 
 const { postgres } = SERVERS;
-
-/** Locks whose callers never time out, however busy the machine is. */
-const patientLocks = () => createTestLocks({ clock: new ManualClock() });
 
 let database: Database;
 let pool: Pool;
@@ -28,8 +22,6 @@ beforeAll(async () => {
   await pool.query(new SqlFence('postgres').statements.createTable);
   await pool.query('CREATE TABLE accounts (id INTEGER PRIMARY KEY, cents BIGINT NOT NULL)');
   await pool.query('INSERT INTO accounts VALUES (1, 1000)');
-  await pool.query('CREATE TABLE payments (key TEXT PRIMARY KEY, charge TEXT NOT NULL, cents INTEGER NOT NULL)');
-  await pool.query('CREATE TABLE prices (id INTEGER PRIMARY KEY, cents INTEGER NOT NULL, version INTEGER NOT NULL)');
 });
 afterAll(async () => {
   await pool?.end();
@@ -76,39 +68,6 @@ describe('the page on fencing', () => {
       expect(await addInterest()).toEqual({ status: 409, retryAfter: '1', body });
       Object.assign(pool, { query });
       expect(await cents()).toBe('1010');
-    }),
-  );
-});
-
-describe('the recipe for versions', () => {
-  const price = async () => (await pool.query('SELECT cents, version FROM prices WHERE id = 1')).rows[0] as object;
-  let prices: PriceService;
-
-  beforeEach(async () => {
-    prices = withLocks(new PriceService(pool), patientLocks());
-    await pool?.query('TRUNCATE prices');
-    await pool?.query('INSERT INTO prices VALUES (1, 100, 1)');
-  });
-
-  it(
-    'needs no repetition under the lock',
-    onServer(postgres, async () => {
-      // Long enough that the others would read the same version, if they did not wait for the lock.
-      const slowly = async (cents: number) => sleep(50, cents * 2);
-      await Promise.all([1, 2, 3].map(() => prices.raise(1, slowly)));
-      expect(await price()).toEqual({ cents: 800, version: 4 });
-    }),
-  );
-
-  it(
-    'refuses a writer that was overtaken, even by a writer without a lock',
-    onServer(postgres, async () => {
-      const overtaken = async (cents: number) => {
-        await pool.query('UPDATE prices SET cents = 5, version = version + 1 WHERE id = 1');
-        return cents * 2;
-      };
-      await expect(prices.raise(1, overtaken)).rejects.toThrow(ConflictException);
-      expect(await price()).toEqual({ cents: 5, version: 2 });
     }),
   );
 });

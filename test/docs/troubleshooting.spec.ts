@@ -8,7 +8,6 @@ import { InjectLockService, Locked, LockService, RedisLockModule } from 'nestjs-
 import { createTestLocks, RedisLockTestingModule, withLocks } from 'nestjs-redis-lock/testing';
 import { redisson } from 'nestjs-redis-lock/redisson';
 import { unavailableBecause } from '../../lib/redis/redis-errors.js';
-import { deferred } from '../support/async.js';
 import { page, root, sectionOf } from '../support/pages.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 
@@ -99,11 +98,6 @@ describe('an application that does not start', () => {
     expect(error.message).toMatch(shownAs('… names no parameter'));
   });
 
-  it('has an option that is not allowed', async () => {
-    const error = await failureOf(() => startWith(Goods, { ttlMs: 1 }));
-    expect(error).toMatchObject({ code: 'LOCK_CONFIG', message: expect.stringContaining('ttlMs') });
-  });
-
   it('has a mode that its store does not have', async () => {
     class Shared {
       @Locked('goods:<id>', { mode: 'shared' })
@@ -176,56 +170,6 @@ describe('an application that does not start', () => {
   });
 });
 
-describe('two callers at once', () => {
-  it('run work that the method does not await', async () => {
-    const locks = createTestLocks();
-    const payment = deferred();
-    const written: number[] = [];
-    let work: Promise<unknown> | undefined;
-    class Careless {
-      @Locked('goods:<id>')
-      async buy(id: number): Promise<void> {
-        work = payment.promise.then(() => written.push(id));
-      }
-    }
-    await withLocks(new Careless(), locks).buy(1);
-    expect(await locks.inspect('goods:1')).toBeNull();
-    expect(written).toEqual([]);
-    payment.resolve();
-    await work;
-    expect(written).toEqual([1]);
-  });
-
-  it('are branches of one holder, which acquire its lock again at once', async () => {
-    const locks = createTestLocks();
-    const [one, other] = [deferred(), deferred()];
-    await locks.using('goods:1', async () => {
-      const first = locks.using('goods:1', async () => {
-        one.resolve();
-        await other.promise;
-      });
-      const second = locks.using('goods:1', async () => {
-        other.resolve();
-        await one.promise;
-      });
-      expect(await Promise.all([first, second])).toHaveLength(2);
-    });
-  });
-
-  it('run a cron job one after the other, if they wait for the lock', async () => {
-    const locks = createTestLocks();
-    let runs = 0;
-    class Report {
-      @Locked('report')
-      async hourly(): Promise<void> {
-        runs += 1;
-      }
-    }
-    await Promise.all([withLocks(new Report(), locks).hourly(), withLocks(new Report(), locks).hourly()]);
-    expect(runs).toBe(2);
-  });
-});
-
 describe('errors', () => {
   it('name a full queue, an upgrade and different permits', async () => {
     const locks = createTestLocks();
@@ -249,15 +193,6 @@ describe('errors', () => {
     await waiting;
   });
 
-  it('are permanent for permissions and other types, and not for a replica', () => {
-    const of = (reply: string) => unavailableBecause(new Error(reply), 'a lock');
-    expect(of("NOPERM User app has no permissions to run the 'evalsha' command")).toMatchObject({ permanent: true });
-    expect(of('WRONGTYPE Operation against a key holding the wrong kind of value')).toMatchObject({ permanent: true });
-    const replica = of("READONLY You can't write against a read only replica.");
-    expect(replica).toMatchObject({ permanent: false });
-    expect(replica.message).toMatch(shownAs('… READONLY …'));
-  });
-
   it('of Redis have a • if they are permanent', () => {
     const lines = sectionOf('docs/redis-down.md', 'Redis error codes').match(/^- .*/gm) ?? [];
     const marked = lines.flatMap((line) =>
@@ -268,6 +203,8 @@ describe('errors', () => {
       const error = unavailableBecause(new Error(`${code} as Redis says.`), 'a lock');
       expect([code, error.permanent]).toEqual([code, permanent]);
     }
+    const replica = unavailableBecause(new Error("READONLY You can't write against a read only replica."), 'a lock');
+    expect(replica.message).toMatch(shownAs('… READONLY …'));
   });
 
   it('name an object that Nest did not make, and a mock in place of the service', async () => {
@@ -281,17 +218,5 @@ describe('errors', () => {
     open.push(module);
     const error = await failureOf(() => module.get(Goods).buy(1));
     expect(error.message).toMatch(shownAs('LockService was replaced by …'));
-  });
-});
-
-describe('tests', () => {
-  it('do not exclude each other by default: each withLocks call has locks of its own', async () => {
-    const [one, other] = [createTestLocks(), createTestLocks()];
-    await one.using('goods:1', async () => {
-      expect(await withLocks(new Goods(), other).buy(1)).toBe(1);
-    });
-    const held = await one.acquire('goods:1');
-    expect(await one.tryAcquire('goods:1')).toBeNull();
-    await held.release();
   });
 });

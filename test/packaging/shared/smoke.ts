@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
 import { ModuleRef, NestFactory } from '@nestjs/core';
-import { type INestApplication, Module } from '@nestjs/common';
+import { type DynamicModule, type INestApplication, Module, type ModuleMetadata } from '@nestjs/common';
 import { ClientProxyFactory, Transport } from '@nestjs/microservices';
 import { HealthIndicatorService } from '@nestjs/terminus';
 import { Redis } from 'ioredis';
@@ -43,9 +43,17 @@ export function redisUrl(): string {
   return url;
 }
 
+@Module({})
+class TestApp {}
+
+const QUIET = { logger: ['error' as const, 'warn' as const], abortOnError: false };
+const contextOf = (metadata: ModuleMetadata) =>
+  NestFactory.createApplicationContext({ module: TestApp, ...metadata } as DynamicModule, QUIET);
+const ownPrefix = (): string => `consumer_${randomBytes(6).toString('hex')}_`;
+
 /** Locks over HTTP, with a client that the application has already, and with one that the module opens. */
 export async function checkApp(): Promise<void> {
-  const prefix = `consumer_${randomBytes(6).toString('hex')}_`;
+  const prefix = ownPrefix();
   const client = new Redis(redisUrl());
   try {
     await withApp({ redis: client, prefix, waitMs: 10_000 }, async (app) => {
@@ -67,7 +75,7 @@ async function withApp(
   options: RedisLockModuleOptions,
   check: (app: INestApplication) => Promise<void>,
 ): Promise<void> {
-  const app = await NestFactory.create(AppModule.with(options), { logger: ['error', 'warn'], abortOnError: false });
+  const app = await NestFactory.create(AppModule.with(options), QUIET);
   try {
     await app.listen(0, '127.0.0.1');
     await check(app);
@@ -113,11 +121,8 @@ async function checkHealth(app: INestApplication): Promise<void> {
 export async function checkBoard(): Promise<void> {
   const guard = { canActivate: () => true };
   const boards = ['locks', 'more/locks'].map((route) => RedisLockBoardModule.forRoot({ guards: [guard], route }));
-  const locks = RedisLockModule.forRoot({ redis: redisUrl(), prefix: `consumer_${randomBytes(6).toString('hex')}_` });
-  const app = await NestFactory.create(
-    { module: TestApp, imports: [locks, ...boards] },
-    { logger: ['error', 'warn'], abortOnError: false },
-  );
+  const locks = RedisLockModule.forRoot({ redis: redisUrl(), prefix: ownPrefix() });
+  const app = await NestFactory.create({ module: TestApp, imports: [locks, ...boards] }, QUIET);
   try {
     await app.listen(0, '127.0.0.1');
     for (const route of ['locks', 'more/locks']) {
@@ -161,19 +166,12 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-function checkErrorClasses(error: unknown): void {
-  assert(error instanceof LockTimeoutError && error instanceof LockError && error instanceof Error);
-  assert(!(error instanceof LockKeyError));
-  assert.equal(error.code, 'LOCK_TIMEOUT');
-  assert.equal(error.name, 'LockTimeoutError');
-}
-
 const SET = `return redis.call('SET', KEYS[1], ARGV[1])`;
 
 /** `nestjs-redis-lock/fence` takes the client of either version of ioredis. Its errors are those of the root. */
 export async function checkFence(): Promise<void> {
   const client = new Redis(redisUrl());
-  const key = `consumer_${randomBytes(6).toString('hex')}`;
+  const key = ownPrefix();
   try {
     const fence = new RedisFence(client, key);
     await fence.open(1);
@@ -191,12 +189,9 @@ export async function checkFence(): Promise<void> {
   }
 }
 
-@Module({})
-class TestApp {}
-
 /** `nestjs-redis-lock/node-redis` takes the client of either version of node-redis, and contends with ioredis. */
 export async function checkNodeRedis(): Promise<void> {
-  const prefix = `consumer_${randomBytes(6).toString('hex')}_`;
+  const prefix = ownPrefix();
   const client = createClient({ url: redisUrl() });
   const errors: unknown[] = [];
   client.on('error', (error) => errors.push(error));
@@ -223,10 +218,7 @@ export async function checkNodeRedis(): Promise<void> {
 
 /** An application and another one pass a lock to each other. */
 async function checkHandoffs(app: INestApplication, options: RedisLockModuleOptions): Promise<void> {
-  const other = await NestFactory.createApplicationContext(
-    { module: TestApp, imports: [RedisLockModule.forRoot(options)] },
-    { logger: ['error', 'warn'], abortOnError: false },
-  );
+  const other = await contextOf({ imports: [RedisLockModule.forRoot(options)] });
   let sold = 0;
   const sell = (locks: LockService): Promise<void> =>
     locks.using('goods:10', async () => {
@@ -244,11 +236,8 @@ async function checkHandoffs(app: INestApplication, options: RedisLockModuleOpti
 export async function checkStores(): Promise<void> {
   const stores: Record<string, StoreFactory> = { redisson: redisson({ fencing: true }), timestamp: timestamp() };
   for (const [name, store] of Object.entries(stores)) {
-    const prefix = `consumer_${name}_${randomBytes(6).toString('hex')}_`;
-    const context = await NestFactory.createApplicationContext(
-      { module: TestApp, imports: [RedisLockModule.forRoot({ redis: redisUrl(), prefix, store, ttlMs: 30_000 })] },
-      { logger: ['error', 'warn'], abortOnError: false },
-    );
+    const options = { redis: redisUrl(), prefix: ownPrefix(), store, ttlMs: 30_000 };
+    const context = await contextOf({ imports: [RedisLockModule.forRoot(options)] });
     const locks = context.get(LockService);
     const lock = await locks.acquire('goods:1');
     const refused = await locks.acquire('goods:1', { waitMs: 0 }).catch((error: unknown) => error);
@@ -263,11 +252,8 @@ export async function checkStores(): Promise<void> {
 
 /** `nestjs-redis-lock/standalone` contends with an application, and uses its classes. */
 export async function checkStandalone(): Promise<void> {
-  const prefix = `consumer_${randomBytes(6).toString('hex')}_`;
-  const context = await NestFactory.createApplicationContext(
-    { module: TestApp, imports: [RedisLockModule.forRoot({ redis: redisUrl(), prefix })] },
-    { logger: ['error', 'warn'], abortOnError: false },
-  );
+  const prefix = ownPrefix();
+  const context = await contextOf({ imports: [RedisLockModule.forRoot({ redis: redisUrl(), prefix })] });
   const locks = createLocks({ redis: redisUrl(), prefix, logger: { ...console, log: () => undefined } });
   assert(locks instanceof LockService, 'standalone has another copy of LockService');
   const buy = locks.wrap('goods:<id>', { waitMs: 0 }, async (id: number) => `goods ${id} are sold`);
@@ -296,7 +282,8 @@ export async function checkTesting(): Promise<void> {
   const refused = locks.acquire('goods:1').catch((error: unknown) => error);
   await clock.advance(250);
   const error = await refused;
-  checkErrorClasses(error);
+  assert(error instanceof LockTimeoutError && error instanceof LockError && !(error instanceof LockKeyError));
+  assert.deepEqual([error.code, error.name], ['LOCK_TIMEOUT', 'LockTimeoutError']);
   assert.equal((error as object).constructor, LockTimeoutError, 'testing has another copy of the errors');
   await clock.advance(1_000);
   assert.throws(() => lock.assertHeld(), { code: 'LOCK_LOST' });
@@ -305,10 +292,7 @@ export async function checkTesting(): Promise<void> {
   assert.deepEqual(await Promise.all([goods.take(1), goods.take(1), goods.take(1)]), [1, 2, 3]);
   await assert.rejects(new GoodsService().take(1), { code: 'LOCK_CONFIG' });
 
-  const context = await NestFactory.createApplicationContext(
-    { module: TestApp, imports: [RedisLockTestingModule.forRoot()], providers: [GoodsService] },
-    { logger: ['error', 'warn'], abortOnError: false },
-  );
+  const context = await contextOf({ imports: [RedisLockTestingModule.forRoot()], providers: [GoodsService] });
   assert.deepEqual(await Promise.all([1, 2, 3].map(() => context.get(GoodsService).take(2))), [1, 2, 3]);
   await context.close();
 }
@@ -331,10 +315,7 @@ export async function checkTransactional(): Promise<void> {
     }),
   });
   const cls = ClsModule.forRoot({ plugins: [new ClsPluginTransactional({ adapter })] });
-  const context = await NestFactory.createApplicationContext(
-    { module: TestApp, imports: [cls] },
-    { logger: ['error', 'warn'], abortOnError: false },
-  );
+  const context = await contextOf({ imports: [cls] });
   const host = context.get<TransactionHost<typeof adapter>>(TransactionHost);
   const tx: string = await host.withTransaction(() => locks.using('goods:1', () => host.tx));
   assert.deepEqual([tx, atCommit, await isHeld()], ['transaction of connection', [true], false]);

@@ -3,7 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import { basename, delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { startLocalServer } from './local-server.ts';
-import type { RedisBinary, RedisCandidate, RedisKind, RedisSource } from './types.ts';
+import type { RedisBinary, RedisCandidate, RedisSource } from './types.ts';
 
 const run = promisify(execFile);
 const NAMES = ['redis-server', 'valkey-server'];
@@ -25,14 +25,8 @@ async function versionOf(path: string, env: NodeJS.ProcessEnv): Promise<string> 
   return version;
 }
 
-export function localSource(kind: RedisKind, binary: RedisBinary): RedisSource {
-  return {
-    kind,
-    version: binary.version,
-    description: binary.description,
-    binary,
-    start: (options) => startLocalServer(binary, options),
-  };
+export function localSource(binary: RedisBinary): RedisSource {
+  return { description: binary.description, binary, start: (options) => startLocalServer(binary, options) };
 }
 
 function onPath(name: string, env: NodeJS.ProcessEnv): string | undefined {
@@ -55,7 +49,7 @@ export function namedBinaryCandidate(env: NodeJS.ProcessEnv): RedisCandidate | u
   return {
     name: 'REDIS_SERVER_BIN',
     explicit: true,
-    find: async () => localSource('binary', await inspectBinary(path, env, `REDIS_SERVER_BIN ${path}`)),
+    find: async () => localSource(await inspectBinary(path, env, `REDIS_SERVER_BIN ${path}`)),
   };
 }
 
@@ -65,7 +59,7 @@ export function pathCandidate(env: NodeJS.ProcessEnv): RedisCandidate {
     async find() {
       const path = NAMES.map((name) => onPath(name, env)).find((found) => found !== undefined);
       if (!path) throw new Error(`neither ${NAMES.join(' nor ')} on PATH`);
-      return localSource('binary', await inspectBinary(path, env, `PATH, ${path}`));
+      return localSource(await inspectBinary(path, env, `PATH, ${path}`));
     },
   };
 }

@@ -8,4 +8,4 @@ export {
 } from './cluster.ts';
 export { RedisNotFoundError, resolveRedis, startRedis } from './resolve.ts';
 export type { ResolveOptions } from './resolve.ts';
-export type { RedisKind, RedisServer, RedisSource, StartOptions } from './types.ts';
+export type { RedisServer, RedisSource, StartOptions } from './types.ts';

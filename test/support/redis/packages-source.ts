@@ -93,9 +93,9 @@ export function packagesCandidate(env: NodeJS.ProcessEnv): RedisCandidate {
       const cache = cacheFolder(env);
       const target = join(cache, `redis-${process.arch}`);
       const present = await unpackedBinary(target, env).catch(() => undefined);
-      if (present) return localSource('packages', present);
+      if (present) return localSource(present);
       await install(cache, target);
-      return localSource('packages', await unpackedBinary(target, env));
+      return localSource(await unpackedBinary(target, env));
     },
   };
 }

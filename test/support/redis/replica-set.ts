@@ -129,14 +129,11 @@ export class ReplicaSet {
   /** Waits until every live replica has the value. */
   async replicated(key: string): Promise<void> {
     const master = await this.master();
-    const [value, ...others] = await Promise.all(
-      [master, ...this.servers.filter((server) => server !== master && server.pid !== undefined)].map((server) =>
-        this.adminOf(server).get(key),
-      ),
-    );
-    if (value !== null && others.every((other) => other === value)) return;
-    await pause();
-    return this.replicated(key);
+    const live = this.servers.filter((server) => server !== master && server.pid !== undefined);
+    await eventually('the replicas have it', async () => {
+      const [value, ...others] = await Promise.all([master, ...live].map((each) => this.adminOf(each).get(key)));
+      return value !== null && others.every((other) => other === value);
+    });
   }
 
   async close(): Promise<void> {
@@ -185,8 +182,4 @@ function sentinelConfiguration(masterPort: number, quorum: number): string {
     `sentinel parallel-syncs ${NAME} 2`,
     '',
   ].join('\n');
-}
-
-function pause(ms = 20): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

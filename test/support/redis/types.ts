@@ -1,5 +1,3 @@
-export type RedisKind = 'url' | 'docker' | 'binary' | 'packages';
-
 export interface StartOptions {
   /** Further arguments of redis-server. They override the defaults. */
   readonly args?: readonly string[];
@@ -21,8 +19,6 @@ export interface RedisBinary {
 
 /** A source of Redis on this machine. */
 export interface RedisSource {
-  readonly kind: RedisKind;
-  readonly version: string;
   /** A readable description: which server, from where. */
   readonly description: string;
   /** What is started. Undefined for a server that is not a program of this machine. */

@@ -14,8 +14,6 @@ export function urlCandidate(env: NodeJS.ProcessEnv): RedisCandidate | undefined
       const { host } = new URL(url);
       const description = `Redis ${version} at ${host} (REDIS_URL)`;
       return {
-        kind: 'url',
-        version,
         description,
         start: async () => remoteServer({ url, version, description }, async () => undefined),
       };

@@ -15,13 +15,6 @@ describe('TimeoutPool', () => {
     return { inner, clock, fired, limit, start };
   }
 
-  it('schedules one background timer for all timeouts', () => {
-    const { inner, start } = pool();
-    for (const name of ['a', 'b', 'c']) start(name);
-    // It looks ten times in the time limit.
-    expect(inner.scheduled).toEqual([{ delayMs: 100, background: true }]);
-  });
-
   it('serves all requests of a store', () => {
     const clock = new RecordingClock();
     const requests = new PendingRequests({ clock, requestTimeoutMs: 1_000 }, {}, () => undefined);
@@ -44,9 +37,7 @@ describe('TimeoutPool', () => {
   });
 
   it.each([
-    ['in the middle', [2]],
     ['side by side', [1, 2, 3]],
-    ['at both ends', [0, 4]],
     ['from the youngest to the oldest', [4, 3, 2, 1, 0]],
   ])('keeps the order of the others if some are cancelled twice, %s', async (_, cancelled) => {
     const { inner, fired, start } = pool();

@@ -3,21 +3,10 @@ import { LockConfigError } from 'nestjs-redis-lock';
 import { createKeySelectorFactory } from '../../../lib/keys/key-selector.js';
 import { createKeyFactory, helperKey, type KeyOptions } from '../../../lib/keys/resource-key.js';
 
-const RESOURCES = [
-  'goods:300',
-  'goods:300:red',
-  'report',
-  'goods:{300}',
-  '{goods}:300',
-  '{goods}',
-  'a{b}c',
-  'go*ds:[3]',
-  'go?ds:^\\',
-  'lock_goods:300',
-  'ä:ö😀',
-  ':',
-  'goods:%7B300%7D',
-];
+const RESOURCES = (
+  'goods:300 goods:300:red report goods:{300} {goods}:300 {goods} a{b}c go*ds:[3] go?ds:^\\ lock_goods:300 ' +
+  'ä:ö😀 : goods:%7B300%7D'
+).split(' ');
 
 const OPTIONS: readonly KeyOptions[] = [
   { prefix: 'lock_', hashTag: 'family' },

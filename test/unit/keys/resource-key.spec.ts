@@ -1,12 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, LockKeyError } from '../../../lib/common/errors.js';
-import {
-  braceProblem,
-  createKeyFactory,
-  helperKey,
-  keyOfHelper,
-  type KeyOptions,
-} from '../../../lib/keys/resource-key.js';
+import { createKeyFactory, helperKey, keyOfHelper, type KeyOptions } from '../../../lib/keys/resource-key.js';
 
 const family: KeyOptions = { prefix: 'lock_', hashTag: 'family' };
 const whole: KeyOptions = { prefix: 'lock_', hashTag: 'resource' };
@@ -146,11 +140,5 @@ describe('helper keys', () => {
     const helpers = keys.map((key) => helperKey(key, 'queue'));
     expect(new Set(keys).size).toBe(keys.length);
     expect(helpers.filter((helper) => keys.includes(helper))).toEqual([]);
-  });
-});
-
-describe('braceProblem', () => {
-  it.each(['', 'a', '{a}', 'a{b}c'])('accepts %j', (text) => {
-    expect(braceProblem(text)).toBeUndefined();
   });
 });

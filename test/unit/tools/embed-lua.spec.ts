@@ -28,34 +28,32 @@ function folder(files: Record<string, string>): string {
   return path;
 }
 
+const headed = (found: string, other: string): string => HEADER.replace(found, other) + BODY;
+
 /** What is wrong, the script, and what the tool says of it. */
 const BAD_SCRIPTS: readonly (readonly [what: string, script: string, message: string])[] = [
   ['no header', BODY, 'must begin with a --[[ header ]]'],
   [
     'a header without a guarantee',
-    HEADER.replace('Deletes the lock if it is still ours.', '') + BODY,
+    headed('Deletes the lock if it is still ours.', ''),
     'must first say what the script does',
   ],
-  ['no returns line', HEADER.replace('returns', 'gives') + BODY, 'a line "returns …"'],
-  ['a key without a name', HEADER.replace('keys.lock', 'keys.') + BODY, 'the header must name keys.'],
-  ['a key by its number', HEADER.replace('keys.lock', 'KEYS[1]') + BODY, 'the header must name KEYS[1]'],
-  ['a key declared twice', HEADER.replace('keys.lock', 'keys.lock\n keys.lock') + BODY, 'keys.lock is declared twice'],
+  ['no returns line', headed('returns', 'gives'), 'a line "returns …"'],
+  ['a key without a name', headed('keys.lock', 'keys.'), 'the header must name keys.'],
+  ['a key by its number', headed('keys.lock', 'KEYS[1]'), 'the header must name KEYS[1]'],
+  ['a key declared twice', headed('keys.lock', 'keys.lock\n keys.lock'), 'keys.lock is declared twice'],
   [
     'an optional argument before another',
-    HEADER.replace('args.owner', 'args.ms?\n  args.owner') + BODY,
+    headed('args.owner', 'args.ms?\n  args.owner'),
     'args.owner stands behind an optional one',
   ],
   ['an undocumented key', `${HEADER}${BODY}redis.call('DEL', keys.queue)`, 'keys.queue is used but not in the header'],
   ['an undocumented key, spaced', `${HEADER}${BODY}redis.call('DEL', keys . queue)`, 'keys.queue is used but not'],
   ['an undocumented argument', `${HEADER}${BODY}return args.leaseMs`, 'args.leaseMs is used but not in the header'],
-  [
-    'an unused key',
-    HEADER.replace('keys.lock', 'keys.lock\n  keys.queue') + BODY,
-    'keys.queue is in the header but not used',
-  ],
+  ['an unused key', headed('keys.lock', 'keys.lock\n  keys.queue'), 'keys.queue is in the header but not used'],
   [
     'an unused argument',
-    HEADER.replace('args.owner', 'args.owner\n  args.leaseMs') + BODY,
+    headed('args.owner', 'args.owner\n  args.leaseMs'),
     'args.leaseMs is in the header but not used',
   ],
   ['a numbered key', `${HEADER}${BODY}redis.call('DEL', KEYS[1])`, 'a key must be keys.name, found KEYS[1]'],
