@@ -12,6 +12,7 @@ import {
 } from 'nestjs-redis-lock/events';
 import { createTestLocks, ManualClock, withLocks } from 'nestjs-redis-lock/testing';
 import { defer, lastValueFrom, Observable, of } from 'rxjs';
+import { outcome } from '../support/async.js';
 import { faultyLocks } from '../support/locks.js';
 
 describe('events', () => {
@@ -140,6 +141,17 @@ describe('events', () => {
     expect(seen[3]?.[1]).toMatchObject({ waitedMs: 0, reason: expect.any(LockTimeoutError), outcome: 'busy' });
     // At its first renewal.
     expect(seen[4]?.[1]).toMatchObject({ heldMs: 900 });
+  });
+
+  it('report how long a list has waited for the resources that it did not get', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await clock.advance(5_000);
+    await stranger.take('{lock_goods}:301');
+    const list = outcome(locks.acquire(['goods:300', 'goods:301'], { waitMs: 2_000 }));
+    await clock.advance(2_000);
+    expect(list.error).toBeInstanceOf(LockTimeoutError);
+    const refused = seen.filter(([name]) => name === 'refused').map(([, event]) => event);
+    expect(refused).toEqual([expect.objectContaining({ resource: 'goods:301', waitedMs: 2_000 })]);
   });
 
   it('never contain the owner, which could release the lock', async () => {

@@ -530,6 +530,9 @@ describe('a crowd of requests', () => {
     const late = ['a', 'b', 'c'].map((id) => outcome(locks.acquire(`late:${id}`, options)));
     await clock.advance(0);
     expect(store.acquires).toHaveLength(MOST_ON_THEIR_WAY);
+    store.deliverFirst('acquire');
+    await clock.advance(0);
+    expect(store.acquires).toHaveLength(MOST_ON_THEIR_WAY + 1);
     store.deliver('acquire');
     store.hold('acquire');
     await clock.advance(0);

@@ -432,6 +432,23 @@ describe('parallel requests of a scope', () => {
 });
 
 describe('a request in a scope', () => {
+  it('is refused at the grant of another mode to the same scope, as a later one would be', async () => {
+    const { clock, locks, stranger } = faultyLocks();
+    await stranger.take(KEY);
+    const scope = outcome(
+      locks.scope(async () => {
+        const shared = locks.acquire('goods:300', { mode: 'shared' });
+        await expect(locks.acquire('goods:300')).rejects.toThrow(LockReentryError);
+        return shared;
+      }),
+    );
+    await clock.advance(1_000);
+    await stranger.leave(KEY);
+    await clock.advance(2_000);
+    expect(scope.value?.held).toBe(true);
+    await scope.value?.release();
+  });
+
   it('refuses an upgrade of a lock that the scope keeps', async () => {
     const { locks } = faultyLocks();
     await locks.scope(async () => {

@@ -107,6 +107,12 @@ export class FaultyStore implements LockStore {
     this.holding.add(what);
   }
 
+  /** Delivers the first that was held back. The others, and later ones, stay. */
+  deliverFirst(what: Returned): void {
+    const at = this.heldBack.findIndex(({ of }) => of === what);
+    for (const { deliver } of this.heldBack.splice(at, 1)) deliver();
+  }
+
   /** Delivers what was held back, and holds nothing more back. */
   deliver(what: Returned): void {
     this.holding.delete(what);

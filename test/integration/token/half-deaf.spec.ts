@@ -29,6 +29,13 @@ describe('a connection that carries requests and no replies', () => {
     await (await direct.acquire('goods:300')).release();
   });
 
+  it('is an outage with its reason, until then', async () => {
+    const locks = start({ unavailableAfterMs: 0 });
+    await locks.using('goods:300', () => undefined);
+    proxy.swallowReplies();
+    await expect(locks.acquire('goods:300')).rejects.toThrow('no reply within 100 ms');
+  });
+
   it('stays if the caller has given its client, and does not keep the lock from others', async () => {
     const client = here.client({}, proxy.url);
     let closes = 0;
