@@ -21,7 +21,7 @@ const entered = (op: string, at: number, expiresInMs: number | null = 100, token
 const extended = (op: string, at: number, expiresInMs: number): OpEvent => ({ kind: 'extended', op, at, expiresInMs });
 const lost = (op: string, at: number): OpEvent => ({ kind: 'lost', op, at });
 const left = (op: string, at: number): OpEvent => ({ kind: 'left', op, at });
-const ok = (op: string, at: number): OpEvent => ({ kind: 'ok', op, at, server: at, fencedWrite: true });
+const ok = (op: string, at: number): OpEvent => ({ kind: 'ok', op, at, fencedWrite: true });
 const fail = (op: string, at: number, reason: EventOf<'fail'>['reason']): OpEvent => ({ kind: 'fail', op, at, reason });
 const absent = (process: string, from: number, to: number | null): Event => ({
   kind: 'absent',
@@ -34,8 +34,8 @@ const clock = (at: number, server: number): Event => ({ kind: 'clock', at, serve
 const dataLost = (at: number, to = at): Event => ({ kind: 'dataLost', at, to });
 const lockDeleted = (at: number): Event => ({ kind: 'lockDeleted', at, to: at + 1 });
 const forced = (former: string, at: number): Event => ({ kind: 'forced', former, at });
-const injected = (at: number): Event => ({ kind: 'injected', fault: 'any', at });
-const healed = (at: number): Event => ({ kind: 'healed', fault: 'any', at });
+const injected = (at: number): Event => ({ kind: 'injected', at });
+const healed = (at: number): Event => ({ kind: 'healed', at });
 
 /** A complete operation without a mishap. */
 const visit = (op: string, from: number, to: number, token = from): OpEvent[] => [
