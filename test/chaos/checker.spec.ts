@@ -190,7 +190,11 @@ describe('tokens', () => {
     ['of an earlier request', [invoke('b', 5), ...share, ...visit('b', 20, 30, 4).slice(1)], [['a', 'b', false]]],
     ['of readers', [...reader('a', 10, 40, 6), ...reader('b', 20, 40, 5)], []],
     ['of permits', [...sharing(2, 'a', 10, 15, 6), ...sharing(2, 'b', 20, 40, 6)], []],
-    ['below the highest reader', [...reader('a', 10, 40, 6), ...next('b'), ...visit('c', 50, 60, 6)], [['a', 'c', false]]],
+    [
+      'below the highest reader',
+      [...reader('a', 10, 40, 6), ...next('b'), ...visit('c', 50, 60, 6)],
+      [['a', 'c', false]],
+    ],
     ['of a share, deleted', [...beside(lockDeleted(15)), ...next('a2')], [['b', 'a2', true]]],
     ['of a share', [...beside(), ...next('a2')], [['b', 'a2', false]]],
     ['of a share, deleted before', [...beside(lockDeleted(5)), ...next('a2')], [['b', 'a2', false]]],
