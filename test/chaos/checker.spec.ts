@@ -9,7 +9,11 @@ type Events = readonly Event[];
 /** Events of a hand-written history: `a` and `a2` are operations of the process `a`. */
 const invoke = (op: string, at: number): OpEvent => ({ kind: 'invoke', op, process: op[0], at });
 const entered = (op: string, at: number, expiresInMs: number | null = 100, token: number | null = at): OpEvent => ({
-  ...{ kind: 'entered', op, at, token, expiresInMs },
+  kind: 'entered',
+  op,
+  at,
+  token,
+  expiresInMs,
 });
 const extended = (op: string, at: number, expiresInMs: number): OpEvent => ({ kind: 'extended', op, at, expiresInMs });
 const lost = (op: string, at: number): OpEvent => ({ kind: 'lost', op, at });
@@ -17,7 +21,11 @@ const left = (op: string, at: number): OpEvent => ({ kind: 'left', op, at });
 const ok = (op: string, at: number): OpEvent => ({ kind: 'ok', op, at, fencedWrite: true });
 const fail = (op: string, at: number, reason: EventOf<'fail'>['reason']): OpEvent => ({ kind: 'fail', op, at, reason });
 const absent = (process: string, from: number, to: number | null): Event => ({
-  ...{ kind: 'absent', process, at: from, from, to },
+  kind: 'absent',
+  process,
+  at: from,
+  from,
+  to,
 });
 const clock = (at: number, server: number): Event => ({ kind: 'clock', at, server });
 const dataLost = (at: number, to = at): Event => ({ kind: 'dataLost', at, to });
@@ -29,11 +37,16 @@ const read = (op: string, at: number, second: string): OpEvent => ({ kind: 'read
 
 /** The events of a hold after its request and its beginning. */
 const held = (op: string, at: number, expiresInMs: number | null, ...more: Events): Events => [
-  ...[invoke(op, 0), entered(op, at, expiresInMs), ...more],
+  invoke(op, 0),
+  entered(op, at, expiresInMs),
+  ...more,
 ];
 /** A complete operation without a mishap. */
 const visit = (op: string, from: number, to: number, token: number | null = from): readonly OpEvent[] => [
-  ...[invoke(op, from - 1), entered(op, from, 100, token), ok(op, to), left(op, to)],
+  invoke(op, from - 1),
+  entered(op, from, 100, token),
+  ok(op, to),
+  left(op, to),
 ];
 /** The same for a sharer. */
 const sharing = (mode: LockMode, op: string, from: number, to: number, token = from): readonly OpEvent[] => [
@@ -315,7 +328,9 @@ describe('a detached lock', () => {
   const resumes = (process: string, at: number): OpEvent => ({ kind: 'resumes', op: 'a', at, process });
   const resumed = (at: number, token = 5): OpEvent => ({ kind: 'resumed', op: 'a', at, token, expiresInMs: 100 });
   const detached: Events = [
-    ...[invoke('a', 9), entered('a', 10, 100, 5), { kind: 'detached', op: 'a', at: 20, expiresInMs: 50 } as const],
+    invoke('a', 9),
+    entered('a', 10, 100, 5),
+    { kind: 'detached', op: 'a', at: 20, expiresInMs: 50 },
   ];
   const moved = [...detached, resumes('b', 30), resumed(40)];
 

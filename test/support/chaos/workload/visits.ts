@@ -237,7 +237,7 @@ export class Visits {
   }
 
   private log(event: Untimed<OpEvent>, ordered = false): void {
-    this.deps.log({ at: machineMs(), ...event } as OpEvent, ordered);
+    this.deps.log({ at: machineMs(), ...event }, ordered);
   }
 }
 
