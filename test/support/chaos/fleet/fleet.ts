@@ -57,7 +57,7 @@ export class Fleet {
     return `${this.options.folder}/${name}.jsonl`;
   }
 
-  /** Starts members until there are so many. */
+  /** Starts members until there are `count`. */
   async fill(count = MEMBERS): Promise<void> {
     await Promise.all(Array.from({ length: Math.max(0, count - this.members.length) }, () => this.join()));
   }
