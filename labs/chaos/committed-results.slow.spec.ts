@@ -2,10 +2,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { type Fault, FAULTS } from '../../test/support/chaos/faults/index.js';
-import { CONTROL_COLUMNS, RUN_COLUMNS, SHARING_COLUMNS, WAIT_COLUMNS } from './results.js';
-import { tableWith } from './tables.js';
 import { shares, WORKLOADS } from '../../test/support/chaos/workload/kinds.js';
-import { STORES } from '../../test/support/chaos/workload/orders.js';
+import { storesOf } from './campaign.js';
+import { CONTROL_COLUMNS, RUN_COLUMNS, SHARING_COLUMNS, WAIT_COLUMNS } from './results.js';
 
 const NUMBER = /^\d{1,3}(,\d{3})*$/;
 
@@ -13,6 +12,23 @@ const NUMBER = /^\d{1,3}(,\d{3})*$/;
 const COUNTED_ANEW = ['server restarted empty', 'FLUSHALL'];
 
 const isSharing = ({ workload = 'alone' }: Fault): boolean => shares(workload);
+
+/** Returns the rows of the table with these columns, keyed by column. */
+function tableWith(text: string, columns: readonly string[]): readonly Record<string, string>[] {
+  const tables = [...text.matchAll(/(?:^\|.*\n)+/gm)].map(([table]) =>
+    table
+      .trimEnd()
+      .split('\n')
+      .map((line) =>
+        line
+          .slice(1, -1)
+          .split('|')
+          .map((cell) => cell.trim()),
+      ),
+  );
+  const [, , ...rows] = tables.find(([head]) => head.join() === columns.join()) ?? [];
+  return rows.map((row) => Object.fromEntries(columns.map((column, i) => [column, row[i]])));
+}
 
 describe('labs/chaos/RESULTS.md', () => {
   const text = readFileSync(join(__dirname, 'RESULTS.md'), 'utf8');
@@ -29,12 +45,9 @@ describe('labs/chaos/RESULTS.md', () => {
   });
 
   it('has a row for each fault and store, and a control for each', () => {
-    const expected = FAULTS.filter((fault) => !isSharing(fault)).flatMap(({ name, stores }) =>
-      STORES.filter((store) => stores[store] !== undefined).map((store) => `${name},${store}`),
-    );
-    const shared = FAULTS.filter(isSharing).map(
-      ({ name, workload = 'alone' }) => `${name},${WORKLOADS[workload].label}`,
-    );
+    const [alone, sharers] = [false, true].map((shared) => FAULTS.filter((fault) => isSharing(fault) === shared));
+    const expected = alone.flatMap((fault) => storesOf(fault).map((store) => `${fault.name},${store}`));
+    const shared = sharers.map(({ name, workload = 'alone' }) => `${name},${WORKLOADS[workload].label}`);
     expect(namesOf(runs).toSorted()).toEqual(expected.toSorted());
     expect(sharing.map(({ fault, lock }) => `${fault},${lock}`).toSorted()).toEqual(shared.toSorted());
     expect(controls.map(({ fault }) => fault).toSorted()).toEqual(FAULTS.map(({ name }) => name).toSorted());

@@ -7,14 +7,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { format, resolveConfig } from 'prettier';
-import { resolveRedis } from '../../test/support/redis/index.js';
-import { carryOut } from '../../test/support/chaos/campaign.js';
-import { KeptRuns } from './kept-runs.js';
-import { planOf } from './plan.js';
-import { commandOf, resultsOf } from './results.js';
 import { fileNameOf, KEPT, run, type RunOrder } from '../../test/support/chaos/run.js';
-import { soak } from './soak/soak.js';
 import { STORES, type StoreName } from '../../test/support/chaos/workload/orders.js';
+import { resolveRedis } from '../../test/support/redis/index.js';
+import { carryOut, KeptRuns, planOf } from './campaign.js';
+import { resultsOf } from './results.js';
+import { soak } from './soak/soak.js';
 
 const HELP = `npm run chaos -- [options]
   --quick              one fault for each defence, once, on the store token, in about two minutes on two cores
@@ -48,55 +46,46 @@ if (options.help) {
   process.exit();
 }
 
-const { quick, fault } = options;
+const { quick, fault, histories } = options;
 const store = options.store as StoreName | undefined;
 if (store !== undefined && !STORES.includes(store)) throw new Error(`--store is one of ${STORES.join(', ')}`);
 if (quick && store !== undefined && store !== 'token') throw new Error('--quick runs on the store token only');
 const seed = Number(options.seed ?? Date.now() % 1e9);
-const runs = Number(options.runs ?? 1);
-const whole = !quick && fault === undefined && store === undefined;
-const soakMinutes = Number(options['soak-minutes'] ?? (whole ? 10 : 0));
+const isWhole = !quick && fault === undefined && store === undefined;
+const minutes = Number(options['soak-minutes'] ?? (isWhole ? 10 : 0));
 
 // Read before the runs: somebody may commit meanwhile.
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
 // Without a Redis it ends before the first run.
 say(`seed ${seed}, ${(await resolveRedis({ local: true })).description}`);
-const results = new KeptRuns(join(tmpdir(), 'chaos-runs', `seed-${seed}`), commit);
-if (options.resume) say(`${results.resume()} results are kept`);
-else results.clear();
-const campaign = await carryOut(planOf({ seed, quick, fault, store, runs }), {
+const kept = new KeptRuns(join(tmpdir(), 'chaos-runs', `seed-${seed}`), commit, options.resume);
+if (options.resume) say(`${kept.size} results are kept`);
+if (histories !== undefined) mkdirSync(histories, { recursive: true });
+const historyFileOf = (order: RunOrder): string | undefined =>
+  histories === undefined ? undefined : join(histories, `${fileNameOf(order)}.jsonl`);
+const { results, failures } = await carryOut(planOf({ seed, quick, fault, store, runs: Number(options.runs ?? 1) }), {
   jobs: Number(options.jobs ?? (quick ? 3 : 2)),
   say,
-  run: (order) => results.run(order, (one) => run({ ...one, historyFile: historyFileOf(one) })),
+  run: (order) => kept.run(order, (one) => run(one, historyFileOf(one))),
 });
-const failures = [...campaign.failures];
-if (soakMinutes > 0) failures.push(...(await soak({ minutes: soakMinutes, seed, say })));
+const leaks = minutes > 0 ? await soak({ minutes, seed, say }) : [];
 
-for (const failure of failures) say(`FAILED ${failure}`);
-if (campaign.failures.length > 0) say(`Their histories: ${KEPT}`);
-if (campaign.runs.length > 0) {
-  const text = await resultsText();
-  process.stdout.write(text);
-  if (whole && failures.length === 0) writeFileSync(fileOf('RESULTS.md'), text);
-}
-process.exit(failures.length > 0 ? 1 : 0);
-
-function historyFileOf(order: RunOrder): string | undefined {
-  if (options.histories === undefined) return undefined;
-  mkdirSync(options.histories, { recursive: true });
-  return join(options.histories, `${fileNameOf(order)}.jsonl`);
-}
-
-async function resultsText(): Promise<string> {
+for (const failure of [...failures, ...leaks]) say(`FAILED ${failure}`);
+if (failures.length > 0) say(`Their histories: ${KEPT}`);
+const hasFailed = failures.length + leaks.length > 0;
+if (results.length > 0) {
   const ioredis = (createRequire(import.meta.url)('ioredis/package.json') as { version: string }).version;
-  const [{ version: redis }] = campaign.runs;
-  const versions = `Redis ${redis}, Node ${process.version}, ioredis ${ioredis}, commit ${results.commits.join(', ')}`;
-  const command = commandOf(seed, options);
-  const date = new Date().toISOString().slice(0, 10);
-  const config = await resolveConfig(fileOf('RESULTS.md'));
-  return format(resultsOf(campaign, { seed, command, versions, date }), { ...config, parser: 'markdown' });
+  const redis = results[0].version;
+  const given = process.argv
+    .slice(2)
+    .join(' ')
+    .replace(/--seed[ =]\d+ ?/, '');
+  const command = `npm run chaos -- --seed ${seed} ${given}`.trim();
+  const versions = `Redis ${redis}, Node ${process.version}, ioredis ${ioredis}, commit ${kept.commits}`;
+  const file = fileURLToPath(new URL('RESULTS.md', import.meta.url));
+  const config = { ...(await resolveConfig(file)), parser: 'markdown' };
+  const text = await format(resultsOf(results, command, `seed ${seed}, ${versions}`), config);
+  process.stdout.write(text);
+  if (isWhole && !hasFailed) writeFileSync(file, text);
 }
-
-function fileOf(name: string): string {
-  return fileURLToPath(new URL(name, import.meta.url));
-}
+process.exit(hasFailed ? 1 : 0);

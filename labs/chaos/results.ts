@@ -1,72 +1,66 @@
-import { markdownTable } from '../../test/support/markdown-table.js';
-import { promisesOf } from '../../test/support/chaos/run.js';
-import type { Campaign, Control } from '../../test/support/chaos/campaign.js';
-import { merged, type Row } from './merged.js';
+import { promisesOf, type RunResult } from '../../test/support/chaos/run.js';
 import { shares, WORKLOADS } from '../../test/support/chaos/workload/kinds.js';
+import { markdownTable } from '../../test/support/markdown-table.js';
 
-/** The heading of the results. */
-export interface ResultsHead {
-  readonly seed: number;
-  /** The command that repeats the runs. */
-  readonly command: string;
-  readonly versions: string;
-  readonly date: string;
-}
+/** The figures of a run. Those in ms, and the most at once, are the highest of all runs. All others are added up. */
+const FIGURES = {
+  runs: () => 1,
+  acquisitions: ({ findings }) => findings.acquisitions,
+  'acquisitions, shared': ({ findings }) => findings.shared,
+  'acquisitions, alone': ({ findings }) => findings.acquisitions - findings.shared,
+  'most at once': ({ findings }) => findings.mostAtOnce,
+  overlaps: ({ findings }) => findings.overlaps.length,
+  'torn readings': ({ findings }) => findings.tornReads.length,
+  'lost updates without fence': ({ findings }) => findings.lostUpdates.length,
+  'lost updates with fence': ({ findings }) => findings.lostBehindFence.length,
+  'elements lost from the set': ({ findings }) => findings.lostElements.length,
+  'holds lost': ({ findings }) => findings.lostHolds.length,
+  'lease, ms': ({ order }) => order.fault.terms.ttlMs,
+  'longest wait, ms': ({ findings }) => findings.longestWaitMs,
+  'longest time to recover, ms': ({ findings }) => findings.recoveryMs ?? 0,
+  'free meanwhile, ms': ({ findings }) => findings.longestFreeMs,
+  'promised, ms': ({ order }) => promisesOf(order.fault, order.store).freeMs ?? 0,
+} satisfies Record<string, (result: RunResult) => number>;
+const HIGHEST = /, ms$|^most/;
 
-/** Returns the command that repeats the runs: the given options and the seed. */
-export function commandOf(seed: number, options: Readonly<Record<string, string | boolean | undefined>>): string {
-  const words = Object.entries(options).flatMap(([name, value]) => {
-    // Where histories are kept changes no run.
-    if (name === 'seed' || name === 'histories') return [];
-    if (typeof value === 'string')
-      return [`--${name}`, /^[\w.]+$/.test(value) ? value : `'${value.replaceAll("'", String.raw`'\''`)}'`];
-    return value === true ? [`--${name}`] : [];
-  });
-  return ['npm run chaos -- --seed', seed, ...words].join(' ');
-}
+type Figure = keyof typeof FIGURES;
 
-export const RUN_COLUMNS = [
-  'fault',
-  'store',
+const SHARED: readonly Figure[] = ['acquisitions, shared', 'acquisitions, alone', 'most at once'];
+const LOST: readonly Figure[] = ['lost updates without fence', 'lost updates with fence'];
+const LASTED: readonly Figure[] = ['longest wait, ms', 'longest time to recover, ms'];
+
+const FOR_RUNS: readonly Figure[] = ['runs', 'acquisitions', 'overlaps', ...LOST];
+const RUN_FIGURES: readonly Figure[] = [...FOR_RUNS, 'elements lost from the set', 'holds lost', ...LASTED];
+const SHARING_FIGURES: readonly Figure[] = [
   'runs',
-  'acquisitions',
-  'overlaps',
-  'lost updates without fence',
-  'lost updates with fence',
-  'elements lost from the set',
-  'holds lost',
-  'longest wait, ms',
-  'longest time to recover, ms',
-] as const;
-
-/** For runs with a shared lock. */
-export const SHARING_COLUMNS = [
-  'fault',
-  'lock',
-  'runs',
-  'acquisitions, shared',
-  'acquisitions, alone',
-  'most at once',
+  ...SHARED,
   'overlaps',
   'torn readings',
-  'lost updates without fence',
-  'lost updates with fence',
+  ...LOST,
   'holds lost',
-  'longest wait, ms',
-  'longest time to recover, ms',
-] as const;
+  ...LASTED,
+];
+const WAIT_FIGURES: readonly Figure[] = ['lease, ms', 'longest wait, ms', 'free meanwhile, ms', 'promised, ms'];
 
+export const RUN_COLUMNS = ['fault', 'store', ...RUN_FIGURES];
+/** For runs with a shared lock. */
+export const SHARING_COLUMNS = ['fault', 'lock', ...SHARING_FIGURES];
 /** For runs that promise how long a lock may stay free while callers wait. */
-export const WAIT_COLUMNS = ['fault', 'lease, ms', 'longest wait, ms', 'free meanwhile, ms', 'promised, ms'] as const;
-
-export const CONTROL_COLUMNS = ['fault', 'what happens', 'ablation', 'without it'] as const;
+export const WAIT_COLUMNS = ['fault', ...WAIT_FIGURES];
+export const CONTROL_COLUMNS = ['fault', 'what happens', 'ablation', 'without it'];
 
 /** Returns the text of `labs/chaos/RESULTS.md`. */
-export function resultsOf({ runs: all, controls }: Campaign, head: ResultsHead): string {
-  const rows = merged(all);
+export function resultsOf(results: readonly RunResult[], command: string, versions: string): string {
+  const runs = results.filter(({ order }) => !order.control);
+  const controls = results.filter(({ order }) => order.control);
+  // All runs of a fault on a store, in the order of the first.
+  const rowOf = ({ order }: RunResult): string => `${order.fault.name}, ${order.store}`;
+  const rows = [...new Set(runs.map(rowOf))].map((row) => runs.filter((run) => rowOf(run) === row));
+  const isSharing = ([{ order }]: readonly RunResult[]): boolean => shares(order.fault.workload ?? 'alone');
+  const limited = rows.filter(([{ order }]) => promisesOf(order.fault, order.store).freeMs !== undefined);
   return `# Chaos results
 
-Written by \`${head.command}\`, not edited by hand. ${head.date}, seed ${head.seed}, ${head.versions}.
+Written by \`${command}\`, not edited by hand. ${new Date().toISOString().slice(0, 10)}, ${versions}.
 
 Several processes read, pause and write under one lock. Each run injects the fault once.
 
@@ -94,66 +88,42 @@ ${markdownTable(SHARING_COLUMNS, rows.filter(isSharing).map(sharingRow))}
 Deployments, failovers, slots that move, and others on the \`token\` store. _Free meanwhile_: the longest part of a wait
 in which nobody trusted the lock, and the fault was over. A run with a longer one than _promised_ fails.
 
-${markdownTable(WAIT_COLUMNS, rows.flatMap(waitRow))}
+${markdownTable(WAIT_COLUMNS, limited.map(waitRow))}
 
-${controls.length === 0 ? 'No control was run: no defence was switched off.' : controlSection(controls)}
-`;
-}
-
-function controlSection(controls: readonly Control[]): string {
-  return `## Controls
+## Controls
 
 The same faults on the \`token\` store, with one defence switched off. Each control must break a promise.
 
-${markdownTable(CONTROL_COLUMNS, controls.map(controlRow))}`;
+${markdownTable(CONTROL_COLUMNS, controls.map(controlRow))}
+`;
 }
 
-function runRow({ order, runs, findings }: Row): readonly string[] {
-  const { fault, store } = order;
-  const { acquisitions, overlaps, lostUpdates, lostBehindFence, lostElements, lostHolds } = findings;
-  const counts = [runs, acquisitions, overlaps.length, lostUpdates.length].map(whole);
-  const fenced = store === 'timestamp' ? 'no tokens' : whole(lostBehindFence.length);
-  const { longestWaitMs, recoveryMs = 0 } = findings;
-  const rest = [lostElements.length, lostHolds.length, longestWaitMs, recoveryMs].map(whole);
-  return [fault.name, store, ...counts, fenced, ...rest];
+function figuresOf(runs: readonly RunResult[], figures: readonly Figure[]): readonly string[] {
+  return figures.map((name) => {
+    if (name === 'lost updates with fence' && runs[0].order.store === 'timestamp') return 'no tokens';
+    const values = runs.map(FIGURES[name]);
+    const figure = HIGHEST.test(name) ? Math.max(...values) : values.reduce((sum, value) => sum + value, 0);
+    return Number.isFinite(figure) ? Math.round(figure).toLocaleString('en') : 'never';
+  });
 }
 
-function isSharing({ order }: Row): boolean {
-  return shares(order.fault.workload ?? 'alone');
+function runRow(runs: readonly RunResult[]): readonly string[] {
+  const { fault, store } = runs[0].order;
+  return [fault.name, store, ...figuresOf(runs, RUN_FIGURES)];
 }
 
-function sharingRow({ order, runs, findings }: Row): readonly string[] {
-  const { name, workload = 'alone' } = order.fault;
-  const { acquisitions, shared, mostAtOnce, overlaps, lostHolds, longestWaitMs, recoveryMs = 0 } = findings;
-  const { tornReads, lostUpdates, lostBehindFence } = findings;
-  const counts = [runs, shared, acquisitions - shared, mostAtOnce, overlaps.length].map(whole);
-  const kept = [tornReads, lostUpdates, lostBehindFence].map(({ length }) => whole(length));
-  const rest = [lostHolds.length, longestWaitMs, recoveryMs].map(whole);
-  return [name, WORKLOADS[workload].label, ...counts, ...kept, ...rest];
+function sharingRow(runs: readonly RunResult[]): readonly string[] {
+  const { name, workload = 'alone' } = runs[0].order.fault;
+  return [name, WORKLOADS[workload].label, ...figuresOf(runs, SHARING_FIGURES)];
 }
 
-function waitRow({ order, findings }: Row): readonly (readonly string[])[] {
-  const { name, terms } = order.fault;
-  const { freeMs } = promisesOf(order.fault, order.store);
-  const { longestWaitMs, longestFreeMs } = findings;
-  return freeMs === undefined ? [] : [[name, ...[terms.ttlMs, longestWaitMs, longestFreeMs, freeMs].map(whole)]];
+function waitRow(runs: readonly RunResult[]): readonly string[] {
+  return [runs[0].order.fault.name, ...figuresOf(runs, WAIT_FIGURES)];
 }
 
-function controlRow({ result: { order, breaches } }: Control): readonly string[] {
-  const { fault } = order;
-  return [fault.name, fault.what, fault.ablation, `${fault.breaks}: ${summaryOf(breaches.get(fault.breaks) ?? '')}`];
-}
-
-/** Keeps the first words of a breach: how often, or how long. Drops the names of the operations. */
-function summaryOf(what: string): string {
-  return what
-    .replace(/: (\d+) × .*/s, ', $1 times')
-    .replace(
-      /^(\d+) × .*?(, where .*)?$/s,
-      (_, times: string, where: string | undefined) => `${times} times${where ?? ''}`,
-    );
-}
-
-function whole(count: number): string {
-  return Number.isFinite(count) ? Math.round(count).toLocaleString('en') : 'never';
+function controlRow({ order, breaches }: RunResult): readonly string[] {
+  const { name, what, control } = order.fault;
+  // Without the names of the operations.
+  const breach = (breaches.get(control.breaks) ?? '').replace(/ × .*/s, ' times');
+  return [name, what, control.without, `${control.breaks}: ${breach}`];
 }

@@ -19,17 +19,19 @@ export interface Verdict {
 
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 
-/** Tests and builds the program. Go downloads Porcupine once. Returns a function that judges a file. */
-export function buildJudge(): (file: string) => readonly Verdict[] {
+/** Tests and builds the program. Go downloads Porcupine once. Returns a function that judges files. */
+export function buildJudge(): (...files: readonly string[]) => readonly Verdict[] {
   if (spawnSync('go', ['version']).status !== 0)
     throw new Error('npm run judge needs Go 1.22 or later, from https://go.dev/dl. Nothing was judged.');
   const program = join(cacheFolder(process.env), 'judge');
-  const go = (...args: string[]): void => void execFileSync('go', args, { cwd: FOLDER, stdio: ['ignore', 2, 2] });
-  go('vet', '.');
-  go('test', '.');
-  go('build', '-o', program, '.');
-  return (file) => {
-    const lines = execFileSync(program, [file], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+  for (const args of [
+    ['vet', '.'],
+    ['test', '.'],
+    ['build', '-o', program, '.'],
+  ])
+    execFileSync('go', args, { cwd: FOLDER, stdio: ['ignore', 2, 2] });
+  return (...files) => {
+    const lines = execFileSync(program, files, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
     return lines
       .split('\n')
       .filter(Boolean)

@@ -1,20 +1,11 @@
 import { FENCED, UNFENCED } from '../../../test/support/chaos/history/lines.js';
-import { markdownTable } from '../../../test/support/markdown-table.js';
 import type { Breach } from '../../../test/support/chaos/history/promises.js';
-import { promisesOf, type RunOrder } from '../../../test/support/chaos/run.js';
+import { nameOf, promisesOf, type RunResult } from '../../../test/support/chaos/run.js';
+import { markdownTable } from '../../../test/support/markdown-table.js';
 import type { Verdict } from './porcupine.js';
 
-/** What is kept of a run beside its history. */
-export interface Notes {
-  readonly version: string;
-  readonly commit: string;
-  /** The promises that the checker of the chaos runs found broken. */
-  readonly breaches: readonly Breach[];
-}
-
 /** A run, and what Porcupine says about its history. */
-export interface Row extends Notes {
-  readonly order: RunOrder;
+export interface Row extends RunResult {
   readonly verdicts: readonly Verdict[];
   /** Whether the harness took a lock away from its holder. */
   readonly taken: boolean;
@@ -32,15 +23,11 @@ const UNSEEN: { readonly [Kind in Breach]?: string } = {
   'late notice': TAKEN,
 };
 
-function columnOf({ model, key }: Verdict): Column {
-  return model === 'register' ? (key as Column) : model;
-}
-
 function saying({ verdicts }: Row, column: Column): string {
-  const said = verdicts.filter((one) => columnOf(one) === column).map(({ verdict }) => verdict);
-  if (said.includes('Illegal')) return 'rejected';
-  if (said.includes('Unknown')) return 'unknown';
-  return said.length === 0 ? '–' : 'accepted';
+  const said = verdicts.filter(({ model, key }) => (model === 'register' ? key : model) === column);
+  if (said.length === 0) return '–';
+  if (said.some(({ verdict }) => verdict === 'Illegal')) return 'rejected';
+  return said.some(({ verdict }) => verdict === 'Unknown') ? 'unknown' : 'accepted';
 }
 
 /** Returns what must be accepted. Without a fence, a late write may overwrite another. */
@@ -50,24 +37,22 @@ function promised({ order }: Row): readonly Column[] {
 }
 
 /** Returns what must be accepted and is not. */
-export function rejectedOf(row: Row): readonly Column[] {
+function rejectedOf(row: Row): readonly Column[] {
   return promised(row).filter((column) => !['accepted', '–'].includes(saying(row, column)));
 }
 
-/** Returns why a run without a defence is accepted. Undefined if it is not, or if nothing explains it. */
-function reasonOf({ order, breaches, taken }: Row): string | undefined {
-  const { breaks } = order.fault;
-  if (!breaches.includes(breaks)) return 'no: nothing went wrong in three runs';
-  return UNSEEN[breaks] ?? (taken ? TAKEN : undefined);
+/** Returns why a run without a defence is accepted. Undefined if nothing explains it. */
+function reasonOf({ order, taken }: Row): string | undefined {
+  return UNSEEN[order.fault.control.breaks] ?? (taken ? TAKEN : undefined);
 }
 
-/** Returns what is wrong with a verdict, if something is. */
-export function complaintOf(row: Row): string | undefined {
-  const { order } = row;
-  const rejected = rejectedOf(row);
-  if (!order.control) return rejected.length === 0 ? undefined : `${order.fault.name}: ${rejected.join(', ')}`;
-  const unexplained = rejected.length === 0 && reasonOf(row) === undefined;
-  return unexplained ? `${order.fault.name}, without ${order.fault.ablation}: not caught` : undefined;
+/** Returns what is wrong with the verdicts. */
+export function complaintsOf(rows: readonly Row[]): readonly string[] {
+  return rows.flatMap((row) => {
+    const rejected = rejectedOf(row);
+    if (!row.order.control) return rejected.map((column) => `${nameOf(row.order)}: ${column} is not accepted`);
+    return rejected.length === 0 && reasonOf(row) === undefined ? [`${nameOf(row.order)}: not caught`] : [];
+  });
 }
 
 /** Returns the text of `labs/chaos/judge/RESULTS.md`. */
@@ -107,9 +92,9 @@ function runRow(row: Row): readonly string[] {
 }
 
 function controlRow(row: Row): readonly string[] {
-  const { fault } = row.order;
+  const { name, control } = row.order.fault;
   const by = rejectedOf(row).join(', ');
-  return [fault.name, fault.ablation, fault.breaks, ...cells(row), by === '' ? (reasonOf(row) ?? 'no') : `by ${by}`];
+  return [name, control.without, control.breaks, ...cells(row), by === '' ? (reasonOf(row) ?? 'no') : `by ${by}`];
 }
 
 /** Counts the operations of all keys, or those that were judged. */

@@ -1,14 +1,13 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { startLocks } from '../../../test/support/chaos/workload/locks.js';
+import { PREFIX } from '../../../test/support/chaos/workload/orders.js';
 import { forkSource } from '../../../test/support/lock-process.js';
 import { randomFrom } from '../../../test/support/random.js';
 import { type RedisServer, startRedis } from '../../../test/support/redis/index.js';
 import { eventually } from '../../../test/support/redis-locks.js';
-import { startLocks } from '../../../test/support/chaos/workload/locks.js';
-import { PREFIX } from '../../../test/support/chaos/workload/orders.js';
-import { growthOf, type Sample } from '../../../test/support/chaos/growth.js';
-import type { SoakReport, SoakTask } from './worker.js';
+import type { Sample, SoakReport, SoakTask } from './worker.js';
 
 /** Options of the soak test. */
 export interface SoakOptions {
@@ -17,8 +16,9 @@ export interface SoakOptions {
   readonly say: (line: string) => void;
 }
 
+/** These stay to the end. All others may be killed or stopped. */
 const VETERANS = 2;
-const GUESTS = 3;
+const MEMBERS = 5;
 const CALLERS = 20;
 const RESOURCES = Array.from({ length: 10 }, (_, id) => `goods:${id}`);
 /** How many of them are shared or have permits. */
@@ -29,6 +29,31 @@ const GRACE_MS = 2_000;
 /** On top of the grace: the replies of the releases, the end of the connection, and a busy machine. */
 const EXIT_MS = GRACE_MS + 4_000;
 const START_MS = 60_000;
+
+/** How much may remain at the end, by its value before. The allowance covers what garbage collection leaves. */
+const ALLOWED: Record<keyof Sample, (before: number) => number> = {
+  heapBytes: (before) => before * 1.1 + 2 * 2 ** 20,
+  timers: (before) => before + 10,
+  sockets: (before) => before + 1,
+};
+/** Fewer samples are not conclusive. */
+const LEAST_SAMPLES = 12;
+
+/**
+ * Returns what has grown. Compares the medians of the second and the last quarter, because the first quarter is
+ * warm-up. Medians, because a sample may be taken while a server is down.
+ */
+function growthOf(samples: readonly Sample[]): readonly string[] {
+  if (samples.length < LEAST_SAMPLES) return [`only ${samples.length} samples were taken, of ${LEAST_SAMPLES}`];
+  const quarter = Math.floor(samples.length / 4);
+  const medianOf = (some: readonly Sample[], what: keyof Sample): number =>
+    some.map((sample) => sample[what]).toSorted((one, other) => one - other)[Math.floor(some.length / 2)];
+  return (Object.keys(ALLOWED) as (keyof Sample)[]).flatMap((what) => {
+    const before = medianOf(samples.slice(quarter, 2 * quarter), what);
+    const after = medianOf(samples.slice(-quarter), what);
+    return after > ALLOWED[what](before) ? [`${what} grew from ${before} to ${after}`] : [];
+  });
+}
 
 /** A process under load. */
 class SoakMember {
@@ -41,7 +66,14 @@ class SoakMember {
 
   constructor(task: SoakTask) {
     this.child = forkSource('../../labs/chaos/soak/worker.ts', task, {}, ['--expose-gc']);
-    this.child.on('message', (report: SoakReport) => this.onReport(report));
+    this.child.on('message', (report: SoakReport) => {
+      if (report.kind === 'ready') this.ready = true;
+      else if (report.kind === 'fault') this.faults.push(report.error);
+      else {
+        this.samples.push(report.sample);
+        this.locks = report.locks;
+      }
+    });
     this.exited = new Promise((resolve) => void this.child.once('exit', () => resolve()));
   }
 
@@ -57,21 +89,10 @@ class SoakMember {
 
   /** Sends SIGTERM. Records a fault if the process takes longer than `EXIT_MS`. */
   async leave(): Promise<void> {
-    const begunAt = performance.now();
     const left = this.signal('SIGTERM').then(() => true);
-    if (!(await Promise.race([left, sleep(EXIT_MS, false, { ref: false })]))) {
-      await this.signal('SIGKILL');
-      this.faults.push(`it was still running ${Math.round(performance.now() - begunAt)} ms after SIGTERM`);
-    }
-  }
-
-  private onReport(report: SoakReport): void {
-    if (report.kind === 'ready') this.ready = true;
-    else if (report.kind === 'fault') this.faults.push(report.error);
-    else {
-      this.samples.push(report.sample);
-      this.locks = report.locks;
-    }
+    if (await Promise.race([left, sleep(EXIT_MS, false, { ref: false })])) return;
+    await this.signal('SIGKILL');
+    this.faults.push(`it was still running ${EXIT_MS} ms after SIGTERM`);
   }
 }
 
@@ -95,8 +116,7 @@ export async function soak({ minutes, seed, say }: SoakOptions): Promise<readonl
 class Soak {
   private readonly all: SoakMember[] = [];
   private readonly faults: string[] = [];
-  private readonly counts = { joined: 0, left: 0, killed: 0, restarts: 0 };
-  private mostKeys = 0;
+  private readonly counts = { left: 0, killed: 0, restarts: 0, 'keys at most': 0 };
 
   constructor(
     private readonly server: RedisServer,
@@ -105,21 +125,18 @@ class Soak {
   ) {}
 
   async run(ms: number, say: (line: string) => void): Promise<readonly string[]> {
-    const joining = Array.from({ length: VETERANS + GUESTS }, () => this.join());
-    const members = await Promise.all(joining);
-    const veterans = members.slice(0, VETERANS);
-    const guests = members.slice(VETERANS);
+    const members = await Promise.all(Array.from({ length: MEMBERS }, () => this.join()));
     const until = performance.now() + ms;
     for (let reportedAt = performance.now(); performance.now() < until;) {
       await sleep(500 + this.random() * 2_500);
-      await this.trouble(guests);
+      await this.trouble(members);
       await this.countKeys();
       if (performance.now() - reportedAt < 30_000) continue;
       reportedAt = performance.now();
       say(`load: ${Math.round((until - reportedAt) / 1_000)} s left, ${this.summary()}`);
     }
-    await Promise.all([...veterans, ...guests].map((member) => member.leave()));
-    for (const veteran of veterans) this.faults.push(...growthOf(veteran.samples));
+    await Promise.all(members.map((member) => member.leave()));
+    for (const veteran of members.slice(0, VETERANS)) this.faults.push(...growthOf(veteran.samples));
     for (const member of this.all) this.faults.push(...member.faults);
     await this.checkLeftovers();
     say(`load: ${this.summary()}`);
@@ -132,16 +149,21 @@ class Soak {
 
   private join(): Promise<SoakMember> {
     const seed = Math.floor(this.random() * 2 ** 31);
-    const { url } = this.server;
-    this.counts.joined += 1;
-    const task = { redis: url, prefix: PREFIX, resources: RESOURCES, callers: CALLERS, seed, graceMs: GRACE_MS };
-    const member = new SoakMember(task);
+    const { url: redis } = this.server;
+    const member = new SoakMember({
+      redis,
+      prefix: PREFIX,
+      resources: RESOURCES,
+      callers: CALLERS,
+      seed,
+      graceMs: GRACE_MS,
+    });
     this.all.push(member);
     return member.started();
   }
 
-  /** Kills or stops one of the guests, or restarts the server. */
-  private async trouble(guests: SoakMember[]): Promise<void> {
+  /** Kills or stops a member that is not a veteran, or restarts the server. */
+  private async trouble(members: SoakMember[]): Promise<void> {
     const kind = this.random();
     if (kind < 0.25) {
       this.counts.restarts += 1;
@@ -150,20 +172,16 @@ class Soak {
       await this.server.restart();
       return;
     }
-    const place = Math.floor(this.random() * guests.length);
-    if (kind < 0.6) {
-      this.counts.killed += 1;
-      await guests[place].signal('SIGKILL');
-    } else {
-      this.counts.left += 1;
-      await guests[place].leave();
-    }
-    guests[place] = await this.join();
+    const place = VETERANS + Math.floor(this.random() * (MEMBERS - VETERANS));
+    const isKilled = kind < 0.6;
+    this.counts[isKilled ? 'killed' : 'left'] += 1;
+    await (isKilled ? members[place].signal('SIGKILL') : members[place].leave());
+    members[place] = await this.join();
   }
 
   private async countKeys(): Promise<void> {
     const keys = await this.admin.dbsize();
-    this.mostKeys = Math.max(this.mostKeys, keys);
+    this.counts['keys at most'] = Math.max(this.counts['keys at most'], keys);
     if (keys > MOST_KEYS) this.faults.push(`${keys} keys, but at most ${MOST_KEYS} are needed`);
   }
 
@@ -178,12 +196,11 @@ class Soak {
   }
 
   private summary(): string {
-    const { joined, left, killed, restarts } = this.counts;
     const locks = this.all.reduce((sum, member) => sum + member.locks, 0);
+    const counts = Object.entries(this.counts).map(([what, count]) => `${count} ${what}`);
     const heap = this.all
       .slice(0, VETERANS)
-      .map(({ samples }) => ((samples.at(-1)?.heapBytes ?? 0) / 2 ** 20).toFixed(1));
-    const events = `${joined} joined, ${left} left, ${killed} killed, ${restarts} restarts of Redis`;
-    return `${locks} locks, ${events}, ${this.mostKeys} keys at most, heaps of the veterans ${heap.join(' and ')} MiB`;
+      .map(({ samples }) => Math.round((samples.at(-1)?.heapBytes ?? 0) / 2 ** 20));
+    return [`${locks} locks`, ...counts, `heaps of the veterans ${heap.join(' and ')} MiB`].join(', ');
   }
 }

@@ -7,7 +7,6 @@ import { LockService } from '../../../lib/lock.service.js';
 import type { LockOptions } from '../../../lib/options/lock.options.js';
 import { lockModule } from '../../../test/support/lock-module.js';
 import { randomFrom } from '../../../test/support/random.js';
-import type { Sample } from '../../../test/support/chaos/growth.js';
 
 /** The task of a worker. */
 export interface SoakTask {
@@ -17,6 +16,13 @@ export interface SoakTask {
   readonly callers: number;
   readonly seed: number;
   readonly graceMs: number;
+}
+
+/** The resources of a process at one moment. */
+export interface Sample {
+  readonly heapBytes: number;
+  readonly timers: number;
+  readonly sockets: number;
 }
 
 /** A message of a worker. */

@@ -1,19 +1,20 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { machineMs } from '../random.js';
+import { eventually } from '../redis-locks.js';
+import type { Fault } from './faults/fault.js';
 import type { Fleet } from './fleet/fleet.js';
 import type { Member } from './fleet/member.js';
 import type { HarnessEvent } from './history/events.js';
 import type { LockServer, Topology } from './topology/index.js';
+import { QUEUE } from './workload/key.js';
 
 /** What a fault can use, and where it records what it does. */
 export class Scene {
   readonly events: HarnessEvent[] = [];
+  private isInjured = false;
 
   constructor(
     readonly fleet: Fleet,
     readonly topology: Topology,
-    /** Seeded by the run. All choices of a fault use it. */
-    readonly random: () => number,
     /** How long all members may take to get the lock again. */
     private readonly settlesWithinMs: number,
   ) {}
@@ -30,34 +31,40 @@ export class Scene {
     return topology as Kind;
   }
 
-  now(): number {
-    return machineMs();
+  /**
+   * Injects a fault: makes members hold the lock as it needs them, lets it do its work, and waits until all members
+   * have had the lock again. Replaces those that it has ended.
+   */
+  async inject(fault: Fault): Promise<void> {
+    const { fleet } = this;
+    const { ms = 0, by = 1, looked = false, waitedFor = false, ...how } = fault.held ?? { by: 0 };
+    const holders = fleet.some(by);
+    if (by > 0) await fleet.longHolds(holders, ms, how);
+    if (looked) await Promise.all(holders.map((holder) => fleet.looked(holder)));
+    if (waitedFor) await fleet.allWait(...holders);
+    this.injected();
+    await fault.inject(this, ...holders);
+    this.healed();
+    await this.settle();
+    await fleet.fill();
   }
 
-  sleep(ms: number): Promise<void> {
-    return sleep(ms);
+  injected(): void {
+    this.isInjured = true;
+    this.events.push({ kind: 'injected', at: machineMs() });
   }
 
-  injected(fault: string): void {
-    this.events.push({ kind: 'injected', fault, at: machineMs() });
+  /** Records that the fault is over, unless it was before. */
+  healed(): void {
+    if (this.isInjured) this.events.push({ kind: 'healed', at: machineMs() });
+    this.isInjured = false;
   }
 
-  healed(fault: string): void {
-    this.events.push({ kind: 'healed', fault, at: machineMs() });
-  }
-
-  /** Makes a server lose its data, and records when. */
-  async dataLost(how: () => Promise<unknown>): Promise<void> {
+  /** Makes a server lose its data, or deletes the lock's key on all servers. Records when. */
+  async lose(kind: 'dataLost' | 'lockDeleted', how: () => Promise<unknown>): Promise<void> {
     const at = machineMs();
     await how();
-    this.events.push({ kind: 'dataLost', at, to: machineMs() });
-  }
-
-  /** Deletes the lock's key, and records when. */
-  async deleteLock(how: () => Promise<unknown>): Promise<void> {
-    const at = machineMs();
-    await how();
-    this.events.push({ kind: 'lockDeleted', at, to: machineMs() });
+    this.events.push({ kind, at, to: machineMs() });
   }
 
   /** Makes a member release the lock of another member's long hold by force, and records when. */
@@ -68,18 +75,34 @@ export class Scene {
     await this.fleet.forceRelease(operator);
   }
 
-  async readClock(): Promise<void> {
-    const [seconds, micros] = (await this.victim.admin.time()).map(Number);
-    this.events.push({ kind: 'clock', at: machineMs(), server: seconds * 1_000 + micros / 1_000 });
+  /** Sets the server's clock ahead of the machine's, and records both readings. */
+  async setClock(aheadMs: number): Promise<void> {
+    await this.readClock();
+    this.victim.clock?.runAhead(aheadMs);
+    await this.readClock();
+  }
+
+  /** Does something at all servers. */
+  async atServers(what: (admin: LockServer['admin']) => Promise<unknown>): Promise<void> {
+    await Promise.all(this.topology.servers.map(({ admin }) => what(admin)));
+  }
+
+  /** Waits until the queue of the lock has this many entries. The waiters of a process share one. */
+  async queued(count: number): Promise<void> {
+    await eventually(`${count} are in the queue`, async () => (await this.victim.admin.zcard(QUEUE)) === count);
   }
 
   /**
-   * Ends the long holds of these members. Waits until all members have had the lock again and all long holds are over.
-   * Does not throw if that takes too long: the checker finds it.
+   * Waits until all members have had the lock again and all long holds are over. Does not throw if the first takes too
+   * long: the checker finds it.
    */
-  async settle(...ending: readonly Member[]): Promise<void> {
-    for (const member of ending) member.send({ kind: 'end' });
+  async settle(): Promise<void> {
     await this.fleet.allEnter(this.settlesWithinMs);
     await this.fleet.longHoldsEnd();
+  }
+
+  private async readClock(): Promise<void> {
+    const [seconds, micros] = (await this.victim.admin.time()).map(Number);
+    this.events.push({ kind: 'clock', at: machineMs(), server: seconds * 1_000 + micros / 1_000 });
   }
 }

@@ -1,4 +1,6 @@
 import type { AblationName } from '../ablations.js';
+import type { HoldDetails } from '../fleet/fleet.js';
+import type { Member } from '../fleet/member.js';
 import type { Breach, Promises } from '../history/promises.js';
 import type { Scene } from '../scene.js';
 import type { ReplicatedTopologyName } from '../topology/index.js';
@@ -10,15 +12,14 @@ export interface Fault {
   readonly name: string;
   /** One line for the results. */
   readonly what: string;
-  /** The defence that the control run switches off. That run must then commit the breach below. */
-  readonly ablation: AblationName;
-  readonly breaks: Breach;
+  /** The defence that the control run switches off. That run must then commit this breach. */
+  readonly control: { readonly without: AblationName; readonly breaks: Breach };
   /** How callers take the lock. Default: exclusively. */
   readonly workload?: WorkloadName;
   readonly terms: LockTerms;
   readonly promises: Promises;
-  /** The stores that it applies to, with their differing promises. */
-  readonly stores: { readonly [Store in StoreName]?: Partial<Promises> };
+  /** The stores that it applies to beside `token`, with their differing promises. */
+  readonly others?: { readonly [Store in Exclude<StoreName, 'token'>]?: Partial<Promises> };
   /** The topology, if it needs more than masters. */
   readonly on?: ReplicatedTopologyName;
   /** The clocks that it sets. */
@@ -27,15 +28,29 @@ export interface Fault {
   readonly durable?: true;
   /** The client of the processes. Default: the module makes one, with the installed ioredis. */
   readonly client?: ClientName;
-  /** Injects the fault once, and waits until it is over. */
-  inject(scene: Scene): Promise<void>;
+  /** The long holds during which it is injected. */
+  readonly held?: LongHolds;
+  /** Does what is wrong, and ends the holds that have no end. */
+  inject(scene: Scene, ...holders: readonly Member[]): Promise<unknown>;
 }
 
-/** Every store, with the promises of the fault. */
-export const ALL_STORES = { token: {}, timestamp: {}, redisson: {}, quorum: {} } as const satisfies Record<
-  StoreName,
-  object
->;
+/** Long holds that begin before a fault. */
+interface LongHolds extends HoldDetails {
+  readonly ms: number;
+  /** How many members hold the lock. Default: 1. */
+  readonly by?: number;
+  /** The fault comes after the last check of the lock. */
+  readonly looked?: true;
+  /** The fault comes when all others wait for the lock. */
+  readonly waitedFor?: true;
+}
+
+export const OTHERS = { timestamp: {}, redisson: {}, quorum: {} } as const satisfies Fault['others'];
+
+/** Longer than any wait of a fault. */
+export const NO_END_MS = 60_000;
+/** A hold that writes late: long after its only check, when the fault ends it. */
+export const LATE_WRITER = { ms: NO_END_MS, lookAfterMs: 50, looked: true } as const;
 
 /** Returns terms with that lease. Callers wait much longer than the promises. */
 export function leases(ttlMs: number, more: Partial<LockTerms> = {}): LockTerms {
@@ -50,7 +65,16 @@ export function freeFor(ttlMs: number): number {
   return ttlMs + 2_000;
 }
 
+/** Returns the faults with these names, in their order. Throws if one has another name by now. */
+export function named(faults: readonly Fault[], ...names: readonly string[]): readonly Fault[] {
+  return names.map((name) => {
+    const found = faults.find((fault) => fault.name === name);
+    if (found === undefined) throw new Error(`there is no fault "${name}"`);
+    return found;
+  });
+}
+
 /** Returns the same fault with a shared lock, on the token store. */
-export function among(workload: Exclude<WorkloadName, 'alone'>, fault: Fault, more: Partial<Fault> = {}): Fault {
-  return { ...fault, name: `${fault.name}, ${WORKLOADS[workload].label}`, workload, stores: { token: {} }, ...more };
+export function among(workload: WorkloadName, fault: Fault, more: Partial<Fault>): Fault {
+  return { ...fault, name: `${fault.name}, ${WORKLOADS[workload].label}`, workload, others: {}, ...more };
 }

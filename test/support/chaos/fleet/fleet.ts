@@ -1,28 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { machineMs, randomFrom } from '../../random.js';
 import { eventually } from '../../redis-locks.js';
-import type { AblationName } from '../ablations.js';
+import { WallClock } from '../../server-clock/wall-clock.js';
 import type { Topology } from '../topology/index.js';
-import type { WorkloadName } from '../workload/kinds.js';
-import type { ClientName, LockTerms, Order, Report, StoreName } from '../workload/orders.js';
+import type { OrderOf, Report, StoreName, WorkerTask } from '../workload/orders.js';
+import { ioredis5Flags } from './ioredis-5.js';
 import { Member } from './member.js';
 
-export type HoldDetails = Omit<Extract<Order, { kind: 'hold' }>, 'kind' | 'ms'>;
+export type HoldDetails = Omit<OrderOf<'hold'>, 'kind' | 'ms'>;
 
 /** Options of all members. */
 export interface FleetOptions {
-  readonly store: StoreName;
-  readonly workload: WorkloadName;
-  readonly resource: string;
-  readonly terms: LockTerms;
-  readonly off: AblationName | undefined;
+  /** What their tasks have in common. */
+  readonly common: Omit<WorkerTask, 'name' | 'places' | 'thinkMs' | 'seed' | 'file'>;
   /** The folder of their histories. */
   readonly folder: string;
   readonly seed: number;
   /** Gives each member a wall clock that can be set. */
   readonly clocks: boolean;
-  /** Their client. Undefined: the module makes one. */
-  readonly client: ClientName | undefined;
 }
 
 const MEMBERS = 4;
@@ -34,82 +29,84 @@ const STEP_MS = 30_000;
 /** On top of a member's shutdown grace. */
 const LEAVE_MS = 15_000;
 
+type Fits = (member: Member, report: Report) => boolean;
+
 /** The processes that compete for the lock. */
 export class Fleet {
   /** All members, including those that have ended. */
   readonly all: Member[] = [];
   readonly crashes: string[] = [];
+  /** Seeded by the run. All choices of a fault use it. */
+  readonly random: () => number;
   private joined = 0;
   private passed = 0;
-  private readonly seeds: () => number;
   private readonly watchers = new Set<(member: Member, report: Report) => void>();
 
-  private constructor(
+  constructor(
     private readonly topology: Topology,
     private readonly options: FleetOptions,
   ) {
-    this.seeds = randomFrom(options.seed);
-  }
-
-  static async start(topology: Topology, options: FleetOptions): Promise<Fleet> {
-    const fleet = new Fleet(topology, options);
-    await Promise.all(Array.from({ length: MEMBERS }, () => fleet.join()));
-    return fleet;
+    this.random = randomFrom(options.seed);
   }
 
   get members(): readonly Member[] {
     return this.all.filter(({ alive }) => alive);
   }
 
-  fileOf(member: Member): string {
-    return `${this.options.folder}/${member.name}.jsonl`;
+  fileOf({ name }: Pick<Member, 'name'>): string {
+    return `${this.options.folder}/${name}.jsonl`;
+  }
+
+  /** Starts members until there are `count`. */
+  async fill(count = MEMBERS): Promise<void> {
+    await Promise.all(Array.from({ length: Math.max(0, count - this.members.length) }, () => this.join()));
   }
 
   /** Starts one more member. */
-  async join(): Promise<Member> {
-    const { store, workload, resource, terms, off, folder, client } = this.options;
+  async join(): Promise<void> {
+    const { common, clocks } = this.options;
     // Drawn before the first await, so that each member has its own.
     const name = `p${(this.joined += 1)}`;
-    const seed = Math.floor(this.seeds() * 2 ** 31);
+    const seed = Math.floor(this.random() * 2 ** 31);
     const { places, ways } = await this.topology.access();
-    const task = {
-      name,
-      store,
-      places,
-      resource,
-      terms,
-      workload,
-      client,
-      thinkMs: THINK_MS[store],
-      seed,
-      off,
-      file: `${folder}/${name}.jsonl`,
-    };
-    const member = await Member.start(task, ways, this.options, (...args) => this.onReport(...args));
+    const task = { ...common, name, places, thinkMs: THINK_MS[common.store], seed, file: this.fileOf({ name }) };
+    const clock = clocks ? await WallClock.create() : undefined;
+    const flags = common.client === 'ioredis 5' ? await ioredis5Flags() : [];
+    const member = new Member(task, ways, clock, (...args) => this.onReport(...args), flags);
     this.all.push(member);
     await eventually(`${name} is ready`, () => this.crashes.length > 0 || member.instance !== '', START_MS);
-    return member;
+  }
+
+  /** Returns all members but these. */
+  others(...not: readonly Member[]): readonly Member[] {
+    return this.members.filter((member) => !not.includes(member));
   }
 
   /** Chooses a member other than these. */
-  other(random: () => number, ...not: readonly Member[]): Member {
-    const others = this.members.filter((member) => !not.includes(member));
-    return others[Math.floor(random() * others.length)];
+  other(...not: readonly Member[]): Member {
+    const others = this.others(...not);
+    return others[Math.floor(this.random() * others.length)];
   }
 
-  /** Chooses `count` different members. */
-  some(count: number, random: () => number): readonly Member[] {
+  /** Chooses `count` different members, other than these. */
+  some(count: number, ...not: readonly Member[]): readonly Member[] {
     const some: Member[] = [];
-    while (some.length < count) some.push(this.other(random, ...some));
+    while (some.length < count) some.push(this.other(...not, ...some));
     return some;
   }
 
   /** Makes a member hold the lock for `ms`. Resolves when the hold begins. */
   async longHold(member: Member, ms: number, more: HoldDetails = {}): Promise<void> {
-    const held = this.next(
-      (reporter, report) => reporter === member && report.kind === 'entered' && report.ordered === true,
-    );
+    const held = this.next((by, report) => by === member && report.kind === 'entered' && report.ordered === true);
     member.send({ kind: 'hold', ms, ...more });
+    await held;
+  }
+
+  /** Does the same while all members rest, so that nobody else holds the lock or waits. They still rest after it. */
+  async longHoldAlone(members: readonly Member[], ms: number, more: HoldDetails = {}): Promise<void> {
+    await this.rest();
+    const held = Promise.all(members.map((member) => this.longHold(member, ms, more)));
+    this.go(members, more.reader);
     await held;
   }
 
@@ -117,12 +114,11 @@ export class Fleet {
    * Makes members hold the lock for `ms` at the same time. Resolves when all do. Readers enter before any writer waits.
    */
   async longHolds(members: readonly Member[], ms: number, more: HoldDetails = {}): Promise<void> {
-    const { reader = false } = more;
-    if (reader) await this.rest();
-    const held = Promise.all(members.map((member) => this.longHold(member, ms, more)));
-    if (reader) this.go(members, true);
-    await held;
-    if (reader) this.go();
+    if (more.reader !== true) await Promise.all(members.map((member) => this.longHold(member, ms, more)));
+    else {
+      await this.longHoldAlone(members, ms, more);
+      this.go();
+    }
   }
 
   /** Waits until a member's long hold has checked its lock for the last time. */
@@ -155,57 +151,51 @@ export class Fleet {
     await eventually('long holds end', () => this.members.every(({ busy }) => !busy), STEP_MS);
   }
 
-  /** Waits until a matching member gets the lock. */
-  async entry(fits: (member: Member) => boolean = () => true): Promise<Member> {
-    return this.next((member, report) => report.kind === 'entered' && fits(member));
+  /** Waits until one of these members gets the lock. */
+  async entry(by: readonly Member[]): Promise<void> {
+    await this.next((member, { kind }) => kind === 'entered' && by.includes(member));
   }
 
   /**
    * Waits until another member has held the lock exclusively and written: a second such hold begins after the write.
    */
   async written(but: Member): Promise<void> {
-    const fits = (member: Member, report: Report): boolean =>
-      report.kind === 'entered' && report.mode === 'exclusive' && member !== but;
+    const fits: Fits = (member, report) => report.kind === 'entered' && report.mode === 'exclusive' && member !== but;
     await this.next(fits);
     await this.next(fits);
   }
 
   /** Waits until all other members wait for the lock. */
   async allWait(...but: readonly Member[]): Promise<void> {
-    const waiting = (): boolean => this.members.every((member) => but.includes(member) || member.waits);
-    await eventually('all others wait', waiting, STEP_MS);
+    await eventually('all others wait', () => this.others(...but).every(({ waits }) => waits), STEP_MS);
   }
 
   /**
    * Waits until each member has had the lock once more, and all requests that wait now have ended. A second ordered
-   * hold would otherwise double their wait. Returns false if that takes longer than `withinMs`.
+   * hold would otherwise double their wait. Stops waiting after `withinMs`.
    */
-  async allEnter(withinMs: number): Promise<boolean> {
+  async allEnter(withinMs: number): Promise<void> {
     const missing = new Set(this.members);
-    const watch = (member: Member, report: Report): void => {
-      if (report.kind === 'entered') missing.delete(member);
+    const watch = (member: Member, { kind }: Report): void => {
+      if (kind === 'entered') missing.delete(member);
     };
     this.watchers.add(watch);
     const waiting = this.members.map((member) => ({ member, ops: [...member.waiting] }));
     const done = (): boolean =>
       [...missing].every(({ alive }) => !alive) &&
       waiting.every(({ member, ops }) => !member.alive || ops.every((op) => !member.waiting.has(op)));
-    const entered = await eventually('all members enter', done, withinMs).then(
-      () => true,
-      () => false,
-    );
+    await eventually('all members enter', done, withinMs).catch(() => undefined);
     this.watchers.delete(watch);
-    return entered;
   }
 
   /** Makes all members finish, and request nothing until `go`. */
-  async rest(members: readonly Member[] = this.members): Promise<void> {
+  async rest(members = this.members): Promise<void> {
     for (const member of members) member.send({ kind: 'rest' });
     await eventually('all rest', () => members.every(({ idle }) => idle), STEP_MS);
   }
 
   /** @param readers only their readers. */
-  go(members: readonly Member[] = this.members, readers = false): void {
+  go(members = this.members, readers = false): void {
     for (const member of members) member.send({ kind: 'go', readers });
   }
 
@@ -216,9 +206,9 @@ export class Fleet {
   async leave(): Promise<readonly string[]> {
     for (const member of this.members) member.goOn();
     const [last, ...others] = this.members;
-    const stayed = (await Promise.all(others.map((member) => this.part(member)))).flat();
-    await this.entry((member) => member === last).catch(() => undefined);
-    return [...stayed, ...(await this.part(last))];
+    const stayed = await Promise.all(others.map((member) => this.part(member)));
+    await this.entry([last]).catch(() => undefined);
+    return [...stayed, await this.part(last)].flat();
   }
 
   /** Kills all members. */
@@ -232,19 +222,19 @@ export class Fleet {
     return Promise.race([member.exited.then(() => []), stayed]);
   }
 
-  private async next(fits: (member: Member, report: Report) => boolean): Promise<Member> {
-    let found: Member | undefined;
+  /** Waits until a matching report arrives. */
+  private async next(fits: Fits): Promise<void> {
+    let found = false;
     const watch = (member: Member, report: Report): void => {
-      if (fits(member, report)) found ??= member;
+      found ||= fits(member, report);
     };
     this.watchers.add(watch);
     try {
-      await eventually('the expected report arrives', () => found !== undefined || this.crashes.length > 0, STEP_MS);
+      await eventually('the expected report arrives', () => found || this.crashes.length > 0, STEP_MS);
     } finally {
       this.watchers.delete(watch);
     }
-    if (found === undefined) throw new Error(this.crashes.join('\n'));
-    return found;
+    if (!found) throw new Error(this.crashes.join('\n'));
   }
 
   private onReport(member: Member, report: Report): void {

@@ -1,15 +1,10 @@
 import type { ChildProcess } from 'node:child_process';
-import { WallClock } from '../../server-clock/wall-clock.js';
+import type { WallClock } from '../../server-clock/wall-clock.js';
 import { forkSource } from '../../lock-process.js';
 import type { RedisProxy } from '../../proxy.js';
 import { machineMs } from '../../random.js';
 import type { HarnessEvent } from '../history/events.js';
-import type { FleetOptions } from './fleet.js';
-import { ioredis5Flags } from './ioredis-5.js';
 import type { Detached, Order, Report, WorkerTask } from '../workload/orders.js';
-
-/** Called with each report of a member. */
-export type MemberListener = (member: Member, report: Report) => void;
 
 /** A process that acquires locks, controlled by its parent. */
 export class Member {
@@ -24,11 +19,11 @@ export class Member {
   looked = false;
   /** Whether the signal of its long hold has aborted. */
   lost = false;
+  alive = true;
   readonly exited: Promise<void>;
   private readonly child: ChildProcess;
-  private stoppedAt: number | undefined;
-  private dead = false;
   private readonly holding = new Set<string>();
+  private stoppedAt: number | undefined;
 
   constructor(
     private readonly task: WorkerTask,
@@ -36,7 +31,7 @@ export class Member {
     readonly ways: readonly RedisProxy[],
     /** Its wall clock. Undefined if it was not requested. */
     readonly clock: WallClock | undefined,
-    listener: MemberListener,
+    listener: (member: Member, report: Report) => void,
     flags: readonly string[],
   ) {
     this.child = forkSource('chaos/workload/worker.ts', task, clock?.variables, flags);
@@ -45,25 +40,11 @@ export class Member {
       listener(this, report);
     });
     this.exited = new Promise((resolve) => void this.child.once('exit', () => resolve()));
-    void this.exited.then(() => (this.dead = true));
-  }
-
-  static async start(
-    task: WorkerTask,
-    ways: readonly RedisProxy[],
-    { clocks, client }: Pick<FleetOptions, 'clocks' | 'client'>,
-    listener: MemberListener,
-  ): Promise<Member> {
-    const flags = client === 'ioredis 5' ? await ioredis5Flags() : [];
-    return new Member(task, ways, clocks ? await WallClock.create() : undefined, listener, flags);
+    void this.exited.then(() => (this.alive = false));
   }
 
   get name(): string {
     return this.task.name;
-  }
-
-  get alive(): boolean {
-    return !this.dead;
   }
 
   get holds(): boolean {
@@ -93,6 +74,11 @@ export class Member {
     if (this.child.connected) this.child.send(order);
   }
 
+  /** Ends its long hold, or keeps it from beginning. */
+  end(): void {
+    this.send({ kind: 'end' });
+  }
+
   /** Sends SIGTERM: it shuts down as an application does. */
   terminate(): void {
     this.child.kill('SIGTERM');
@@ -115,7 +101,7 @@ export class Member {
   /** Sends SIGKILL, and waits until the process has exited. */
   async kill(): Promise<void> {
     this.absent(machineMs(), null);
-    this.dead = true;
+    this.alive = false;
     this.child.kill('SIGKILL');
     await this.exited;
   }
@@ -131,21 +117,16 @@ export class Member {
     else if (report.kind === 'entered') {
       this.waiting.delete(report.op);
       this.holding.add(report.op);
-      if (report.ordered === true) this.begins(report.op);
+      if (report.ordered !== true) return;
+      this.longHold = report.op;
+      this.looked = this.lost = false;
     } else if (report.kind === 'fail') this.waiting.delete(report.op);
     else if (report.kind === 'looked') this.looked = true;
     else if (report.kind === 'lost') this.lost ||= report.op === this.longHold;
     else if (report.kind === 'pass') this.holding.delete(report.visit.op);
-    else if (report.kind === 'left') this.ends(report.op);
-  }
-
-  private begins(op: string): void {
-    this.longHold = op;
-    this.looked = this.lost = false;
-  }
-
-  private ends(op: string): void {
-    this.holding.delete(op);
-    if (this.longHold === op) this.longHold = undefined;
+    else if (report.kind === 'left') {
+      this.holding.delete(report.op);
+      if (this.longHold === report.op) this.longHold = undefined;
+    }
   }
 }

@@ -1,7 +1,13 @@
-import type { Event, History, Write } from './events.js';
+import type { Event, EventOf, History, Write } from './events.js';
 import { type Hold, holdsOf, type Operation, operationsOf } from './holds.js';
 import { concurrencyOf, type Overlap } from './overlaps.js';
 import { type FallenToken, fallenTokensOf, type TokenKind } from './tokens.js';
+
+/** A duration of an operation. */
+export interface Lasting {
+  readonly op: string;
+  readonly ms: number;
+}
 
 /** What the checker found in a history. The fault's promises decide what is a breach. */
 export interface Findings {
@@ -24,7 +30,7 @@ export interface Findings {
   /** Acknowledged elements that are missing in the set. */
   readonly lostElements: readonly string[];
   /** Waits for the lock, or for a refusal, that were longer than `longWaitMs`. */
-  readonly longWaits: readonly { readonly op: string; readonly ms: number }[];
+  readonly longWaits: readonly Lasting[];
   readonly longestWaitMs: number;
   /** The longest part of a wait in which nobody trusted the lock, and no fault was going on. */
   readonly longestFreeMs: number;
@@ -33,7 +39,7 @@ export interface Findings {
   /** Holds that were lost before their work was done. */
   readonly lostHolds: readonly string[];
   /** How long operations trusted their locks that were released by force. */
-  readonly trustedAfterForce: readonly { readonly op: string; readonly ms: number }[];
+  readonly trustedAfterForce: readonly Lasting[];
   /** Operations whose request failed, or was refused because their process was shutting down. */
   readonly unavailable: readonly string[];
   readonly leftovers: readonly string[];
@@ -50,35 +56,45 @@ export interface CheckTerms {
   readonly tokens: TokenKind;
 }
 
+interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** Returns the findings of a history. */
-export function check(history: History, terms: CheckTerms): Findings {
-  const operations = operationsOf(history.events);
+export function check({ events, ...history }: History, { longWaitMs, tokens }: CheckTerms): Findings {
+  const operations = operationsOf(events);
   const holds = holdsOf(operations);
-  const absences = history.events.filter((event) => event.kind === 'absent');
+  const absences = events.filter((event) => event.kind === 'absent');
   const waits = operations.flatMap((one) => waitOf(one, absences, history.until));
-  const isExcused = (write: Write): boolean =>
-    terms.tokens === 'counter' && haveOneToken(write, history.fenced, holds, history.events);
   const held = holds.map(({ enteredAt, trustedUntil }) => ({ from: enteredAt, to: trustedUntil }));
-  const taken = [...held, ...faultsOf(history.events)].toSorted((one, other) => one.from - other.from);
+  const taken = [...held, ...faultsOf(events)].toSorted((one, other) => one.from - other.from);
+  const set = new Set(history.set);
+  const isExcused = (write: Write): boolean =>
+    tokens === 'counter' && haveOneToken(write, history.fenced, holds, events);
   return {
     acquisitions: holds.length,
     shared: holds.filter(({ mode }) => mode !== 'exclusive').length,
     ...concurrencyOf(holds),
-    fallenTokens: fallenTokensOf(holds, history.events, terms.tokens),
+    fallenTokens: fallenTokensOf(holds, events, tokens),
     lostUpdates: lostUpdatesOf(history.register),
     lostBehindFence: lostUpdatesOf(history.fenced).map((write) => ({ ...write, excused: isExcused(write) })),
     tornReads: tornReadsOf(holds),
-    lostElements: lostElementsOf(operations, history.set),
-    longWaits: waits.filter(({ ms }) => ms > terms.longWaitMs).map(({ op, ms }) => ({ op, ms })),
+    lostElements: opsOf(operations, ({ op, ok }) => ok !== undefined && !set.has(op)),
+    longWaits: waits.filter(({ ms }) => ms > longWaitMs).map(({ op, ms }) => ({ op, ms })),
     longestWaitMs: Math.max(0, ...waits.map(({ ms }) => ms)),
     longestFreeMs: Math.max(0, ...waits.map((wait) => freeMs(wait, taken))),
-    hung: hungOf(operations, absences),
-    lostHolds: holds.filter(({ lost }) => lost).map(({ op }) => op),
-    trustedAfterForce: holds.flatMap((hold) => trustedAfterForce(hold, history.events)),
-    unavailable: operations.filter(({ failed }) => failed === 'unavailable' || failed === 'closed').map(({ op }) => op),
+    hung: opsOf(operations, (one) => hangs(one, absences)),
+    lostHolds: opsOf(holds, ({ lost }) => lost !== undefined),
+    trustedAfterForce: holds.flatMap((hold) => trustedAfterForce(hold, events)),
+    unavailable: opsOf(operations, ({ fail }) => fail?.reason === 'unavailable' || fail?.reason === 'closed'),
     leftovers: history.leftovers,
-    recoveryMs: recoveryOf(history.events, holds),
+    recoveryMs: recoveryOf(events, holds),
   };
+}
+
+function opsOf(operations: readonly Operation[], are: (one: Operation) => boolean): readonly string[] {
+  return operations.filter(are).map(({ op }) => op);
 }
 
 /** Returns the writes that are not based on the write before them. */
@@ -96,46 +112,36 @@ function haveOneToken(
   holds: readonly Hold[],
   events: readonly Event[],
 ): boolean {
-  const holdOf = (op: string | undefined): Hold | undefined => holds.find((hold) => hold.op === op);
-  const [earlier, later] = [holdOf(writes[writes.indexOf(write) - 1]?.op), holdOf(write.op)];
+  const before = writes[writes.indexOf(write) - 1]?.op;
+  const [earlier, later] = [before, write.op].map((op) => holds.find((hold) => hold.op === op));
   if (earlier === undefined || later === undefined || earlier.token !== later.token) return false;
   const [from, to] = [earlier.enteredAt, later.enteredAt].toSorted((one, other) => one - other);
   return events.some((event) => event.kind === 'dataLost' && event.to >= from && event.at <= to);
 }
 
 function tornReadsOf(holds: readonly Hold[]): Findings['tornReads'] {
-  const byOp = new Map(holds.map((hold) => [hold.op, hold]));
-  return holds.flatMap(({ op, tornAt, tornBy = '', trustedUntil }) => {
-    if (tornAt === undefined) return [];
-    const writer = byOp.get(tornBy);
-    const isLate = writer?.wroteAt !== undefined && writer.wroteAt > writer.trustedUntil;
-    return [{ op, trusted: tornAt <= trustedUntil && !isLate }];
+  return holds.flatMap(({ op, read, trustedUntil }) => {
+    if (read === undefined || read.first === read.second) return [];
+    const writer = holds.find((hold) => hold.op === read.second);
+    const isLate = writer?.ok !== undefined && writer.ok.at > writer.trustedUntil;
+    return [{ op, trusted: read.at <= trustedUntil && !isLate }];
   });
 }
 
-function lostElementsOf(operations: readonly Operation[], set: readonly string[]): readonly string[] {
-  const present = new Set(set);
-  return operations.filter(({ op, acknowledged }) => acknowledged && !present.has(op)).map(({ op }) => op);
-}
+type Absence = EventOf<'absent'>;
 
-type Absence = Extract<Event, { kind: 'absent' }>;
-
-interface Span {
-  readonly from: number;
-  readonly to: number;
-}
-
-interface Wait extends Span {
-  readonly op: string;
-  readonly ms: number;
+/** Returns when an operation ended. Undefined if it never did. */
+function endOf({ entered, left, fail }: Operation): number | undefined {
+  return left?.at ?? (entered === undefined ? fail?.at : undefined);
 }
 
 /** Returns the wait of an operation, unless its process was absent meanwhile. An open wait ends with the history. */
-function waitOf(operation: Operation, absences: readonly Absence[], end: number | undefined): readonly Wait[] {
-  const { op, process, invokedAt, enteredAt, endedAt } = operation;
-  const until = enteredAt ?? endedAt ?? end;
-  if (until === undefined || absentBetween(absences, process, invokedAt, until)) return [];
-  return [{ op, from: invokedAt, to: until, ms: until - invokedAt }];
+function waitOf(one: Operation, absences: readonly Absence[], end: number | undefined): readonly (Lasting & Span)[] {
+  const { at: from, process } = one.invoke;
+  const to = one.entered?.at ?? endOf(one) ?? end;
+  const wasAbsent = (until: number): boolean =>
+    absences.some((each) => each.process === process && each.from <= until && (each.to ?? Infinity) >= from);
+  return to === undefined || wasAbsent(to) ? [] : [{ op: one.op, from, to, ms: to - from }];
 }
 
 /** Returns when faults were going on. */
@@ -146,7 +152,7 @@ function faultsOf(events: readonly Event[]): readonly Span[] {
 }
 
 /** Returns how long a wait lasted beside these spans, which are sorted by their beginnings. */
-function freeMs({ from, to }: Wait, taken: readonly Span[]): number {
+function freeMs({ from, to }: Span, taken: readonly Span[]): number {
   let [free, until] = [0, from];
   for (const span of taken) {
     if (span.from >= to) break;
@@ -156,21 +162,15 @@ function freeMs({ from, to }: Wait, taken: readonly Span[]): number {
   return free + Math.max(0, to - until);
 }
 
-function trustedAfterForce({ op, trustedUntil }: Hold, events: readonly Event[]): Findings['trustedAfterForce'] {
+function trustedAfterForce({ op, trustedUntil }: Hold, events: readonly Event[]): readonly Lasting[] {
   const forced = events.filter((event) => event.kind === 'forced' && event.former === op);
   return forced.map(({ at }) => ({ op, ms: Math.max(0, trustedUntil - at) }));
 }
 
-function hungOf(operations: readonly Operation[], absences: readonly Absence[]): readonly string[] {
-  const ended = (one: Operation): boolean =>
-    one.endedAt !== undefined ||
-    one.holder === '' ||
-    absences.some(({ process, to }) => process === one.holder && to === null);
-  return operations.filter((one) => !ended(one)).map(({ op }) => op);
-}
-
-function absentBetween(absences: readonly Absence[], process: string, from: number, to: number): boolean {
-  return absences.some((one) => one.process === process && one.from <= to && (one.to ?? Infinity) >= from);
+function hangs(one: Operation, absences: readonly Absence[]): boolean {
+  const { holder } = one;
+  const isOver = endOf(one) !== undefined || holder === '';
+  return !isOver && !absences.some(({ process, to }) => process === holder && to === null);
 }
 
 /** Returns the longest time from the end of a fault, or of the hold that outlived it, to the next grant. */

@@ -1,39 +1,26 @@
 import type { LockMode } from '../../../../lib/contract/lock-mode.js';
-import type { Event, FailReason } from './events.js';
+import type { Event, EventOf, OpEvent } from './events.js';
 
-/** One operation, from its request to its end. */
-export interface Operation {
+/** One operation, from its request to its end: its last event of each kind. */
+export type Operation = { readonly [Kind in OpEvent['kind']]?: EventOf<Kind> } & {
+  readonly invoke: EventOf<'invoke'>;
   readonly op: string;
-  readonly process: string;
   /** The process that may die with its lock. Empty while nobody has taken its ticket. */
   readonly holder: string;
-  readonly invokedAt: number;
-  /** When it got the lock. Undefined if it did not. */
-  readonly enteredAt: number | undefined;
-  /** The mode of its lock, if it got one. */
-  readonly mode: LockMode;
-  /** What it locked, if it got the locks. */
-  readonly resources: readonly string[];
-  readonly token: number | undefined;
-  /** The other token that it had after it was detached. Undefined if it kept its token. */
-  readonly changedTo: number | undefined;
   /** Until when it could trust the lock: signal not aborted, local deadline not over, not released, alive. */
   readonly trustedUntil: number;
-  readonly lost: boolean;
-  readonly failed: FailReason | undefined;
-  readonly acknowledged: boolean;
-  /** When its write was acknowledged. Undefined if it was not. */
-  readonly wroteAt: number | undefined;
-  /** When its second read returned another value. Undefined if it did not. */
-  readonly tornAt: number | undefined;
-  /** The operation that wrote that value. */
-  readonly tornBy: string | undefined;
-  /** Undefined if it never ended. */
-  readonly endedAt: number | undefined;
-}
+  /** Until when its process left the lock alone, dead or alive, and why no longer. */
+  readonly keptUntil: number;
+  readonly endedBy: 'expired' | 'released' | 'lost';
+};
 
 /** An operation that got the lock. */
-export type Hold = Operation & { readonly enteredAt: number };
+export type Hold = Operation & {
+  readonly enteredAt: number;
+  readonly mode: LockMode;
+  readonly resources: readonly string[];
+  readonly token: number | undefined;
+};
 
 /** The resource of operations that name none. */
 export const THE_RESOURCE = ['the resource'];
@@ -53,78 +40,46 @@ export function operationsOf(events: readonly Event[]): readonly Operation[] {
   const gone = new Map<string, number>();
   for (const event of events) {
     if (event.kind === 'absent' && event.to === null) gone.set(event.process, event.from);
-    else if (event.kind === 'invoke') all.set(event.op, begun(event.op, event.process, event.at));
-    else if ('op' in event) applyEvent(operation(all, event.op), event);
+    else if (event.kind === 'invoke') all.set(event.op, begun(event));
+    else if ('op' in event) apply(all.get(event.op), event);
   }
-  for (const one of all.values()) {
-    const diedAt = gone.get(one.holder);
-    if (diedAt !== undefined) one.trustedUntil = Math.min(one.trustedUntil, diedAt);
-  }
+  for (const one of all.values()) one.trustedUntil = Math.min(one.trustedUntil, gone.get(one.holder) ?? Infinity);
   return [...all.values()];
 }
 
+/** Returns the operations that got the lock, in this order. */
 export function holdsOf(operations: readonly Operation[]): readonly Hold[] {
-  const holds = operations.filter((one): one is Hold => one.enteredAt !== undefined);
-  return holds.toSorted((one, other) => one.enteredAt - other.enteredAt);
+  return operations
+    .flatMap((one): Hold[] => {
+      const { entered } = one;
+      if (entered === undefined) return [];
+      const { at: enteredAt, mode = 'exclusive', resources = THE_RESOURCE, token } = entered;
+      return [{ ...one, enteredAt, mode, resources, token: token ?? undefined }];
+    })
+    .toSorted((one, other) => one.enteredAt - other.enteredAt);
 }
 
-function operation(all: ReadonlyMap<string, Open>, op: string): Open {
-  const found = all.get(op);
-  if (found === undefined) throw new Error(`the history has no beginning of ${op}`);
-  return found;
+function begun(invoke: EventOf<'invoke'>): Open {
+  const { op, process: holder } = invoke;
+  return { op, invoke, holder, trustedUntil: -Infinity, keptUntil: Infinity, endedBy: 'expired' };
 }
 
-function begun(op: string, process: string, invokedAt: number): Open {
-  return {
-    op,
-    process,
-    holder: process,
-    invokedAt,
-    enteredAt: undefined,
-    mode: 'exclusive',
-    resources: THE_RESOURCE,
-    token: undefined,
-    changedTo: undefined,
-    trustedUntil: -Infinity,
-    lost: false,
-    failed: undefined,
-    acknowledged: false,
-    wroteAt: undefined,
-    tornAt: undefined,
-    tornBy: undefined,
-    endedAt: undefined,
-  };
-}
-
-function applyEvent(one: Open, event: Exclude<Event, { kind: 'invoke' }> & { readonly op: string }): void {
-  const { kind, at } = event;
-  if (kind === 'entered') {
-    one.enteredAt = at;
-    one.mode = event.mode ?? 'exclusive';
-    one.resources = event.resources ?? THE_RESOURCE;
-    one.token = event.token ?? undefined;
-    one.trustedUntil = at + (event.expiresInMs ?? Infinity);
-  } else if (kind === 'extended') {
+function apply(one: Open | undefined, event: OpEvent): void {
+  const { op, kind, at } = event;
+  if (one === undefined) throw new Error(`the history has no beginning of ${op}`);
+  Object.assign(one, { [kind]: event });
+  if (kind === 'detached') one.holder = '';
+  if (kind === 'resumes') one.holder = event.process;
+  if ('expiresInMs' in event) {
+    const until = at + (event.expiresInMs ?? Infinity);
     // A lease that is over does not begin again.
-    if (at <= one.trustedUntil) one.trustedUntil = at + (event.expiresInMs ?? Infinity);
-  } else if (kind === 'detached' || kind === 'resumed') {
-    one.trustedUntil = at + (event.expiresInMs ?? Infinity);
-    if (kind === 'detached') one.holder = '';
-    else if (event.token !== one.token) one.changedTo = event.token;
-  } else if (kind === 'resumes') {
-    one.holder = event.process;
+    if (kind !== 'extended' || at <= one.trustedUntil) one.trustedUntil = until;
+    // A renewal may be read after the deadline that it replaces.
+    if (one.endedBy === 'expired' && (kind !== 'extended' || event.expiresInMs !== 0)) one.keptUntil = until;
   } else if (kind === 'lost' || kind === 'left') {
     one.trustedUntil = Math.min(one.trustedUntil, at);
-    if (kind === 'lost') one.lost = true;
-    else one.endedAt = at;
-  } else if (kind === 'read') {
-    if (event.first === event.second) return;
-    one.tornAt = at;
-    one.tornBy = event.second;
-  } else if (kind !== 'saw' && kind !== 'writes') {
-    one.acknowledged = kind === 'ok';
-    if (kind === 'ok') one.wroteAt = at;
-    if (kind === 'fail') one.failed = event.reason;
-    if (one.enteredAt === undefined) one.endedAt = at;
+    if (at >= one.keptUntil) return;
+    one.keptUntil = at;
+    one.endedBy = kind === 'left' ? 'released' : 'lost';
   }
 }

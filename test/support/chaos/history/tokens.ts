@@ -18,60 +18,50 @@ type Tokened = Hold & { readonly token: number };
 
 /**
  * Compares grants in the order of their replies. It may differ from the order of the grants, if two are granted at
- * nearly the same time. A grant that was no longer trusted when its reply arrived does not count.
+ * nearly the same time. A grant that was no longer trusted when its reply arrived does not count. Compatible holders
+ * are not ordered: several of an instance have one token.
  */
-export function fallenTokensOf(holds: readonly Hold[], events: readonly Event[], tokens: TokenKind): FallenToken[] {
+export function fallenTokensOf(
+  holds: readonly Hold[],
+  events: readonly Event[],
+  tokens: TokenKind,
+): readonly FallenToken[] {
+  const changed = holds.filter(({ resumed, token }) => resumed !== undefined && resumed.token !== token);
   const trusted = holds.filter(
     (hold): hold is Tokened => hold.token !== undefined && hold.trustedUntil > hold.enteredAt,
   );
+  const happened = (kind: 'dataLost' | 'lockDeleted', from: number, to: number): boolean =>
+    events.some((event) => event.kind === kind && event.to >= from && event.at <= to);
   // The highest earlier grant of each mode.
   const highest = new Map<LockMode, Tokened>();
-  const changed = holds.filter(({ changedTo }) => changedTo !== undefined);
   const fallen = trusted.flatMap((later) => {
-    const earlier = highestOf([...highest.values()].filter((one) => comesAfter(later, one)));
-    if (later.token > (highest.get(later.mode)?.token ?? -Infinity)) highest.set(later.mode, later);
-    if (earlier === undefined || later.token > earlier.token) return [];
+    const { mode, token, enteredAt } = later;
+    const before = [...highest.values()].filter((one) => !compatible(one.mode, mode));
+    const [earlier] = before.toSorted((one, other) => other.token - one.token);
+    if (token > (highest.get(mode)?.token ?? -Infinity)) highest.set(mode, later);
+    if (earlier === undefined || token > earlier.token) return [];
+    // The data was lost, and tokens are counted, or the clock had been set back before.
+    const isForgotten = happened('dataLost', earlier.enteredAt, enteredAt);
     const excused =
-      excuses(events, earlier.enteredAt, later, tokens) ||
-      wasDeleted(events, grantedAt(later, trusted), earlier.enteredAt);
+      (isForgotten && (tokens === 'counter' || wentBack(events, enteredAt))) ||
+      // An instance shares a deleted lock until it notices.
+      happened('lockDeleted', grantedAt(later, trusted), earlier.enteredAt);
     return [{ earlier: earlier.op, later: later.op, excused }];
   });
   return [...changed.map(({ op }) => ({ earlier: op, later: op, excused: false })), ...fallen];
 }
 
 /** Returns when the first caller of the process entered with this token. The callers that share a lock have one. */
-function grantedAt({ process, token, mode, enteredAt }: Tokened, trusted: readonly Tokened[]): number {
+function grantedAt({ invoke: { process }, token, mode, enteredAt }: Tokened, trusted: readonly Tokened[]): number {
   if (mode === 'exclusive') return enteredAt;
-  return trusted.find((one) => one.process === process && one.token === token)?.enteredAt ?? enteredAt;
-}
-
-/** Returns whether the lock was deleted between two moments. Its instance shares it until it notices. */
-function wasDeleted(events: readonly Event[], from: number, to: number): boolean {
-  return events.some((event) => event.kind === 'lockDeleted' && event.to >= from && event.at <= to);
-}
-
-/** Returns whether the grants are ordered. Compatible holders are not: several of an instance have one token. */
-function comesAfter(later: Hold, earlier: Hold): boolean {
-  return !compatible(earlier.mode, later.mode);
-}
-
-function highestOf(holds: readonly Tokened[]): Tokened | undefined {
-  let found: Tokened | undefined;
-  for (const hold of holds) if (found === undefined || hold.token > found.token) found = hold;
-  return found;
-}
-
-/** Returns whether tokens had to fall: the data was lost, and the clock had been set back before. */
-function excuses(events: readonly Event[], from: number, { enteredAt: to }: Hold, tokens: TokenKind): boolean {
-  const lost = events.some((event) => event.kind === 'dataLost' && event.to >= from && event.at <= to);
-  if (!lost) return false;
-  return tokens === 'counter' || wentBack(events.filter((event) => event.kind === 'clock' && event.at <= to));
+  return trusted.find((one) => one.invoke.process === process && one.token === token)?.enteredAt ?? enteredAt;
 }
 
 /** A smaller difference between the server's clock and the machine's is only a late reading. */
-const READING_MS = 1_000;
+export const READING_MS = 1_000;
 
-function wentBack(readings: readonly Event[]): boolean {
-  const ahead = readings.map((reading) => (reading.kind === 'clock' ? reading.server - reading.at : 0));
+function wentBack(events: readonly Event[], to: number): boolean {
+  const readings = events.filter((event) => event.kind === 'clock').filter(({ at }) => at <= to);
+  const ahead = readings.map(({ server, at }) => server - at);
   return ahead.some((one, i) => ahead.slice(0, i).some((earlier) => one < earlier - READING_MS));
 }

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { caughtUp } from '../../caught-up.js';
 import { type ClusterMember, DETECTS_FAILURES_MS, RedisCluster } from '../../redis/index.js';
 import { eventually } from '../../redis-locks.js';
-import { keyOf } from '../workload/key.js';
-import { caughtUp } from '../../caught-up.js';
-import { leftoversAt } from './leftovers.js';
+import { KEY } from '../workload/key.js';
 import type { Access, LockServer, Topology } from './topology.js';
 
 const TAKEN_OVER_MS = 30_000;
@@ -13,24 +12,16 @@ const REDIRECTED_MS = 10_000;
 export class ClusterTopology implements Topology {
   private constructor(
     private readonly cluster: RedisCluster,
-    private master: ClusterMember,
+    public victim: ClusterMember,
   ) {}
 
   static async start(): Promise<ClusterTopology> {
     const cluster = await RedisCluster.start({ nodeTimeoutMs: DETECTS_FAILURES_MS });
-    return new ClusterTopology(cluster, await cluster.ownerOf(keyOf()));
-  }
-
-  get version(): string {
-    return this.master.server.version;
+    return new ClusterTopology(cluster, await cluster.ownerOf(KEY));
   }
 
   get servers(): readonly LockServer[] {
-    return this.cluster.members.map(lockServerOf);
-  }
-
-  get victim(): LockServer {
-    return lockServerOf(this.master);
+    return this.cluster.members;
   }
 
   access(): Promise<Access> {
@@ -39,9 +30,12 @@ export class ClusterTopology implements Topology {
 
   /** Kills the master after its replica has all data. */
   async failOver(): Promise<void> {
-    await caughtUp(this.master.admin, 1, keyOf());
-    await this.master.server.kill();
-    await this.takenOver(this.cluster.replicaOf(this.master));
+    await caughtUp(this.victim.admin, 1, KEY);
+    await this.victim.server.kill();
+    const next = this.cluster.replicaOf(this.victim);
+    const byAll = async (): Promise<boolean> => (await this.cluster.ownerOf(KEY).catch(() => undefined)) === next;
+    await eventually('the replica has taken over', byAll, TAKEN_OVER_MS);
+    this.victim = next;
   }
 
   /**
@@ -49,20 +43,16 @@ export class ClusterTopology implements Topology {
    * ASK and TRYAGAIN before that, and MOVED after it.
    */
   async moveSlot(): Promise<void> {
-    const next = await this.cluster.otherThan(keyOf());
-    const { moveKeys, finish } = await this.cluster.migration(keyOf(), next);
+    const next = await this.cluster.otherThan(KEY);
+    const { moveKeys, finish } = await this.cluster.migration(KEY, next);
     await Promise.all(this.cluster.masters.map(({ admin }) => admin.config('RESETSTAT')));
     await moveKeys();
     await sleep(1_000);
     await this.redirected('ASK');
     await this.redirected('TRYAGAIN');
     await finish();
-    this.master = next;
+    this.victim = next;
     await this.redirected('MOVED');
-  }
-
-  leftovers(): Promise<readonly string[]> {
-    return leftoversAt(this.master.admin);
   }
 
   async close(): Promise<void> {
@@ -78,14 +68,4 @@ export class ClusterTopology implements Topology {
     };
     await eventually(`a node of the cluster replies ${by} while a slot moves`, counted, REDIRECTED_MS);
   }
-
-  private async takenOver(next: ClusterMember): Promise<void> {
-    const byAll = async (): Promise<boolean> => (await this.cluster.ownerOf(keyOf()).catch(() => undefined)) === next;
-    await eventually('the replica has taken over', byAll, TAKEN_OVER_MS);
-    this.master = next;
-  }
-}
-
-function lockServerOf({ server, admin }: ClusterMember): LockServer {
-  return { server, admin, clock: undefined };
 }

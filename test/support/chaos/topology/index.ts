@@ -1,8 +1,7 @@
 import type { StoreName } from '../workload/orders.js';
 import { ClusterTopology } from './cluster.js';
 import { MastersTopology } from './masters.js';
-import { PartitionTopology } from './partition.js';
-import { SentinelTopology } from './sentinel.js';
+import { PartitionTopology, SentinelTopology } from './replicas.js';
 import type { Topology, TopologyOptions } from './topology.js';
 
 /** The number of masters of each store. */
@@ -27,6 +26,5 @@ export function startTopology(
 }
 
 export { ClusterTopology } from './cluster.js';
-export { PartitionTopology } from './partition.js';
-export { SentinelTopology } from './sentinel.js';
+export { PartitionTopology, SentinelTopology } from './replicas.js';
 export type { LockServer, Topology, TopologyOptions } from './topology.js';

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { WallClock } from '../../server-clock/wall-clock.js';
 import { RedisProxy } from '../../proxy.js';
 import { adminOf, startRedis } from '../../redis/index.js';
-import { leftoversAt } from './leftovers.js';
 import type { Access, LockServer, Topology, TopologyOptions } from './topology.js';
 
 /** One server, or several independent servers. */
@@ -22,10 +21,6 @@ export class MastersTopology implements Topology {
     return new MastersTopology(servers, folders);
   }
 
-  get version(): string {
-    return this.victim.server.version;
-  }
-
   get victim(): LockServer {
     return this.servers[0];
   }
@@ -35,10 +30,6 @@ export class MastersTopology implements Topology {
     const ways = await Promise.all(this.servers.map(({ server }) => RedisProxy.start(server.url)));
     this.proxies.push(...ways);
     return { places: ways.map(({ url }) => url), ways };
-  }
-
-  async leftovers(): Promise<readonly string[]> {
-    return (await Promise.all(this.servers.map(({ admin }) => leftoversAt(admin)))).flat();
   }
 
   async close(): Promise<void> {

@@ -10,7 +10,7 @@ export interface LockServer {
   /** A connection that no fault touches. */
   readonly admin: Redis;
   /** Its wall clock. Undefined if it was not requested. */
-  readonly clock: WallClock | undefined;
+  readonly clock?: WallClock | undefined;
 }
 
 /** Options of the servers. */
@@ -31,14 +31,10 @@ export interface Access {
 
 /** The servers that keep the lock, and how processes reach them. */
 export interface Topology {
-  /** The Redis version, for the results. */
-  readonly version: string;
   readonly servers: readonly LockServer[];
   /** The server that faults hit. With replicas, the master. */
   readonly victim: LockServer;
   /** Prepares the access of one more process. */
   access(): Promise<Access>;
-  /** Returns the keys of locks and queues on all servers. */
-  leftovers(): Promise<readonly string[]>;
   close(): Promise<void>;
 }

@@ -2,7 +2,7 @@ import type { PassingLimits } from '../../../../lib/engine/options.js';
 import type { ReplicaOptions } from '../../../../lib/stores/store-context.js';
 import type { SentinelAddress } from '../../redis/replica-set.js';
 import type { AblationName } from '../ablations.js';
-import type { OpEvent } from '../history/events.js';
+import type { OpEvent, Tagged } from '../history/events.js';
 import type { WorkloadName } from './kinds.js';
 import type { Seen } from './resource.js';
 
@@ -61,44 +61,43 @@ export interface Detached {
   readonly seen: Seen;
 }
 
-/** An order to a running worker. */
-export type Order =
+interface Orders {
   /**
    * Its next hold, or next reader's hold, lasts `ms`. Its last check of the lock is in the middle, or after
    * `lookAfterMs`. `block`: then it blocks the event loop.
    */
-  | {
-      readonly kind: 'hold';
-      readonly ms: number;
-      readonly reader?: boolean;
-      readonly lookAfterMs?: number;
-      readonly block?: boolean;
-    }
+  hold: { ms: number; reader?: boolean; lookAfterMs?: number; block?: boolean };
   /** It continues a visit of any process. */
-  | { readonly kind: 'resume'; readonly visit: Detached }
+  resume: { visit: Detached };
   /** Its long hold ends now, or does not begin. */
-  | { readonly kind: 'end' }
+  end: object;
   /** Its callers request nothing until `go`. */
-  | { readonly kind: 'rest' }
+  rest: object;
   /** All callers continue, or only the readers. */
-  | { readonly kind: 'go'; readonly readers?: boolean }
+  go: { readers: boolean };
   /** It releases the lock by force, of any holder. */
-  | { readonly kind: 'force' }
+  force: object;
   /** It finishes, and exits. */
-  | { readonly kind: 'leave' };
+  leave: object;
+}
 
-/** A report of a running worker. */
-export type Report =
-  | { readonly kind: 'ready'; readonly instance: string }
-  /** An event of its history. `ordered`: it belongs to the ordered hold. */
-  | (OpEvent & { readonly ordered?: boolean })
+interface Reports {
+  ready: { instance: string };
   /** The ordered hold has checked the lock for the last time. */
-  | { readonly kind: 'looked'; readonly op: string }
+  looked: { op: string };
   /** Its visit goes on in another process. */
-  | { readonly kind: 'pass'; readonly visit: Detached }
+  pass: { visit: Detached };
   /** It has released the lock by force, or nobody held it. */
-  | { readonly kind: 'forced'; readonly released: boolean }
-  | { readonly kind: 'crash'; readonly error: string };
+  forced: { released: boolean };
+  crash: { error: string };
+}
+
+/** An order to a running worker. */
+export type Order = Tagged<Orders>;
+export type OrderOf<Kind extends keyof Orders> = Extract<Order, { kind: Kind }>;
+
+/** A report of a running worker, or an event of its history. `ordered`: it belongs to the ordered hold. */
+export type Report = Tagged<Reports> | (OpEvent & { readonly ordered?: boolean });
 
 export const RESOURCE = 'goods:300';
 export const PREFIX = 'chaos_';

@@ -22,12 +22,6 @@ interface Use {
 /** Each register logs its writers, and the operation whose value each had read. */
 const WRITE = `
 redis.call('SET', KEYS[1], ARGV[1])
-redis.call('RPUSH', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])
-redis.call('SET', KEYS[3], ARGV[3])
-return redis.call('TIME')`;
-
-const FENCED_WRITE = `
-redis.call('SET', KEYS[1], ARGV[1])
 redis.call('RPUSH', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])`;
 const FENCED_KEYS = ['fenced', 'fenced:log'];
 
@@ -65,13 +59,14 @@ export class Resource {
     return { register: register ?? '', fenced: fenced ?? '', set: set ?? '', opened };
   }
 
-  /** Returns the server's time of the write, and whether the fence admitted it. Null: its reply was lost. */
-  async write(op: string, token: number | undefined, { register, fenced, set, opened }: Seen) {
-    const more = set === '' ? op : `${set} ${op}`;
-    const reply = await this.redis.eval(WRITE, 3, 'register', 'register:log', 'set', op, register, more);
-    const [seconds, micros] = (reply as string[]).map(Number);
-    const fencedWrite = opened && token !== undefined && (await this.writeFenced(token, [op, fenced]));
-    return { fencedWrite, server: seconds * 1_000 + micros / 1_000 };
+  /** Returns whether the fence admitted the write. Null: its reply was lost. */
+  async write(op: string, token: number | undefined, { register, fenced, set, opened }: Seen): Promise<boolean | null> {
+    await this.redis
+      .multi()
+      .set('set', set === '' ? op : `${set} ${op}`)
+      .eval(WRITE, 2, 'register', 'register:log', op, register)
+      .exec();
+    return opened && token !== undefined && this.writeFenced(token, [op, fenced]);
   }
 
   /** Reads the register without a fence. */
@@ -106,8 +101,8 @@ export class Resource {
     // Before it is sent, so that it never arrives. Or after that, so that only its reply does not.
     if (cut < CUT / 2) fencedRedis.stream.destroy();
     const written = use.fenceOn
-      ? this.fence.write(token, { lua: FENCED_WRITE, keys: FENCED_KEYS, args })
-      : fencedRedis.eval(FENCED_WRITE, FENCED_KEYS.length, ...FENCED_KEYS, ...args);
+      ? this.fence.write(token, { lua: WRITE, keys: FENCED_KEYS, args })
+      : fencedRedis.eval(WRITE, FENCED_KEYS.length, ...FENCED_KEYS, ...args);
     if (cut >= CUT / 2 && cut < CUT) fencedRedis.stream.destroy();
     return written.then(() => true, refused).catch(() => null);
   }

@@ -1,17 +1,17 @@
 import { channel } from 'node:diagnostics_channel';
+import { EventEmitter, once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LockErrorCode } from '../../../../lib/common/errors.js';
-import type { LockMode } from '../../../../lib/contract/lock-mode.js';
+import { kindOf, type LockMode } from '../../../../lib/contract/lock-mode.js';
 import type { Lock } from '../../../../lib/engine/lock.js';
 import type { MultiLock } from '../../../../lib/engine/multi-lock.js';
 import type { LockOptions } from '../../../../lib/options/lock.options.js';
 import type { LockService } from '../../../../lib/lock.service.js';
+import { machineMs } from '../../random.js';
 import type { FailReason, HeldGrant, OpEvent } from '../history/events.js';
 import type { Caller } from './kinds.js';
-import { type Detached, type Order, RESOURCE } from './orders.js';
-import type { Resource } from './resource.js';
-import { Rest } from './rest.js';
-import { begin, type Finish, see, writeOver } from './uses.js';
+import { type Detached, type OrderOf, type Report, RESOURCE } from './orders.js';
+import type { Resource, Seen } from './resource.js';
 
 /** Dependencies of the visits. */
 export interface VisitsDeps {
@@ -19,12 +19,8 @@ export interface VisitsDeps {
   readonly locks: LockService;
   readonly resource: Resource;
   readonly random: () => number;
-  readonly now: () => number;
   readonly log: (event: OpEvent, ordered?: boolean) => void;
-  /** Called after the last check of an ordered hold's lock. */
-  readonly looked: (op: string) => void;
-  /** Called with a visit that goes on in another process. */
-  readonly pass: (visit: Detached) => void;
+  readonly report: (report: Report) => void;
   /** The lease of tickets. */
   readonly ttlMs: number;
   readonly leaving: AbortSignal;
@@ -32,8 +28,12 @@ export interface VisitsDeps {
   readonly excludes: boolean;
 }
 
-type Hold = Extract<Order, { kind: 'hold' }>;
+type Hold = OrderOf<'hold'>;
 type Held = Lock | MultiLock;
+/** An event without its time. Default: now. */
+type Untimed<E> = E extends OpEvent ? Omit<E, 'at'> & { readonly at?: number } : never;
+/** Does the work after the pauses. Returns its event, if it has one. */
+type Finish = () => Promise<Untimed<OpEvent> | undefined>;
 
 const extensions = channel('nestjs-redis-lock:extended');
 
@@ -51,7 +51,8 @@ export class Visits {
   private visits = 0;
   private ordered: Hold | undefined;
   private ending: AbortController | undefined;
-  private readonly rests = { readers: new Rest(), others: new Rest() };
+  private resting: 'nobody' | 'writers' | 'all' = 'nobody';
+  private readonly going = new EventEmitter();
 
   constructor(private readonly deps: VisitsDeps) {}
 
@@ -66,24 +67,25 @@ export class Visits {
   }
 
   rest(): void {
-    for (const rest of Object.values(this.rests)) rest.begin();
+    this.resting = 'all';
   }
 
   go(readersOnly = false): void {
-    this.rests.readers.end();
-    if (!readersOnly) this.rests.others.end();
+    this.resting = readersOnly ? 'writers' : 'nobody';
+    this.going.emit('go');
   }
 
   /** Waits while callers of that mode rest. */
-  rested(mode: LockMode): Promise<void> {
-    return this.rests[isReader(mode) ? 'readers' : 'others'].over();
+  async rested(mode: LockMode): Promise<void> {
+    const rests = (): boolean => this.resting === 'all' || (this.resting === 'writers' && mode !== 'shared');
+    while (rests()) await once(this.going, 'go');
   }
 
   async once(caller: Caller): Promise<void> {
-    const { name, locks, log, now, leaving } = this.deps;
+    const { name, locks, leaving } = this.deps;
     const op = `${name}.${(this.visits += 1)}`;
     const { mode, resources, company = [] } = caller;
-    log({ kind: 'invoke', op, process: name, at: now(), mode, resources });
+    this.log({ kind: 'invoke', op, process: name, mode, resources });
     const half = company.length / 2;
     const beside = company.slice(0, half).map((own) => this.acquireBeside(own, mode));
     try {
@@ -93,9 +95,27 @@ export class Visits {
       beside.push(...company.slice(half).map((own) => this.acquireBeside(own, mode)));
       await this.hold(op, await acquired, caller);
     } catch (error) {
-      log({ kind: 'fail', op, at: now(), reason: reasonOf(error) });
+      this.log({ kind: 'fail', op, reason: reasonOf(error) });
     } finally {
       for (const own of beside) void own.then((lock) => lock?.release()).catch(() => undefined);
+    }
+  }
+
+  /** Continues a visit with its ticket. Releases the lock of some without another hold. */
+  async resume({ op, ticket, token, seen }: Detached, ordered?: Hold): Promise<void> {
+    const { name, locks, random } = this.deps;
+    this.log({ kind: 'resumes', op, process: name });
+    try {
+      if (ordered === undefined && random() < GIVEN_UP) {
+        this.log({ kind: 'left', op });
+        await locks.release(RESOURCE, ticket);
+        return;
+      }
+      const lock = await locks.resume(RESOURCE, ticket);
+      this.log({ kind: 'resumed', op, token: lock.fencingToken, expiresInMs: lock.expiresInMs });
+      await this.work(op, lock, ordered, () => Promise.resolve(this.writeOver(op, token, seen)));
+    } catch (error) {
+      this.fail(op, error);
     }
   }
 
@@ -106,125 +126,128 @@ export class Visits {
   }
 
   private async hold(op: string, lock: Held, { mode, resources, detaches }: Caller): Promise<void> {
-    const { log, now } = this.deps;
     const ordered = this.orderFor(mode);
     // A visit that begins after a long hold was lost does not end that hold.
     if (ordered !== undefined) this.ending = new AbortController();
     const token = tokenOf(lock);
-    const grants = resources.map((name) => grantOf(lock, name, now()));
-    const until = { at: now(), expiresInMs: lock.expiresInMs };
-    log({ kind: 'entered', op, mode, resources, grants, token: token ?? null, ...until }, ordered !== undefined);
-    if (detaches === true) await this.detach(op, lock as Lock, ordered);
-    else await this.work(op, lock, ordered, begin(mode, { ...this.deps, op, token }));
+    const grants = resources.map((name) => grantOf(lock, name));
+    const { expiresInMs } = lock;
+    this.log(
+      { kind: 'entered', op, mode, resources, grants, token: token ?? null, expiresInMs },
+      ordered !== undefined,
+    );
+    if (detaches) await this.detach(op, lock as Lock, token, ordered);
+    else await this.work(op, lock, ordered, () => this.begin(op, mode, token));
   }
 
   /** Reads, and detaches the lock. An ordered hold goes on here, all others in any process. */
-  private async detach(op: string, lock: Lock, ordered: Hold | undefined): Promise<void> {
-    const { log, now, pass, ttlMs } = this.deps;
+  private async detach(op: string, lock: Lock, token: number | undefined, ordered: Hold | undefined): Promise<void> {
+    const { report, ttlMs } = this.deps;
     try {
-      const token = tokenOf(lock);
-      const seen = await see({ ...this.deps, op, token });
-      const from = now();
+      const seen = await this.see(op, token);
+      const from = machineMs();
       const ticket = await lock.detach();
-      const at = now();
+      const at = machineMs();
       // The lease counts from before the request, minus 1 % and 2 ms, as that of a hold does.
-      log({ kind: 'detached', op, at, expiresInMs: from + ttlMs * 0.99 - 2 - at });
+      this.log({ kind: 'detached', op, at, expiresInMs: from + ttlMs * 0.99 - 2 - at });
       const visit = { op, ticket, token, seen };
-      if (ordered === undefined) pass(visit);
+      if (ordered === undefined) report({ kind: 'pass', visit });
       else await this.resume(visit, ordered);
     } catch (error) {
-      this.end(op, error);
+      this.fail(op, error);
     }
   }
 
-  /** Continues a visit with its ticket. Releases the lock of some without another hold. */
-  async resume({ op, ticket, token, seen }: Detached, ordered?: Hold): Promise<void> {
-    const { name, locks, log, now, random } = this.deps;
-    log({ kind: 'resumes', op, at: now(), process: name });
-    try {
-      if (ordered === undefined && random() < GIVEN_UP) {
-        this.end(op);
-        await locks.release(RESOURCE, ticket);
-        return;
-      }
-      const lock = await locks.resume(RESOURCE, ticket);
-      const { fencingToken, expiresInMs } = lock;
-      log({ kind: 'resumed', op, at: now(), token: fencingToken, expiresInMs });
-      await this.work(op, lock, ordered, Promise.resolve(writeOver(seen, { ...this.deps, op, token })));
-    } catch (error) {
-      this.end(op, error);
-    }
-  }
-
-  private end(op: string, error?: unknown): void {
-    const { log, now } = this.deps;
-    if (error !== undefined) log({ kind: 'fail', op, at: now(), reason: reasonOf(error) });
-    log({ kind: 'left', op, at: now() });
+  private fail(op: string, error: unknown): void {
+    this.log({ kind: 'fail', op, reason: reasonOf(error) });
+    this.log({ kind: 'left', op });
   }
 
   /** Returns the ordered hold, if it is for a caller of that mode. */
   private orderFor(mode: LockMode): Hold | undefined {
     const { ordered } = this;
-    if (ordered === undefined || (ordered.reader === true) !== isReader(mode)) return undefined;
+    if (ordered === undefined || (ordered.reader === true) !== (mode === 'shared')) return undefined;
     // Holders of permits keep nobody out where others lock exclusively.
-    if (mode !== 'exclusive' && !isReader(mode) && this.deps.excludes) return undefined;
+    if (typeof mode === 'number' && this.deps.excludes) return undefined;
     this.ordered = undefined;
     return ordered;
   }
 
-  private async work(op: string, lock: Held, ordered: Hold | undefined, begun: Promise<Finish>): Promise<void> {
-    const { log, now, looked } = this.deps;
+  private async work(op: string, lock: Held, ordered: Hold | undefined, begin: () => Promise<Finish>): Promise<void> {
     const { ms = 0, lookAfterMs = ms / 2 } = ordered ?? {};
-    const note = (): void => log({ kind: 'extended', op, at: now(), expiresInMs: lock.expiresInMs });
+    const note = (): void => this.log({ kind: 'extended', op, expiresInMs: lock.expiresInMs });
     const extended = (event: unknown): void => {
       if (lock.locks.some(({ key }) => key === (event as { key: string }).key)) note();
     };
-    lock.signal.addEventListener('abort', () => log({ kind: 'lost', op, at: now() }));
+    lock.signal.addEventListener('abort', () => this.log({ kind: 'lost', op }));
     extensions.subscribe(extended);
     const noting = ordered && setInterval(note, NOTED_EVERY_MS);
     try {
-      const finish = await begun;
+      const finish = await begin();
       await this.pause(ordered, lookAfterMs);
       lock.assertHeld();
-      if (ordered !== undefined) looked(op);
+      if (ordered !== undefined) this.deps.report({ kind: 'looked', op });
       await this.pause(ordered, ms - lookAfterMs);
-      if (ordered?.block === true) block(ms);
+      // Without using the processor.
+      if (ordered?.block === true) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
       const done = await finish();
-      if (done !== undefined) log(done);
+      if (done !== undefined) this.log(done);
     } catch (error) {
-      if (codeOf(error) === 'LOCK_LOST') log({ kind: 'fail', op, at: now(), reason: 'lost' });
-      else log({ kind: 'unknown', op, at: now(), reason: String(error) });
+      if (codeOf(error) === 'LOCK_LOST') this.log({ kind: 'fail', op, reason: 'lost' });
+      else this.log({ kind: 'unknown', op, reason: String(error) });
     } finally {
       extensions.unsubscribe(extended);
       clearInterval(noting);
-      log({ kind: 'left', op, at: now() });
+      this.log({ kind: 'left', op });
       lock.release().catch(() => undefined);
     }
   }
 
   private async pause(ordered: Hold | undefined, ms: number): Promise<void> {
-    const { random } = this.deps;
-    if (ordered === undefined || ordered.block) return sleep((random() * LONGEST_PAUSE_MS) / 2);
+    if (ordered === undefined || ordered.block) return sleep((this.deps.random() * LONGEST_PAUSE_MS) / 2);
     await sleep(ms, undefined, { signal: this.ending?.signal }).catch(() => undefined);
   }
-}
 
-/** Blocks the event loop without using the processor. */
-function block(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-}
+  /** Does the work before the pauses. Of permits, only the number of holders counts. */
+  private async begin(op: string, mode: LockMode, token: number | undefined): Promise<Finish> {
+    const { resource } = this.deps;
+    const kind = kindOf(mode);
+    if (kind === 'permits') return () => Promise.resolve(undefined);
+    if (kind === 'exclusive') return this.writeOver(op, token, await this.see(op, token));
+    const from = machineMs();
+    const first = await resource.read();
+    // No caller may write in between.
+    return async () => ({ kind: 'read', op, from, first, second: await resource.read() });
+  }
 
-function isReader(mode: LockMode): boolean {
-  return mode === 'shared';
+  private async see(op: string, token: number | undefined): Promise<Seen> {
+    const from = machineMs();
+    const seen = await this.deps.resource.open(token);
+    const { register, fenced, opened } = seen;
+    this.log({ kind: 'saw', op, from, register, fenced: opened ? fenced : null });
+    return seen;
+  }
+
+  /** Writes over what was read. */
+  private writeOver(op: string, token: number | undefined, seen: Seen): Finish {
+    return async () => {
+      this.log({ kind: 'writes', op });
+      return { kind: 'ok', op, fencedWrite: await this.deps.resource.write(op, token, seen) };
+    };
+  }
+
+  private log(event: Untimed<OpEvent>, ordered = false): void {
+    this.deps.log({ at: machineMs(), ...event }, ordered);
+  }
 }
 
 function optionsFor(mode: LockMode): LockOptions {
   return typeof mode === 'number' ? { permits: mode } : { mode };
 }
 
-function grantOf({ locks }: Held, name: string, now: number): HeldGrant {
+function grantOf({ locks }: Held, name: string): HeldGrant {
   const { token, lease, parts } = locks.find(({ resource }) => resource === name) ?? locks[0];
-  return { owner: lease.owner, token, since: now - (parts.clock.now() - lease['sentAt']) };
+  return { owner: lease.owner, token, since: machineMs() - (parts.clock.now() - lease['sentAt']) };
 }
 
 /** Returns the token of the workload's resource. */

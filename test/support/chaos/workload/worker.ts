@@ -1,17 +1,17 @@
 // The main of a forked process: its callers read, pause and write under the lock until the parent makes them leave.
+import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { machineMs, randomFrom } from '../../random.js';
+import { randomFrom } from '../../random.js';
 import type { OpEvent } from '../history/events.js';
-import { write } from './history-file.js';
-import { type Detached, type Order, type Report, RESOURCE, type WorkerTask } from './orders.js';
+import { type Order, type Report, RESOURCE, type WorkerTask } from './orders.js';
 import { type Caller, WORKLOADS } from './kinds.js';
 import { Resource } from './resource.js';
 
 const task = JSON.parse(process.argv[2]) as WorkerTask;
+const report = (one: Report, then = (): void => undefined): void => void process.send?.(one, then);
+const crash = (error: unknown): void =>
+  report({ kind: 'crash', error: String((error as Error).stack) }, () => process.exit(1));
 process.on('disconnect', () => process.exit());
-const crash = (error: unknown): void => {
-  process.send?.({ kind: 'crash', error: String((error as Error).stack) } satisfies Report, () => process.exit(1));
-};
 process.on('uncaughtException', crash).on('unhandledRejection', crash);
 
 // Before the library is loaded: it takes the digests of its scripts then.
@@ -22,34 +22,29 @@ if (task.off !== undefined) {
 const { Visits } = await import('./visits.js');
 const { startLocks } = await import('./locks.js');
 
+/** Writes synchronously, so that nothing is missing after a SIGKILL. */
 const log = (event: OpEvent, ordered = false): void => {
-  write(task.file, event);
-  process.send?.(ordered ? { ...event, ordered } : event);
+  appendFileSync(task.file, `${JSON.stringify(event)}\n`);
+  report(ordered ? { ...event, ordered } : event);
 };
 const random = randomFrom(task.seed);
 const resource = new Resource(task.resource, { fenceOn: task.off !== 'fence', random });
-const looked = (op: string): void => void process.send?.({ kind: 'looked', op } satisfies Report);
-const pass = (visit: Detached): void => void process.send?.({ kind: 'pass', visit } satisfies Report);
 const locks = await startLocks(task);
 const leaving = new AbortController();
 /** Whether SIGTERM has come: its callers make no further calls, and those that wait continue. */
 let isStopping = false;
-const { service } = locks;
 const { callers } = WORKLOADS[task.workload];
-const deps = {
+const visits = new Visits({
   name: task.name,
-  locks: service,
+  locks: locks.service,
   resource,
   random,
   log,
-  looked,
-  pass,
+  report,
   ttlMs: task.terms.ttlMs,
-  now: machineMs,
   leaving: leaving.signal,
   excludes: callers.some(({ mode }) => mode === 'exclusive'),
-};
-const visits = new Visits(deps);
+});
 
 async function call(caller: Caller): Promise<void> {
   while (!isLeaving()) {
@@ -88,8 +83,7 @@ function end(): void {
 }
 
 async function force(): Promise<void> {
-  const released = await service.forceRelease(RESOURCE);
-  process.send?.({ kind: 'forced', released } satisfies Report);
+  report({ kind: 'forced', released: await locks.service.forceRelease(RESOURCE) });
 }
 
 process.once('SIGTERM', () => void shutDown().catch(crash));
@@ -103,4 +97,4 @@ process.on('message', (order: Order) => {
   else if (order.kind === 'go') visits.go(order.readers);
   else visits.rest();
 });
-process.send?.({ kind: 'ready', instance: service.engine.instanceId } satisfies Report);
+report({ kind: 'ready', instance: locks.service.engine.instanceId });
