@@ -2,26 +2,29 @@ import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { Controller, Get, Param, ParseIntPipe, Scope, Sse, StreamableFile } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, type Lock, Locked, LockLostError, LockScope, type MultiLock } from 'nestjs-redis-lock';
+import {
+  CurrentLock,
+  type Lock,
+  Locked,
+  LockLostError,
+  LockScope,
+  type LockService,
+  type MultiLock,
+} from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { from, lastValueFrom, Observable, of, Subject, throwError, toArray } from 'rxjs';
 import { type Deferred, deferred } from '../support/async.js';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
+import { type GoodsHandler, goodsController } from './support/goods-controller.js';
 import { RawRequest } from './support/raw-request.js';
 import { Copying } from './support/wrappers.js';
-
-interface Message {
-  readonly data: string;
-}
 
 /** Streams that the test writes to. */
 @Controller()
 class StreamsController {
   readonly feed = new Subject<string>();
   subscribed: Deferred<AbortSignal> = deferred();
-  lock: Lock | MultiLock | undefined;
-  readonly file = new Readable({ read: () => undefined });
 
   @Get('observable/:id')
   @Locked('goods:<id>')
@@ -66,27 +69,6 @@ class StreamsController {
     return id;
   }
 
-  @Get('file/:id')
-  @Locked('goods:<id>')
-  async streamed(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<StreamableFile> {
-    this.lock = lock;
-    return new StreamableFile(this.file);
-  }
-
-  @Get('wrapped-file/:id')
-  @Copying()
-  @Locked(['goods:<id>', 'goods:2'])
-  async wrapped(@Param('id') _id: string, @CurrentLock() locks: MultiLock): Promise<StreamableFile> {
-    this.lock = locks;
-    return new StreamableFile(this.file);
-  }
-
-  @Get('short-file/:id')
-  @Locked('goods:<id>')
-  async shortFile(@Param('id') _id: string): Promise<StreamableFile> {
-    return new StreamableFile(createReadStream(__filename));
-  }
-
   @Get('nothing/:id')
   @Locked('goods:<id>')
   nothing(@Param('id') _id: string): Observable<string> {
@@ -106,24 +88,24 @@ class EventsController {
   // Waits until Nest has sent the headers. An earlier refusal is a 423 in Nest 12.
   @Sse('busy/:id')
   @Locked('goods:<id>', { waitMs: 50 })
-  busy(@Param('id') id: string): Observable<Message> {
+  busy(@Param('id') id: string): Observable<{ data: string }> {
     return of({ data: id });
   }
 
   @Sse('lost')
-  lost(): Observable<Message> {
+  lost(): Observable<{ data: string }> {
     return throwError(() => new LockLostError('the lock of api-7f9c-31 was lost'));
   }
 
   @LockScope()
   @Sse('scoped')
-  scoped(): Observable<Message> {
+  scoped(): Observable<{ data: string }> {
     return of({ data: 'cheap' });
   }
 
   @Sse('skipped/:id')
   @Locked('goods:<id>', { waitMs: 0, onBusy: () => of({ data: 'sold out' }) })
-  skipped(@Param('id') id: string): Observable<Message> {
+  skipped(@Param('id') id: string): Observable<{ data: string }> {
     return of({ data: id });
   }
 }
@@ -255,32 +237,44 @@ describe.each(PLATFORMS)('on %s', (platform) => {
   );
 
   describe('a StreamableFile', () => {
-    it.each(['file', 'wrapped-file'])('holds its usable lock until it is sent (%s)', async (route) => {
-      controller.file.push('chapter one');
-      const response = await fetch(`${app.url}/${route}/1`);
-      const reader = await readUntil(response, 'chapter one');
-      controller.lock?.assertHeld();
+    let file: Readable;
+    let handler: GoodsHandler;
+    const startFiles = async (decorators: readonly unknown[] = [Locked('goods:<id>')]): Promise<void> => {
+      file = new Readable({ read: () => undefined });
+      file.push('chapter one');
+      const files = goodsController(decorators, () => new StreamableFile(file));
+      app = await startApp({ platform, controllers: [files, StreamsController] });
+      handler = app.nest.get(files);
+    };
+
+    it.each([
+      ['of one lock', [Locked('goods:<id>')]],
+      ['of several, below a decorator', [Copying(), Locked(['goods:<id>', 'goods:2'])]],
+    ])('holds its usable lock until it is sent (%s)', async (_what, decorators) => {
+      await startFiles(decorators);
+      const reader = await readUntil(await fetch(`${app.url}/goods/1`), 'chapter one');
+      handler.lock?.assertHeld();
       expect(await statusOf('/grab/1')).toBe(423);
-      controller.file.push(null);
+      file.push(null);
       while (!(await reader.read()).done);
       await app.log.until('released goods:1');
-      expect(() => controller.lock?.assertHeld()).toThrow(LockLostError);
+      expect(() => handler.lock?.assertHeld()).toThrow(LockLostError);
     });
 
     it('releases the lock after a client disconnect, when its stream closes', async () => {
-      controller.file.push('chapter one');
-      const client = new RawRequest(`${app.url}/file/1`);
+      await startFiles();
+      const client = new RawRequest(`${app.url}/goods/1`);
       await client.readUntil('chapter one');
       expect(await app.isLocked('goods:1')).toBe(true);
       client.hangUp();
       await app.log.until('released goods:1');
-      expect(controller.file.destroyed).toBe(true);
+      expect(file.destroyed).toBe(true);
     });
 
     it('releases the lock if it fails midway', async () => {
-      controller.file.push('chapter one');
-      const reader = await readUntil(await fetch(`${app.url}/file/1`), 'chapter one');
-      controller.file.destroy(new Error('the disk is gone'));
+      await startFiles();
+      const reader = await readUntil(await fetch(`${app.url}/goods/1`), 'chapter one');
+      file.destroy(new Error('the disk is gone'));
       await app.log.until('released goods:1');
       const hasMore = reader.read().then(
         ({ done }) => !done,
@@ -290,9 +284,11 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     });
 
     it('from the disk is sent completely, and the lock is released', async () => {
-      expect((await app.call('/short-file/1')).text).toContain('from the disk is sent completely');
+      const send = () => new StreamableFile(createReadStream(__filename));
+      app = await startApp({ platform, controllers: [goodsController([Locked('goods:<id>')], send)] });
+      expect((await app.call('/goods/1')).text).toContain('from the disk is sent completely');
       await app.log.until('released goods:1');
-      expect((await fetch(`${app.url}/short-file/1`, { method: 'HEAD' })).status).toBe(200);
+      expect((await fetch(`${app.url}/goods/1`, { method: 'HEAD' })).status).toBe(200);
       await app.log.until('released goods:1', 2);
     });
   });
@@ -325,30 +321,38 @@ describe('an Observable of a provider', () => {
     }
   }
 
-  const start = () => {
-    const locks = createTestLocks();
-    return { locks, provider: withLocks(new Provider(), locks) };
-  };
+  let locks: LockService;
+  let provider: Provider;
+  beforeEach(() => {
+    locks = createTestLocks();
+    provider = withLocks(new Provider(), locks);
+  });
+
+  /** Resolves with the next event of that kind. */
+  const next = (name: keyof typeof lockChannels): Promise<unknown> =>
+    new Promise((resolve) => {
+      const listener = (event: unknown): void => {
+        lockChannels[name].unsubscribe(listener);
+        resolve(event);
+      };
+      lockChannels[name].subscribe(listener);
+    });
 
   it('holds the lock while somebody subscribes to it', async () => {
-    const { locks, provider } = start();
     const watched = provider.signals('1');
     expect(await locks.inspect('goods:1')).toBeNull();
     const signal = deferred<AbortSignal>();
     const subscription = watched.subscribe((given) => signal.resolve(given));
     expect((await signal.promise).aborted).toBe(false);
     expect(await locks.inspect('goods:1')).not.toBeNull();
-    const released = deferred<unknown>();
-    lockChannels.released.subscribe(released.resolve);
+    const released = next('released');
     subscription.unsubscribe();
     expect((await signal.promise).reason).toHaveProperty('name', 'AbortError');
-    await released.promise;
-    lockChannels.released.unsubscribe(released.resolve);
+    await released;
     expect(await locks.inspect('goods:1')).toBeNull();
   });
 
   it('has what onBusy returns, and completes', async () => {
-    const { locks, provider } = start();
     const holder = await locks.acquire('goods:1');
     expect(await lastValueFrom(provider.buy('1').pipe(toArray()))).toEqual(['sold elsewhere']);
     await holder.release();
@@ -356,21 +360,17 @@ describe('an Observable of a provider', () => {
   });
 
   it('that is not declared is an error', async () => {
-    const { provider } = start();
     const message = expect.stringMatching(/Provider\.undeclared.*return type/);
     await expect(provider.undeclared('1')).rejects.toMatchObject({ code: 'LOCK_CONFIG', message });
   });
 
   it('does not begin if unsubscribed at the grant, and minHoldMs does not apply', async () => {
-    const { locks, provider } = start();
+    const released = next('released');
     const subscription = provider.watch('1').subscribe();
-    const released = deferred<unknown>();
     const leave = (): void => subscription.unsubscribe();
-    lockChannels.released.subscribe(released.resolve);
     lockChannels.granted.subscribe(leave);
-    await released.promise;
+    await released;
     lockChannels.granted.unsubscribe(leave);
-    lockChannels.released.unsubscribe(released.resolve);
     expect(await locks.inspect('goods:1')).toBeNull();
     expect(provider.began).toBe(0);
   });
