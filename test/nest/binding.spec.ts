@@ -47,7 +47,7 @@ const onMember =
 const generator = { value: async function* buy() {} };
 
 describe('a mistake in a decorator', () => {
-  it.each<[message: string | RegExp, load: () => unknown, type?: typeof LockKeyError]>([
+  it.each<[message: string | RegExp, load: () => unknown, type?: typeof LockConfigError | typeof LockKeyError]>([
     ['GoodsService.buy: there is a second @Locked', onBuy(Locked('goods:<id>'), Locked('shop'))],
     ['GoodsService.buy: there is a second @Locked', onBuy(Locked('goods:<id>'), Foreign(), Locked('shop'))],
     ['GoodsService.buy: there is a second @LockScope', onBuy(LockScope(), LockScope())],
