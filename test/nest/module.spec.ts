@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { ConsoleLogger, Controller, Get, Injectable, Module, Param } from '@nestjs/common';
+import { ConsoleLogger, Controller, type DynamicModule, Get, Injectable, Module, Param } from '@nestjs/common';
 import { LazyModuleLoader, NestFactory } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
@@ -11,6 +11,7 @@ import {
   LockService,
   memory,
   RedisLockModule,
+  type RedisLockModuleAsyncOptions,
   type RedisLockModuleOptions,
   type RedisLockOptionsFactory,
 } from 'nestjs-redis-lock';
@@ -20,22 +21,15 @@ import { closeApps, rawRedis, startApp } from './support/app.js';
 import { Room } from './support/room.js';
 
 @Injectable()
-class Settings {
+class Settings implements RedisLockOptionsFactory {
   static prefix = '';
 
-  options(): RedisLockModuleOptions {
-    return { redis: testRedisUrl(), prefix: Settings.prefix, waitMs: 0 };
-  }
-}
-
-@Injectable()
-class LockSettings implements RedisLockOptionsFactory {
   createRedisLockOptions(): RedisLockModuleOptions {
     return { redis: testRedisUrl(), prefix: Settings.prefix, waitMs: 0 };
   }
 }
 
-@Module({ providers: [Settings, LockSettings], exports: [Settings, LockSettings] })
+@Module({ providers: [Settings], exports: [Settings] })
 class SettingsModule {}
 
 @Injectable()
@@ -152,22 +146,17 @@ describe('RedisLockModule.forRoot()', () => {
 });
 
 describe('RedisLockModule.forRootAsync()', () => {
-  it.each([
-    [
-      'useFactory',
-      () => ({
-        imports: [SettingsModule],
-        inject: [Settings],
-        useFactory: async (settings: Settings) => settings.options(),
-      }),
-    ],
-    ['useClass', () => ({ useClass: LockSettings })],
-    ['useExisting', () => ({ imports: [SettingsModule], useExisting: LockSettings })],
+  const useFactory = async (settings: Settings) => settings.createRedisLockOptions();
+
+  it.each<[string, RedisLockModuleAsyncOptions]>([
+    ['useFactory', { imports: [SettingsModule], inject: [Settings], useFactory }],
+    ['useClass', { useClass: Settings }],
+    ['useExisting', { imports: [SettingsModule], useExisting: Settings }],
   ])('gets its options from %s', async (_way, options) => {
     const prefix = (Settings.prefix = uniquePrefix());
     const app = await startApp({
       prefix,
-      lockModules: () => [RedisLockModule.forRootAsync(options())],
+      lockModules: () => [RedisLockModule.forRootAsync(options)],
       providers: [GoodsService],
     });
     const goods = app.nest.get(GoodsService);
@@ -227,29 +216,24 @@ describe('several module instances in one application', () => {
     expect((await app.call('/write/5')).status).toBe(423);
     await holder.release();
   });
-
-  it('fail the start if one is missing, with its name in the error', async () => {
-    const failed = startApp({ locks: { store: memory() }, providers: [ReportsService] });
-    await expect(failed).rejects.toThrow(
-      "nestjs-redis-lock:LockService:reports, import RedisLockModule.forRoot({ name: 'reports' }) in AppModule",
-    );
-  });
 });
 
-const inMemory = { store: memory() };
-const startContext = (module: new () => object) =>
-  NestFactory.createApplicationContext(module, { logger: false, abortOnError: false });
+const forRoot = (options: RedisLockModuleOptions = {}) => RedisLockModule.forRoot({ store: memory(), ...options });
 
 describe('two modules of one name', () => {
-  it.each([
-    ['the same options', inMemory, inMemory],
-    ['other prefixes', { ...inMemory, prefix: 'a_' }, { ...inMemory, prefix: 'b_' }],
-  ])('are refused at the start with %s', async (_what, first, second) => {
-    @Module({ imports: [RedisLockModule.forRoot(first)] })
+  const startWith = (first: DynamicModule, second: DynamicModule) => {
+    @Module({ imports: [first] })
     class Stock {}
-    @Module({ imports: [RedisLockModule.forRoot(second), Stock] })
+    @Module({ imports: [second, Stock] })
     class AppModule {}
-    const started = startContext(AppModule);
+    return NestFactory.createApplicationContext(AppModule, { logger: false, abortOnError: false });
+  };
+
+  it.each([
+    ['the same options', {}, {}],
+    ['other prefixes', { prefix: 'a_' }, { prefix: 'b_' }],
+  ])('are refused at the start with %s', async (_what, first, second) => {
+    const started = startWith(forRoot(first), forRoot(second));
     await expect(started).rejects.toBeInstanceOf(LockConfigError);
     await expect(started).rejects.toThrow(
       "This application imports RedisLockModule twice as 'default'. Two modules make two LockServices",
@@ -258,62 +242,46 @@ describe('two modules of one name', () => {
   });
 
   it('are refused with advice of their own if they are not global', async () => {
-    const local = () => RedisLockModule.forRoot({ ...inMemory, isGlobal: false });
-    @Module({ imports: [local()] })
-    class Stock {}
-    @Module({ imports: [local(), Stock] })
-    class AppModule {}
-    await expect(startContext(AppModule)).rejects.toThrow(
+    await expect(startWith(forRoot({ isGlobal: false }), forRoot({ isGlobal: false }))).rejects.toThrow(
       'With isGlobal: false, keep what forRoot() returns in one constant',
     );
   });
 
   it('are refused with advice of their own in a testing module', async () => {
-    @Module({ imports: [RedisLockModule.forRoot(inMemory)] })
-    class AppModule {}
-    const imports = [AppModule, RedisLockModule.forRoot(inMemory)];
-    await expect(Test.createTestingModule({ imports }).compile()).rejects.toThrow(
+    await expect(Test.createTestingModule({ imports: [forRoot(), forRoot()] }).compile()).rejects.toThrow(
       'In a test, import AppModule or RedisLockModule, not both.',
     );
   });
 
   it('are refused when the second one is loaded lazily, and the application goes on', async () => {
-    @Module({ imports: [RedisLockModule.forRoot(inMemory)] })
-    class AppModule {}
-    @Module({ imports: [RedisLockModule.forRoot(inMemory)] })
+    @Module({ imports: [forRoot()] })
     class Lazy {}
-    const app = await startContext(AppModule);
-    await expect(app.get(LazyModuleLoader).load(() => Lazy)).rejects.toBeInstanceOf(LockConfigError);
-    expect(await app.get(LockService).using('goods:1', async () => 'sold')).toBe('sold');
-    await app.close();
+    const app = await startApp({ lockModules: () => [forRoot()] });
+    await expect(app.nest.get(LazyModuleLoader).load(() => Lazy)).rejects.toBeInstanceOf(LockConfigError);
+    expect(await app.locks.using('goods:1', async () => 'sold')).toBe('sold');
   });
 });
 
-describe('one module', () => {
-  it('may be imported in many places, and has one service', async () => {
-    const locks = RedisLockModule.forRoot({ ...inMemory, isGlobal: false });
-    @Injectable()
-    class Stock {
-      @Locked('goods:<id>', { waitMs: 0 })
-      async take(id: number): Promise<string> {
-        return `took ${id}`;
-      }
+it('one module may be imported in many places, and has one service', async () => {
+  const locks = forRoot({ isGlobal: false });
+  @Injectable()
+  class Stock {
+    @Locked('goods', { waitMs: 0 })
+    async take(): Promise<string> {
+      return 'taken';
     }
-    @Module({ imports: [locks], providers: [Stock], exports: [Stock] })
-    class StockModule {}
-    @Injectable()
-    class Orders {
-      constructor(private readonly stock: Stock) {}
+  }
+  @Module({ imports: [locks], providers: [Stock], exports: [Stock] })
+  class StockModule {}
+  @Injectable()
+  class Orders {
+    constructor(private readonly stock: Stock) {}
 
-      @Locked('goods:<id>', { waitMs: 0 })
-      async order(id: number): Promise<string> {
-        return this.stock.take(id);
-      }
+    @Locked('goods', { waitMs: 0 })
+    order(): Promise<string> {
+      return this.stock.take();
     }
-    @Module({ imports: [locks, StockModule], providers: [Orders] })
-    class AppModule {}
-    const app = await startContext(AppModule);
-    expect(await app.get(Orders).order(1)).toBe('took 1');
-    await app.close();
-  });
+  }
+  const app = await startApp({ lockModules: () => [locks], imports: [StockModule], providers: [Orders] });
+  expect(await app.nest.get(Orders).order()).toBe('taken');
 });
