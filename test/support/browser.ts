@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { expect } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { type Browser, launch, type Page } from 'puppeteer-core';
 import { eventually } from './async.js';
 
@@ -30,6 +30,11 @@ export function onBrowser(body: () => Promise<void>): () => Promise<void> {
     process.stdout.write(`NOT RUN, because ${MISSING}: ${expect.getState().currentTestName}\n`);
     return Promise.resolve();
   };
+}
+
+/** Defines a test that needs a browser, as {@link onBrowser} says. */
+export function itInBrowser(name: string, body: () => Promise<void>): void {
+  it(name, onBrowser(body));
 }
 
 /** Starts a browser without windows. Returns undefined without one on this machine. */
@@ -91,6 +96,26 @@ export class Viewer {
   /** Returns the text of all matching elements, as it is displayed. */
   texts(selector: string): Promise<string[]> {
     return this.read(`[...document.querySelectorAll(${JSON.stringify(selector)})].map((one) => one.innerText)`);
+  }
+
+  /** Returns what a screen reader misses in the page, with the number of elements without it. */
+  async faults(): Promise<Record<string, number>> {
+    const faults = await this.read<Record<string, number>>(`({
+      language: document.documentElement.lang === 'en' ? 0 : 1,
+      headings: document.querySelectorAll('h1').length - 1,
+      landmarks: ['header', 'main'].filter((one) => !document.querySelector(one)).length,
+      fields: [...document.querySelectorAll('input')].filter((one) => one.labels.length === 0).length,
+      buttons: [...document.querySelectorAll('button')].filter((one) => !(one.ariaLabel ?? one.textContent).trim()).length,
+      references: [...document.querySelectorAll('[aria-labelledby]')].filter(
+        (one) => !document.getElementById(one.getAttribute('aria-labelledby')),
+      ).length,
+      captions: [...document.querySelectorAll('table')].filter((one) => !one.caption?.textContent).length,
+      columns: document.querySelectorAll('th:not([scope=col])').length,
+      roles: document.querySelectorAll('tr:not([role=row]), td:not([role=cell]), table:not([role=table])').length,
+      ids: document.querySelectorAll('[id]').length - new Set([...document.querySelectorAll('[id]')].map(({ id }) => id)).size,
+      live: Math.max(0, 2 - document.querySelectorAll('[role=status], [role=alert]').length),
+    })`);
+    return Object.fromEntries(Object.entries(faults).filter(([, count]) => count !== 0));
   }
 
   close(): Promise<void> {
