@@ -94,14 +94,9 @@ describe('RedisLockModule.forRoot()', () => {
     );
   });
 
-  it.each<[string, RedisLockModuleOptions, RegExp]>([
-    ['ttlMs', { ttlMs: 10 }, /ttlMs is 10; expected .* from 50/],
-    ['redis', { redis: 'http://localhost' }, /redis is "http:\/\/localhost"; expected/],
-    ['an unknown one', { ttl: 10 } as RedisLockModuleOptions, /unknown option ttl; expected .*ttlMs/],
-  ])('fails the start with an option that is not allowed: %s', async (_option, options, message) => {
-    const error: unknown = await startApp({ locks: options }).catch((refusal: unknown) => refusal);
-    expect(error).toBeInstanceOf(LockConfigError);
-    expect((error as Error).message).toMatch(message);
+  it('fails the start with an option that is not allowed', async () => {
+    await expect(startApp({ locks: { ttlMs: 10 } })).rejects.toThrow(LockConfigError);
+    await expect(startApp({ locks: { ttlMs: 10 } })).rejects.toThrow(/ttlMs is 10; expected .* from 50/);
   });
 
   it('does not change or close a client that it was given', async () => {

@@ -259,7 +259,7 @@ describe('what the board shows', () => {
       yield heldLock('awaited', { waiting: waiters('api-2') });
       // A scan may return a key twice.
       yield heldLock('awaited', { waiting: waiters('api-2', 'api-3') });
-      yield awaitedLock('nobody', { waiting: waiters('api-2') });
+      yield awaitedLock('nobody', 'api-2');
     });
     const { locks, ...counts } = await stateOf(app);
     expect(counts).toEqual({ isTruncated: false, held: 4, waiting: 3, found: 5 });
