@@ -46,7 +46,6 @@ class CallingGuard implements CanActivate {
 
 interface Cart {
   readonly ids: readonly unknown[];
-  readonly shops: readonly string[];
 }
 
 const LOCKED = Locked('goods:<id>');
@@ -95,12 +94,6 @@ class GoodsController {
   @Locked('goods:<...cart.ids>', { waitMs: 0 })
   cart(@Body() cart: Cart, @CurrentLock() locks: MultiLock): Promise<string | undefined> {
     return this.room.stay(locks.resources.slice(0, cart.ids.length).join());
-  }
-
-  @Post('shops')
-  @Locked('goods:<cart.shops>:<...cart.ids>', { waitMs: 0 })
-  async shops(@Body() cart: Cart): Promise<number> {
-    return cart.ids.length;
   }
 
   @Post('cart-function')
@@ -326,7 +319,6 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
       ['a list in a list', 'cart', { ids: [[1]] }, 400],
       ['an element that cannot form a key', 'cart', { ids: [1, null] }, 400],
       ['too many', 'cart', { ids: Array.from({ length: 1_001 }, (_, i) => i) }, 400],
-      ['a list that is not spread', 'shops', { ids: [1], shops: ['a'] }, 400],
       ['an empty list of a function', 'cart-function', { ids: [] }, 500],
     ])('of %s locks nothing', async (_, path, body, status) => {
       expect((await post(`/${path}`, body)).status).toBe(status);
