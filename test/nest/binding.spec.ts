@@ -41,7 +41,9 @@ const onBuy =
 const onMember =
   (decorator: unknown, member: PropertyDescriptor, isStatic = false) =>
   (): unknown => {
-    class GoodsService {}
+    class GoodsService {
+      readonly goods = 300;
+    }
     return (decorator as MethodDecorator)(isStatic ? GoodsService : GoodsService.prototype, 'buy', member);
   };
 const generator = { value: async function* buy() {} };

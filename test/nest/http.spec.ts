@@ -172,7 +172,7 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
 
   it('that calls itself releases the lock of the inner call at the end of that call', async () => {
     const controller = goodsController([LOCKED], async ({ room }, id) => {
-      if (id === '2') return;
+      if (id === '2') return id;
       await app.nest.get<{ buy(other: string): Promise<void> }>(controller).buy('2');
       return room.stay(id);
     });

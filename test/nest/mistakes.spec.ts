@@ -38,14 +38,14 @@ describe('a decorator without parentheses', () => {
     ['@LockScope', LockScope, 'write @LockScope()'],
     ['@WhileLeader', WhileLeader, "write @WhileLeader('report')"],
   ])('%s is refused when the class is loaded', (name, decorator: Untyped, advice) => {
-    const load = (): unknown => {
+    const loadShop = (): unknown => {
       class Shop {
         @decorator
         async buy(): Promise<void> {}
       }
       return Shop;
     };
-    expect(load).toThrow(new LockConfigError(`Shop.buy: ${name} is written without parentheses; ${advice}.`));
+    expect(loadShop).toThrow(new LockConfigError(`Shop.buy: ${name} is written without parentheses; ${advice}.`));
   });
 
   it('is refused on a static method and as a standard decorator', () => {
@@ -281,9 +281,9 @@ describe('a parameter with a default value', () => {
       }
       return Pages;
     };
-    for (const load of [byName, ofObject]) {
-      expect(load).toThrow(LockKeyError);
-      expect(load).toThrow('names a parameter with a default value, which @Locked does not see');
+    for (const decorate of [byName, ofObject]) {
+      expect(decorate).toThrow(LockKeyError);
+      expect(decorate).toThrow('names a parameter with a default value, which @Locked does not see');
     }
   });
 

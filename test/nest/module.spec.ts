@@ -164,8 +164,8 @@ describe('RedisLockModule.forRootAsync()', () => {
   });
 
   it('fails the start if the factory fails or returns options that are not allowed', async () => {
-    const from = (useFactory: () => RedisLockModuleOptions) =>
-      startApp({ lockModules: () => [RedisLockModule.forRootAsync({ useFactory })] });
+    const from = (factory: () => RedisLockModuleOptions) =>
+      startApp({ lockModules: () => [RedisLockModule.forRootAsync({ useFactory: factory })] });
     await expect(from(() => ({ waitMs: -1 }))).rejects.toThrow(/waitMs is -1/);
     await expect(
       from(() => {
@@ -213,7 +213,8 @@ describe('several module instances in one application', () => {
   });
 });
 
-const forRoot = (options: RedisLockModuleOptions = {}) => RedisLockModule.forRoot({ store: memory(), ...options });
+const forRoot = (options: Parameters<typeof RedisLockModule.forRoot>[0] = {}) =>
+  RedisLockModule.forRoot({ store: memory(), ...options });
 
 describe('two modules of one name', () => {
   const startWith = (first: DynamicModule, second: DynamicModule) => {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import { ManualClock, RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { EditLockModule } from '../../sample/edit-lock/src/edit-lock.module.js';
-import { itInBrowser, startBrowser, Viewer } from '../support/browser.js';
+import { onBrowser, startBrowser, Viewer } from '../support/browser.js';
 
 /** A name that a page must not read as HTML. */
 const ANN = '<img src=x onerror=alert(1)>Ann';
@@ -45,37 +45,40 @@ async function open(name: string) {
 }
 
 describe('the page of a document', () => {
-  itInBrowser('lets one person edit, and the next after silence, and refuses a late save', async () => {
-    const [first, second] = [await open(ANN), await open('Bob')];
-    await first.click('edit');
-    await first.shows('state', 'You edit this document.');
-    await first.write('by Ann');
-    await first.click('save');
-    await second.shows('state', `${ANN} edits this document.`);
-    expect(await second.mayWrite()).toBe(false);
-    await second.click('edit');
-    await second.shows('said', 'Another person edits this document.');
-    await first.viewer.page.setOfflineMode(true);
-    await first.write('by Ann, late');
-    await clock.advance(TTL_MS + 1);
-    await second.click('edit');
-    await second.shows('state', 'You edit this document.');
-    await second.write('by Bob');
-    await second.click('save');
-    await first.viewer.page.setOfflineMode(false);
-    await first.click('save');
-    const refused = 'You no longer edit this document, so your text was not saved. Copy it, and edit again.';
-    await first.shows('said', refused);
-    await first.shows('state', 'Bob edits this document.');
-    expect([await first.mayWrite(), await first.text()]).toEqual([false, 'by Ann, late']);
-    const shown = (await (await fetch(`${await app.getUrl()}/documents/1`)).json()) as object;
-    expect(shown).toEqual({ text: 'by Bob', editor: 'Bob' });
-    await second.click('close');
-    await first.shows('state', 'Nobody edits this document.');
-    for (const { urls, viewer } of [first, second]) {
-      expect(urls.join()).not.toMatch(/t1-|ticket/);
-      expect(viewer.problems).toEqual([]);
-      await viewer.close();
-    }
-  });
+  it(
+    'lets one person edit, and the next after silence, and refuses a late save',
+    onBrowser(async () => {
+      const [first, second] = [await open(ANN), await open('Bob')];
+      await first.click('edit');
+      await first.shows('state', 'You edit this document.');
+      await first.write('by Ann');
+      await first.click('save');
+      await second.shows('state', `${ANN} edits this document.`);
+      expect(await second.mayWrite()).toBe(false);
+      await second.click('edit');
+      await second.shows('said', 'Another person edits this document.');
+      await first.viewer.page.setOfflineMode(true);
+      await first.write('by Ann, late');
+      await clock.advance(TTL_MS + 1);
+      await second.click('edit');
+      await second.shows('state', 'You edit this document.');
+      await second.write('by Bob');
+      await second.click('save');
+      await first.viewer.page.setOfflineMode(false);
+      await first.click('save');
+      const refused = 'You no longer edit this document, so your text was not saved. Copy it, and edit again.';
+      await first.shows('said', refused);
+      await first.shows('state', 'Bob edits this document.');
+      expect([await first.mayWrite(), await first.text()]).toEqual([false, 'by Ann, late']);
+      const shown = (await (await fetch(`${await app.getUrl()}/documents/1`)).json()) as object;
+      expect(shown).toEqual({ text: 'by Bob', editor: 'Bob' });
+      await second.click('close');
+      await first.shows('state', 'Nobody edits this document.');
+      for (const { urls, viewer } of [first, second]) {
+        expect(urls.join()).not.toMatch(/t1-|ticket/);
+        expect(viewer.problems).toEqual([]);
+        await viewer.close();
+      }
+    }),
+  );
 });

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { Browser } from 'puppeteer-core';
 import type { LiveState } from '../../sample/flash-sale/src/live/live-sale.service.js';
 import { eventually } from '../support/async.js';
-import { itInBrowser, onBrowser, startBrowser, Viewer } from '../support/browser.js';
+import { onBrowser, startBrowser, Viewer } from '../support/browser.js';
 import { type RedisServer, startRedis } from '../support/redis/index.js';
 import { accepts, root, Script } from './script.js';
 
@@ -117,95 +117,113 @@ describe('the page in a browser', () => {
 
   const open = async (): Promise<Viewer> => (viewer = await Viewer.open(browser as Browser, urls[0]));
 
-  itInBrowser('starts a sale by itself, and shows what the store has at its end', async () => {
-    const page = await open();
-    await page.until(IS_RUNNING);
-    const before = (await stateOf(urls[0])).sale?.id;
-    await untilOver(page);
-    expect((await stateOf(urls[0])).sale?.id).toBe(before);
-    await eventually('the page shows the totals of the store', async () => {
-      const { sides } = await stateOf(urls[0]);
-      const expected = [figuresOf(sides, 'unlocked'), figuresOf(sides, 'locked')];
-      return JSON.stringify(await page.read(TOTALS)) === JSON.stringify(expected);
-    });
-    // Receipts are recorded after the store has changed.
-    await page.until(`document.querySelectorAll('[data-side=locked] .pieces i[data-instance]').length === 100`);
-    const picture = await page.read<Record<string, number[]>>(`Object.fromEntries(
+  it(
+    'starts a sale by itself, and shows what the store has at its end',
+    onBrowser(async () => {
+      const page = await open();
+      await page.until(IS_RUNNING);
+      const before = (await stateOf(urls[0])).sale?.id;
+      await untilOver(page);
+      expect((await stateOf(urls[0])).sale?.id).toBe(before);
+      await eventually('the page shows the totals of the store', async () => {
+        const { sides } = await stateOf(urls[0]);
+        const expected = [figuresOf(sides, 'unlocked'), figuresOf(sides, 'locked')];
+        return JSON.stringify(await page.read(TOTALS)) === JSON.stringify(expected);
+      });
+      // Receipts are recorded after the store has changed.
+      await page.until(`document.querySelectorAll('[data-side=locked] .pieces i[data-instance]').length === 100`);
+      const picture = await page.read<Record<string, number[]>>(`Object.fromEntries(
       [...document.querySelectorAll('[data-side]')].map((side) => [side.dataset.side, [
         side.querySelectorAll('.pieces i').length,
         side.querySelectorAll('.pieces i[data-instance]').length,
         side.querySelectorAll('.pieces i[data-twice]').length,
       ]]))`);
-    expect(picture['locked']).toEqual([100, 100, 0]);
-    expect(picture['unlocked']?.[2]).toBeGreaterThan(0);
-    expect(await page.texts('#totals')).toEqual([expect.stringMatching(/With a lock 100 sold, 0 oversold\.$/)]);
-    expect(page.problems).toEqual([]);
-  });
+      expect(picture['locked']).toEqual([100, 100, 0]);
+      expect(picture['unlocked']?.[2]).toBeGreaterThan(0);
+      expect(await page.texts('#totals')).toEqual([expect.stringMatching(/With a lock 100 sold, 0 oversold\.$/)]);
+      expect(page.problems).toEqual([]);
+    }),
+  );
 
-  itInBrowser('starts again, and changes the rate for all viewers', async () => {
-    const page = await open();
-    await page.until(IS_SHOWN);
-    const { sale } = await stateOf(urls[0]);
-    await page.page.focus('#rate');
-    await page.page.keyboard.press('End');
-    await eventually('the rate is set', async () => (await stateOf(urls[2])).sale?.perSecond === 40);
-    await page.page.click('#again');
-    await eventually('there is a new sale', async () => (await stateOf(urls[1])).sale?.id !== sale?.id);
-    expect((await stateOf(urls[1])).sale?.perSecond).toBe(40);
-    expect(page.problems).toEqual([]);
-  });
+  it(
+    'starts again, and changes the rate for all viewers',
+    onBrowser(async () => {
+      const page = await open();
+      await page.until(IS_SHOWN);
+      const { sale } = await stateOf(urls[0]);
+      await page.page.focus('#rate');
+      await page.page.keyboard.press('End');
+      await eventually('the rate is set', async () => (await stateOf(urls[2])).sale?.perSecond === 40);
+      await page.page.click('#again');
+      await eventually('there is a new sale', async () => (await stateOf(urls[1])).sale?.id !== sale?.id);
+      expect((await stateOf(urls[1])).sale?.perSecond).toBe(40);
+      expect(page.problems).toEqual([]);
+    }),
+  );
 
-  itInBrowser('shows the name of a buyer as text, whatever is in it', async () => {
-    // Few buyers: the last eight are shown for a second at least.
-    const sale = await newSale(urls[0], 2);
-    const page = await open();
-    await page.until(IS_RUNNING);
-    const name = '<img src=x onerror=alert(1)>\u202e\u0007';
-    await page.read(`document.querySelector('#name').value = ${JSON.stringify(name)}`);
-    await page.page.click('#buy button');
-    const shown = '<img src=x onerror=alert(1)>\\u{202e}\\u{7}';
-    for (const side of ['locked', 'unlocked']) {
-      const names = `[...document.querySelectorAll("[data-side=${side}] .buyers bdi")].map((one) => one.textContent)`;
-      const isShown = async () => (await page.read<string[]>(names)).includes(shown);
-      await eventually(`the buyer is shown: ${side}`, isShown);
-    }
-    expect(await page.read(`document.querySelectorAll('.buyers img, #trouble:not([hidden])').length`)).toBe(0);
-    const recorded = (await purchasesOf(urls[0], sale?.id ?? 0)).filter(({ buyer }) => buyer === name);
-    expect(recorded.map(({ side }) => side).toSorted()).toEqual(['locked', 'unlocked']);
-    expect(page.problems).toEqual([]);
-  });
+  it(
+    'shows the name of a buyer as text, whatever is in it',
+    onBrowser(async () => {
+      // Few buyers: the last eight are shown for a second at least.
+      const sale = await newSale(urls[0], 2);
+      const page = await open();
+      await page.until(IS_RUNNING);
+      const name = '<img src=x onerror=alert(1)>\u202e\u0007';
+      await page.read(`document.querySelector('#name').value = ${JSON.stringify(name)}`);
+      await page.page.click('#buy button');
+      const shown = '<img src=x onerror=alert(1)>\\u{202e}\\u{7}';
+      for (const side of ['locked', 'unlocked']) {
+        const names = `[...document.querySelectorAll("[data-side=${side}] .buyers bdi")].map((one) => one.textContent)`;
+        const isShown = async () => (await page.read<string[]>(names)).includes(shown);
+        await eventually(`the buyer is shown: ${side}`, isShown);
+      }
+      expect(await page.read(`document.querySelectorAll('.buyers img, #trouble:not([hidden])').length`)).toBe(0);
+      const recorded = (await purchasesOf(urls[0], sale?.id ?? 0)).filter(({ buyer }) => buyer === name);
+      expect(recorded.map(({ side }) => side).toSorted()).toEqual(['locked', 'unlocked']);
+      expect(page.problems).toEqual([]);
+    }),
+  );
 
-  itInBrowser('has the board of live locks beside it, which shows the lock of the sale', async () => {
-    const page = await open();
-    await Promise.all([page.page.waitForNavigation(), page.page.click('[data-side=locked] a[href=locks]')]);
-    await page.until(`document.title !== 'Locks'`);
-    const sale = await newSale(urls[0], 40);
-    await page.until(`document.querySelector('#rows').innerText.includes('goods:${sale?.goods}')`);
-    expect(page.problems).toEqual([]);
-  });
+  it(
+    'has the board of live locks beside it, which shows the lock of the sale',
+    onBrowser(async () => {
+      const page = await open();
+      await Promise.all([page.page.waitForNavigation(), page.page.click('[data-side=locked] a[href=locks]')]);
+      await page.until(`document.title !== 'Locks'`);
+      const sale = await newSale(urls[0], 40);
+      await page.until(`document.querySelector('#rows').innerText.includes('goods:${sale?.goods}')`);
+      expect(page.problems).toEqual([]);
+    }),
+  );
 
-  itInBrowser('shows that its instance does not reply, and goes on when it does', async () => {
-    const page = await open();
-    await page.until(IS_SHOWN);
-    await page.page.setOfflineMode(true);
-    await page.until(`document.querySelector('#trouble').innerText === 'This instance does not reply.'`);
-    await page.page.setOfflineMode(false);
-    await page.until(`document.querySelector('#trouble').hidden`);
-  });
+  it(
+    'shows that its instance does not reply, and goes on when it does',
+    onBrowser(async () => {
+      const page = await open();
+      await page.until(IS_SHOWN);
+      await page.page.setOfflineMode(true);
+      await page.until(`document.querySelector('#trouble').innerText === 'This instance does not reply.'`);
+      await page.page.setOfflineMode(false);
+      await page.until(`document.querySelector('#trouble').hidden`);
+    }),
+  );
 
-  itInBrowser('fits on a phone, and has names for a screen reader', async () => {
-    await newSale(urls[0], 40);
-    const page = await open();
-    await page.page.setViewport({ width: 360, height: 740 });
-    // The longest row says who else has the piece.
-    await page.until(`document.querySelector('.buyers b') !== null`);
-    expect(await page.read('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
-    const rows = `[...document.querySelectorAll('.buyers li')]`;
-    expect(await page.read(`${rows}.filter((row) => row.scrollWidth > row.clientWidth).length`)).toBe(0);
-    expect(await page.faults()).toEqual({});
-    const pictures = 'svg:not([aria-hidden]), .pieces:not([aria-hidden])';
-    expect(await page.read(`document.querySelectorAll('${pictures}').length`)).toBe(0);
-  });
+  it(
+    'fits on a phone, and has names for a screen reader',
+    onBrowser(async () => {
+      await newSale(urls[0], 40);
+      const page = await open();
+      await page.page.setViewport({ width: 360, height: 740 });
+      // The longest row says who else has the piece.
+      await page.until(`document.querySelector('.buyers b') !== null`);
+      expect(await page.read('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
+      const rows = `[...document.querySelectorAll('.buyers li')]`;
+      expect(await page.read(`${rows}.filter((row) => row.scrollWidth > row.clientWidth).length`)).toBe(0);
+      expect(await page.faults()).toEqual({});
+      const pictures = 'svg:not([aria-hidden]), .pieces:not([aria-hidden])';
+      expect(await page.read(`document.querySelectorAll('${pictures}').length`)).toBe(0);
+    }),
+  );
 
   it.each(['light', 'dark'])('looks as in the docs: %s', (scheme) =>
     onBrowser(async () => {

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { expect, it } from '@jest/globals';
+import { expect } from '@jest/globals';
 import { type Browser, launch, type Page } from 'puppeteer-core';
 import { eventually } from './async.js';
 
@@ -30,11 +30,6 @@ export function onBrowser(body: () => Promise<void>): () => Promise<void> {
     process.stdout.write(`NOT RUN, because ${MISSING}: ${expect.getState().currentTestName}\n`);
     return Promise.resolve();
   };
-}
-
-/** Defines a test that needs a browser, as {@link onBrowser} says. */
-export function itInBrowser(name: string, body: () => Promise<void>): void {
-  it(name, onBrowser(body));
 }
 
 /** Starts a browser without windows. Returns undefined without one on this machine. */
