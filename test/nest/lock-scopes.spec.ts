@@ -44,12 +44,6 @@ class StreamsController {
     return this.watch(id);
   }
 
-  @Get('promised/:id')
-  @LockScope()
-  async promised(@Param('id', ParseIntPipe) id: number): Promise<Observable<string>> {
-    return this.watch(id);
-  }
-
   @Get('both/:id')
   @LockScope()
   @Locked('order:<id>')
@@ -132,7 +126,7 @@ describe.each(PLATFORMS)('@LockScope on a handler on %s', (platform) => {
     },
   );
 
-  it.each(['observable', 'promised', 'both'])('keeps locks until an Observable ends (%s)', async (route) => {
+  it.each(['observable', 'both'])('keeps locks until an Observable ends (%s)', async (route) => {
     await start(StreamsController);
     const { feed, subscribed } = app.nest.get(StreamsController);
     const call = app.call(`/watched/${route}/1`);
@@ -145,7 +139,7 @@ describe.each(PLATFORMS)('@LockScope on a handler on %s', (platform) => {
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 
-  it.each(['observable', 'promised', 'both'])('releases locks after a disconnect (%s)', async (route) => {
+  it.each(['observable', 'both'])('releases locks after a disconnect (%s)', async (route) => {
     await start(StreamsController);
     const { feed, subscribed } = app.nest.get(StreamsController);
     const client = new RawRequest(`${app.url}/watched/${route}/1`);

@@ -5,7 +5,7 @@ import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import {
-  InjectLockService,
+  getLockServiceToken,
   Locked,
   LockConfigError,
   LockService,
@@ -42,21 +42,6 @@ class GoodsService {
   @Locked('goods:<id>')
   buy(id: number): Promise<number | undefined> {
     return this.room.stay(id);
-  }
-}
-
-@Injectable()
-class ReportsService {
-  constructor(
-    @InjectLockService('reports') readonly reports: LockService,
-    @InjectLockService() readonly locks: LockService,
-    private readonly room: Room,
-  ) {}
-
-  @Locked('goods:<id>', { name: 'reports' })
-  async write(id: number): Promise<string> {
-    await this.room.stay(id);
-    return `${this.reports.current()?.key} ${this.locks.current()?.key}`;
   }
 }
 
@@ -176,8 +161,8 @@ describe('RedisLockModule.forRootAsync()', () => {
 });
 
 describe('several module instances in one application', () => {
-  const start = () =>
-    startApp({
+  it('lock a handler once, with the instance that it names', async () => {
+    const app = await startApp({
       lockModules: (prefix) => [
         RedisLockModule.forRoot({ redis: testRedisUrl(), prefix }),
         RedisLockModule.forRootAsync({
@@ -185,29 +170,11 @@ describe('several module instances in one application', () => {
           useFactory: () => ({ redis: testRedisUrl(), prefix: `${prefix}r_` }),
         }),
       ],
-      providers: [GoodsService, ReportsService],
       controllers: [ReportsController],
     });
-
-  it('are selected by @InjectLockService(name) and @Locked(…, { name })', async () => {
-    const app = await start();
-    const reports = app.nest.get(ReportsService);
-    expect(reports.locks).toBe(app.locks);
-    expect(reports.reports).not.toBe(app.locks);
-    const calls = [reports.write(1), app.nest.get(GoodsService).buy(1)];
-    const visits = [await app.room.next(), await app.room.next()];
-    expect(await app.isLocked('goods:1')).toBe(true);
-    expect(await app.isLocked('goods:1', `${app.prefix}r_`)).toBe(true);
-    for (const visit of visits) visit.leave();
-    expect(await Promise.all(calls)).toEqual([`{${app.prefix}r_goods}:1 undefined`, 1]);
-  });
-
-  it('lock a handler once, with the instance that it names', async () => {
-    const app = await start();
     expect((await app.call('/write/5')).text).toBe('5');
     expect(app.log.lines).toEqual(['requested goods:5', 'granted goods:5', 'released goods:5']);
-    const { reports } = app.nest.get(ReportsService);
-    const holder = await reports.acquire('goods:5');
+    const holder = await app.nest.get<LockService>(getLockServiceToken('reports')).acquire('goods:5');
     expect((await app.call('/write/5')).status).toBe(423);
     await holder.release();
   });

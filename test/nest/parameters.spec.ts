@@ -33,19 +33,9 @@ class Goods {
     return locked(n, id, rest);
   }
 
-  @Locked('g:<user.id>:<1.0>')
-  paths(user: { id: string }, list: string[]) {
-    return locked(user, list);
-  }
-
   @Locked('g:<id>')
   [SYMBOL](id: string) {
     return locked(id);
-  }
-
-  @Locked('g:<1>:<0.id>')
-  indexes(...all: unknown[]) {
-    return locked(all);
   }
 
   @Locked('g:<id>')
@@ -118,9 +108,7 @@ describe('a placeholder', () => {
   it.each<[method: Exclude<keyof Goods, 'helper'>, args: unknown[], resource: string]>([
     ['anyOrder', ['7', 3], 'g:3:7'],
     ['besidePatterns', [{}, '7', 1], 'g:7'],
-    ['paths', [{ id: 'u' }, ['x']], 'g:u:x'],
     [SYMBOL, ['5'], 'g:5'],
-    ['indexes', [{ id: 4 }, 'a'], 'g:a:4'],
     ['inWrapper', ['x', '7'], 'g:7'],
     ['inProxy', ['x', 'y', '8'], 'g:8'],
     ['lockParamFirst', ['source', 'route', 'lock'], 'lock'],
