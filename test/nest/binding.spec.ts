@@ -115,113 +115,67 @@ describe('@Locked', () => {
     expect([Reflect.getMetadata('above', buy), Reflect.getMetadata('below', buy)]).toEqual([1, 2]);
     expect(Reflect.getMetadata('design:paramtypes', GoodsService.prototype, 'buy')).toEqual([Number, String]);
   });
+});
 
-  it('does not compile with a key function that has other parameters', () => {
-    class GoodsService {
+describe('what compiles', () => {
+  /** Returns a method as the decorators of a class get it. */
+  const method = <M>(): TypedPropertyDescriptor<M> => ({});
+
+  it('is a key function that has the parameters of the method, or fewer', () => {
+    const types = (): void => {
       // @ts-expect-error -- the method takes a number
-      @Locked((id: string) => `goods:${id}`)
-      buy(id: number): number {
-        return id;
-      }
-
-      @Locked((id: number) => `goods:${id}`)
-      async sell(id: number, _size: string): Promise<number> {
-        return id;
-      }
-    }
-    expect(GoodsService).toBeDefined();
+      Locked((id: string) => `goods:${id}`)({}, 'buy', method<(id: number) => Promise<number>>());
+      Locked((id: number) => `goods:${id}`)({}, 'buy', method<(id: number, size: string) => Promise<number>>());
+    };
+    expect(types).toBeDefined();
   });
 
-  it('compiles with a promise or an Observable only', () => {
-    class GoodsService<T extends Promise<number>> {
-      @Locked('goods')
-      never(): never {
-        throw new Error('sold out');
-      }
-
-      @Locked('goods')
+  it('is a method that returns a promise or an Observable', () => {
+    const types = (): void => {
+      const locked = Locked('goods');
+      locked({}, 'buy', method<() => never>());
       // oxlint-disable-next-line no-explicit-any -- compiles, too
-      any(): any {}
+      locked({}, 'buy', method<() => any>());
+      locked({}, 'buy', method<() => PromiseLike<number>>());
+      locked({}, 'buy', method<<V>(value: V) => Promise<V>>());
+      locked({}, 'buy', method<() => Observable<number>>());
+      locked({}, 'buy', method<{ (id: number): Promise<number>; (id: string): Promise<string> }>());
+      // @ts-expect-error -- its callers would get a promise
+      locked({}, 'buy', method<() => boolean>());
+      // @ts-expect-error -- a busy lock would be an unhandled rejection
+      locked({}, 'buy', method<() => void>());
+      // @ts-expect-error -- either a promise or a value
+      locked({}, 'buy', method<() => Promise<number> | number>());
+      // @ts-expect-error -- runs when somebody loops over it
+      locked({}, 'buy', method<() => AsyncGenerator<number>>());
+    };
+    expect(types).toBeDefined();
+  });
 
-      @Locked('goods')
-      like(): PromiseLike<number> {
-        return Promise.resolve(1);
-      }
-
+  it('is a method of a class with a type parameter', () => {
+    class GoodsService<T extends Promise<number>> {
       @Locked('goods:<value>')
       generic(value: T): T {
         return value;
       }
-
-      @Locked('goods:<value>')
-      async method<V>(value: V): Promise<V> {
-        return value;
-      }
-
-      @Locked('goods')
-      observable(): Observable<number> {
-        return of(1);
-      }
-
-      overloaded(id: number): Promise<number>;
-      overloaded(id: string): Promise<string>;
-      @Locked('goods:<id>')
-      async overloaded(id: number | string): Promise<number | string> {
-        return id;
-      }
-
-      // @ts-expect-error -- its callers would get a promise
-      @Locked('goods')
-      inferred() {
-        return true;
-      }
-
-      // @ts-expect-error -- a busy lock would be an unhandled rejection
-      @Locked('goods')
-      nothing(): void {}
-
-      // @ts-expect-error -- either a promise or a value
-      @Locked('goods')
-      union(): Promise<number> | number {
-        return 1;
-      }
     }
     expect(GoodsService).toBeDefined();
   });
 
-  it('does not compile if the result cannot be what onBusy or onUnavailable returns', () => {
-    class GoodsService {
+  it('is a method whose result can be what onBusy or onUnavailable returns', () => {
+    const types = (): void => {
       // @ts-expect-error -- the call may return undefined
-      @Locked('goods', { onBusy: 'skip' })
-      async skipped(): Promise<string> {
-        return 'sold';
-      }
-
+      Locked('goods', { onBusy: 'skip' })({}, 'buy', method<() => Promise<string>>());
       // @ts-expect-error -- the call may return a number
-      @Locked('goods', { onUnavailable: async () => 5 })
-      async replaced(): Promise<string> {
-        return 'sold';
-      }
-
-      @Locked('goods', { onBusy: 'skip', onUnavailable: (error) => error.message })
-      async either(): Promise<string | undefined> {
-        return 'sold';
-      }
-
-      @Locked('goods', { onBusy: () => of('busy'), onUnavailable: () => 'down' })
-      stream(): Observable<string> {
-        return of('sold');
-      }
-
-      @Locked('goods', { onBusy: 'skip' })
-      async nothing(): Promise<void> {}
-
-      @Locked('goods', { onBusy: 'throw' })
-      async thrown(): Promise<string> {
-        return 'sold';
-      }
-    }
-    expect(GoodsService).toBeDefined();
+      Locked('goods', { onUnavailable: async () => 5 })({}, 'buy', method<() => Promise<string>>());
+      const either = { onBusy: 'skip', onUnavailable: (error: Error) => error.message } as const;
+      Locked('goods', either)({}, 'buy', method<() => Promise<string | undefined>>());
+      const stream = { onBusy: () => of('busy'), onUnavailable: () => 'down' };
+      Locked('goods', stream)({}, 'buy', method<() => Observable<string>>());
+      Locked('goods', { onBusy: 'skip' })({}, 'buy', method<() => Promise<void>>());
+      Locked('goods', { onBusy: 'throw' })({}, 'buy', method<() => Promise<string>>());
+    };
+    expect(types).toBeDefined();
   });
 });
 
