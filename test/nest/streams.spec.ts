@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
-import { Controller, Get, Param, ParseIntPipe, Sse, StreamableFile } from '@nestjs/common';
+import { Controller, Get, Param, ParseIntPipe, Res, Sse, StreamableFile } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockLostError, LockScope, type LockService } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
@@ -12,11 +12,17 @@ import { type GoodsHandler, goodsController } from './support/goods-controller.j
 import { RawRequest } from './support/raw-request.js';
 import { Copying } from './support/wrappers.js';
 
+/** The response of a platform. */
+interface Sender {
+  send(body: string): unknown;
+}
+
 /** Streams that the test writes to. */
 @Controller()
 class StreamsController {
   readonly feed = new Subject<string>();
   subscribed: Deferred<AbortSignal> = deferred();
+  readonly response: Deferred<Sender> = deferred();
 
   @Get('observable/:id')
   @Locked('goods:<id>')
@@ -40,6 +46,18 @@ class StreamsController {
   @Locked('goods:<id>')
   async promisedEvents(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<Observable<string>> {
     return this.watch(lock);
+  }
+
+  @Get('sent')
+  @Locked('goods:1')
+  async send(@Res() response: Sender): Promise<void> {
+    this.response.resolve(response);
+  }
+
+  @Get('passed')
+  @Locked('goods:1')
+  async pass(@Res({ passthrough: true }) _response: Sender): Promise<string> {
+    return 'passed';
   }
 
   @Get('nothing/:id')
@@ -203,6 +221,24 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect(app.log.count('granted goods:1')).toBe(1);
     },
   );
+
+  describe('a handler with @Res()', () => {
+    it('holds its lock until it has sent the response', async () => {
+      const call = app.call('/sent');
+      const response = await controller.response.promise;
+      // A release at the end of the method would be on the connection before this request.
+      await app.locks.inspect('goods:2');
+      const isLocked = await app.isLocked('goods:1');
+      response.send('later');
+      expect([(await call).text, isLocked]).toEqual(['later', true]);
+      await app.log.until('released goods:1');
+    });
+
+    it('holds its lock until Nest sends the response, if it lets Nest do so', async () => {
+      expect((await app.call('/passed')).text).toBe('passed');
+      expect(await app.isLocked('goods:1')).toBe(false);
+    });
+  });
 
   describe('a StreamableFile', () => {
     let file: Readable;
