@@ -51,7 +51,8 @@ class StreamsController {
   @Get('sent')
   @Locked('goods:1')
   async send(@Res() response: Sender): Promise<void> {
-    this.response.resolve(response);
+    // Not the response itself, because that of Fastify is a promise.
+    this.response.resolve({ send: (body) => response.send(body) });
   }
 
   @Get('passed')
