@@ -13,7 +13,6 @@ import {
   Locked,
   type LockedOptions,
   LockKeyError,
-  LockParam,
   LockScope,
   LockService,
   memory,
@@ -21,197 +20,67 @@ import {
 } from 'nestjs-redis-lock';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
 import { closeApps, startApp } from './support/app.js';
+import { stack } from './support/goods-controller.js';
 import { Room } from './support/room.js';
 import { Foreign } from './support/wrappers.js';
 
-type Decoration = () => unknown;
-
-/** Returns what loads a class whose method has these decorators, the first one on top. */
-const withMethod =
-  (method: (...args: never[]) => unknown, ...decorators: readonly unknown[]): Decoration =>
-  () => {
+/** Returns what loads a class whose method `buy(id, size)` has these decorators, the first one on top. */
+const onBuy =
+  (...decorators: readonly unknown[]) =>
+  (): unknown => {
     class GoodsService {
-      readonly goods = 300;
+      @stack(...decorators)
+      async buy(id: number, size: string): Promise<string> {
+        return size + id;
+      }
     }
-    const { prototype } = GoodsService;
-    Object.defineProperty(prototype, 'buy', { value: method, configurable: true, writable: true });
-    // What the compiler makes of decorators.
-    const descriptor = Object.getOwnPropertyDescriptor(prototype, 'buy') as PropertyDescriptor;
-    const apply = (given: PropertyDescriptor, decorate: unknown): PropertyDescriptor =>
-      ((decorate as MethodDecorator)(prototype, 'buy', given) as PropertyDescriptor | undefined) ?? given;
-    Object.defineProperty(prototype, 'buy', decorators.reduceRight(apply, descriptor));
     return GoodsService;
   };
 
-/** The same for a method with the parameters `id` and `size`. */
-const onBuy = (...decorators: readonly unknown[]): Decoration =>
-  withMethod(async (id: number, size: string) => size + id, ...decorators);
-
-type Failure = typeof LockConfigError | typeof LockKeyError;
-
-const cases: [string, Failure, RegExp, Decoration][] = [
-  [
-    'two @Locked on one method',
-    LockConfigError,
-    /^GoodsService\.buy: there is a second @Locked/,
-    onBuy(Locked('goods:<id>'), Locked('shop')),
-  ],
-  [
-    'two @Locked with a wrapper without metadata between them',
-    LockConfigError,
-    /^GoodsService\.buy: there is a second @Locked/,
-    onBuy(Locked('goods:<id>'), Foreign(), Locked('shop')),
-  ],
-  [
-    'a static method',
-    LockConfigError,
-    /^GoodsService\.buy: .*static/,
-    () => {
-      class GoodsService {
-        @Locked('goods')
-        static async buy(): Promise<void> {}
-      }
-      return GoodsService;
-    },
-  ],
-  [
-    'an asynchronous generator',
-    LockConfigError,
-    /^GoodsService\.buy: .*generator/,
-    () => {
-      class GoodsService {
-        // @ts-expect-error -- does not compile
-        @Locked('goods')
-        async *buy(): AsyncGenerator<number> {
-          yield 1;
-        }
-      }
-      return GoodsService;
-    },
-  ],
-  [
-    'an accessor',
-    LockConfigError,
-    /^GoodsService\.stock: .*above a method/,
-    () => {
-      class GoodsService {
-        @(Locked('goods') as MethodDecorator)
-        get stock(): number {
-          return 1;
-        }
-      }
-      return GoodsService;
-    },
-  ],
-  [
-    'an empty list',
-    LockKeyError,
-    /^GoodsService\.buy: the list of @Locked is an empty array: there is nothing to lock/,
-    onBuy(Locked([])),
-  ],
-  [
-    'a placeholder that names no parameter',
-    LockKeyError,
-    /^GoodsService\.buy: <ident> in 'goods:<ident>' names no parameter\. Names that can be bound: id, size\./,
-    () => {
-      class GoodsService {
-        @Locked('goods:<ident>')
-        async buy(id: number, size: string): Promise<string> {
-          return size + id;
-        }
-      }
-      return GoodsService;
-    },
-  ],
-  [
-    'a placeholder for a parameter with @CurrentLock',
-    LockKeyError,
-    /^GoodsService\.buy: <lock>.*names no parameter/,
-    () => {
-      class GoodsService {
-        @Locked('goods:<lock>')
-        async buy(@CurrentLock() lock: unknown): Promise<unknown> {
-          return lock;
-        }
-      }
-      return GoodsService;
-    },
-  ],
-  ['a template with a mistake', LockKeyError, /GoodsService\.buy/, onBuy(Locked('goods:{}:<id>'))],
-  [
-    'two parameters with one name',
-    LockKeyError,
-    /^GoodsService\.buy: two parameters are named @LockParam\('id'\)/,
-    () => {
-      class GoodsService {
-        @Locked('goods:<id>')
-        async buy(@LockParam('id') a: number, @LockParam('id') b: number): Promise<number> {
-          return a + b;
-        }
-      }
-      return GoodsService;
-    },
-  ],
-  [
-    'an option value that is not allowed',
-    LockConfigError,
-    /^@Locked of GoodsService\.buy: ttlMs is 1; expected/,
-    onBuy(Locked('goods', { ttlMs: 1 })),
-  ],
-  [
-    'an unknown option',
-    LockConfigError,
-    /^@Locked of GoodsService\.buy: unknown option ttl; expected ttlMs, .*, name, onBusy, onUnavailable\.$/,
-    onBuy(Locked('goods', { ttl: 1000 } as LockedOptions)),
-  ],
-  [
-    'a minHoldMs that is longer than maxHoldMs',
-    LockConfigError,
-    /^@Locked of GoodsService\.buy: minHoldMs is 10000; expected at most maxHoldMs, which is 5000\.$/,
-    onBuy(Locked('goods', { minHoldMs: 10_000, maxHoldMs: 5_000 })),
-  ],
-  [
-    'an unknown onUnavailable',
-    LockConfigError,
-    /^@Locked of GoodsService\.buy: onUnavailable is "run"; expected "throw", "skip" or a function/,
-    onBuy(Locked('goods', { onUnavailable: 'run' as 'skip' })),
-  ],
-  [
-    '@LockScope: a second one',
-    LockConfigError,
-    /^GoodsService\.buy: there is a second @LockScope/,
-    onBuy(LockScope(), LockScope()),
-  ],
-  [
-    '@LockScope: a generator',
-    LockConfigError,
-    /^GoodsService\.buy: .*generator/,
-    withMethod(async function* buy() {}, LockScope()),
-  ],
-  [
-    '@LockScope: an unknown option',
-    LockConfigError,
-    /^@LockScope of GoodsService\.buy: unknown option onlost/,
-    onBuy(LockScope({ onlost: 'ignore' } as object)),
-  ],
-  [
-    '@LockScope: an option that is not allowed',
-    LockConfigError,
-    /onLost is .*no.*; expected/,
-    onBuy(LockScope({ onLost: 'no' as never })),
-  ],
-];
-
-describe('@Locked throws at decoration and names the method', () => {
-  it.each(cases)('for %s', (_what, type, message, decorate) => {
-    let error: unknown;
-    try {
-      decorate();
-    } catch (thrown) {
-      error = thrown;
+/** Returns what decorates this member of a class. */
+const onMember =
+  (decorator: unknown, member: PropertyDescriptor, isStatic = false) =>
+  (): unknown => {
+    class GoodsService {
+      readonly goods = 300;
     }
-    expect(error).toBeInstanceOf(type);
-    expect((error as Error).message).toMatch(message);
+    return (decorator as MethodDecorator)(isStatic ? GoodsService : GoodsService.prototype, 'buy', member);
+  };
+const generator = { value: async function* buy() {} };
+
+describe('a mistake in a decorator', () => {
+  it.each<[message: string | RegExp, load: () => unknown, type?: typeof LockConfigError | typeof LockKeyError]>([
+    ['GoodsService.buy: there is a second @Locked', onBuy(Locked('goods:<id>'), Locked('shop'))],
+    ['GoodsService.buy: there is a second @Locked', onBuy(Locked('goods:<id>'), Foreign(), Locked('shop'))],
+    ['GoodsService.buy: there is a second @LockScope', onBuy(LockScope(), LockScope())],
+    [/^GoodsService\.buy: .*static/, onMember(Locked('goods'), { value: async () => undefined }, true)],
+    [/^GoodsService\.buy: .*generator/, onMember(Locked('goods'), generator)],
+    [/^GoodsService\.buy: .*generator/, onMember(LockScope(), generator)],
+    [/^GoodsService\.buy: .*above a method/, onMember(Locked('goods'), { get: () => 1 })],
+    [/^GoodsService\.buy: the list of @Locked is an empty array: there is nothing/, onBuy(Locked([])), LockKeyError],
+    [/GoodsService\.buy/, onBuy(Locked('goods:{}:<id>')), LockKeyError],
+    ['@Locked of GoodsService.buy: ttlMs is 1; expected', onBuy(Locked('goods', { ttlMs: 1 }))],
+    [
+      /^@Locked of GoodsService\.buy: unknown option ttl; expected ttlMs, .*, name, onBusy, onUnavailable\.$/,
+      onBuy(Locked('goods', { ttl: 1000 } as LockedOptions)),
+    ],
+    [
+      '@Locked of GoodsService.buy: mode and permits are both set; use only one of them.',
+      onBuy(Locked('goods', { mode: 'shared', permits: 2 })),
+    ],
+    [
+      '@Locked of GoodsService.buy: minHoldMs is 10000; expected at most maxHoldMs, which is 5000.',
+      onBuy(Locked('goods', { minHoldMs: 10_000, maxHoldMs: 5_000 })),
+    ],
+    [
+      '@Locked of GoodsService.buy: onUnavailable is "run"; expected "throw", "skip" or a function',
+      onBuy(Locked('goods', { onUnavailable: 'run' as 'skip' })),
+    ],
+    ['@LockScope of GoodsService.buy: unknown option onlost', onBuy(LockScope({ onlost: 'ignore' } as object))],
+    [/onLost is .*no.*; expected/, onBuy(LockScope({ onLost: 'no' as never }))],
+  ])('throws when the class is loaded: %s', (message, load, type = LockConfigError) => {
+    expect(load).toThrow(type);
+    expect(load).toThrow(message);
   });
 });
 
@@ -246,126 +115,67 @@ describe('@Locked', () => {
     expect([Reflect.getMetadata('above', buy), Reflect.getMetadata('below', buy)]).toEqual([1, 2]);
     expect(Reflect.getMetadata('design:paramtypes', GoodsService.prototype, 'buy')).toEqual([Number, String]);
   });
+});
 
-  it('does not compile with a key function that has other parameters', () => {
-    class GoodsService {
+describe('what compiles', () => {
+  /** Returns a method as the decorators of a class get it. */
+  const method = <M>(): TypedPropertyDescriptor<M> => ({});
+
+  it('is a key function that has the parameters of the method, or fewer', () => {
+    const types = (): void => {
       // @ts-expect-error -- the method takes a number
-      @Locked((id: string) => `goods:${id}`)
-      buy(id: number): number {
-        return id;
-      }
-
-      @Locked((id: number) => `goods:${id}`)
-      async sell(id: number, _size: string): Promise<number> {
-        return id;
-      }
-    }
-    expect(GoodsService).toBeDefined();
+      Locked((id: string) => `goods:${id}`)({}, 'buy', method<(id: number) => Promise<number>>());
+      Locked((id: number) => `goods:${id}`)({}, 'buy', method<(id: number, size: string) => Promise<number>>());
+    };
+    expect(types).toBeDefined();
   });
 
-  it('compiles with a promise or an Observable only', () => {
-    class GoodsService<T extends Promise<number>> {
-      @Locked('goods')
-      never(): never {
-        throw new Error('sold out');
-      }
-
-      @Locked('goods')
+  it('is a method that returns a promise or an Observable', () => {
+    const types = (): void => {
+      const locked = Locked('goods');
+      locked({}, 'buy', method<() => never>());
       // oxlint-disable-next-line no-explicit-any -- compiles, too
-      any(): any {}
+      locked({}, 'buy', method<() => any>());
+      locked({}, 'buy', method<() => PromiseLike<number>>());
+      locked({}, 'buy', method<<V>(value: V) => Promise<V>>());
+      locked({}, 'buy', method<() => Observable<number>>());
+      locked({}, 'buy', method<{ (id: number): Promise<number>; (id: string): Promise<string> }>());
+      // @ts-expect-error -- its callers would get a promise
+      locked({}, 'buy', method<() => boolean>());
+      // @ts-expect-error -- a busy lock would be an unhandled rejection
+      locked({}, 'buy', method<() => void>());
+      // @ts-expect-error -- either a promise or a value
+      locked({}, 'buy', method<() => Promise<number> | number>());
+      // @ts-expect-error -- runs when somebody loops over it
+      locked({}, 'buy', method<() => AsyncGenerator<number>>());
+    };
+    expect(types).toBeDefined();
+  });
 
-      @Locked('goods')
-      like(): PromiseLike<number> {
-        return Promise.resolve(1);
-      }
-
+  it('is a method of a class with a type parameter', () => {
+    class GoodsService<T extends Promise<number>> {
       @Locked('goods:<value>')
       generic(value: T): T {
         return value;
       }
-
-      @Locked('goods:<value>')
-      async method<V>(value: V): Promise<V> {
-        return value;
-      }
-
-      @Locked('goods')
-      observable(): Observable<number> {
-        return of(1);
-      }
-
-      overloaded(id: number): Promise<number>;
-      overloaded(id: string): Promise<string>;
-      @Locked('goods:<id>')
-      async overloaded(id: number | string): Promise<number | string> {
-        return id;
-      }
-
-      // @ts-expect-error -- its callers would get a promise
-      @Locked('goods')
-      inferred() {
-        return true;
-      }
-
-      // @ts-expect-error -- a busy lock would be an unhandled rejection
-      @Locked('goods')
-      nothing(): void {}
-
-      // @ts-expect-error -- either a promise or a value
-      @Locked('goods')
-      union(): Promise<number> | number {
-        return 1;
-      }
     }
     expect(GoodsService).toBeDefined();
   });
 
-  it('throws at decoration with both mode and permits', () => {
-    const load = (): unknown => {
-      class GoodsService {
-        @Locked((id: number) => `goods:${id}`, { mode: 'shared', permits: 2, onBusy: 'throw' })
-        async buy(id: number): Promise<number> {
-          return id;
-        }
-      }
-      return GoodsService;
-    };
-    expect(load).toThrow('@Locked of GoodsService.buy: mode and permits are both set; use only one of them.');
-  });
-
-  it('does not compile if the result cannot be what onBusy or onUnavailable returns', () => {
-    class GoodsService {
+  it('is a method whose result can be what onBusy or onUnavailable returns', () => {
+    const types = (): void => {
       // @ts-expect-error -- the call may return undefined
-      @Locked('goods', { onBusy: 'skip' })
-      async skipped(): Promise<string> {
-        return 'sold';
-      }
-
+      Locked('goods', { onBusy: 'skip' })({}, 'buy', method<() => Promise<string>>());
       // @ts-expect-error -- the call may return a number
-      @Locked('goods', { onUnavailable: async () => 5 })
-      async replaced(): Promise<string> {
-        return 'sold';
-      }
-
-      @Locked('goods', { onBusy: 'skip', onUnavailable: (error) => error.message })
-      async either(): Promise<string | undefined> {
-        return 'sold';
-      }
-
-      @Locked('goods', { onBusy: () => of('busy'), onUnavailable: () => 'down' })
-      stream(): Observable<string> {
-        return of('sold');
-      }
-
-      @Locked('goods', { onBusy: 'skip' })
-      async nothing(): Promise<void> {}
-
-      @Locked('goods', { onBusy: 'throw' })
-      async thrown(): Promise<string> {
-        return 'sold';
-      }
-    }
-    expect(GoodsService).toBeDefined();
+      Locked('goods', { onUnavailable: async () => 5 })({}, 'buy', method<() => Promise<string>>());
+      const either = { onBusy: 'skip', onUnavailable: (error: Error) => error.message } as const;
+      Locked('goods', either)({}, 'buy', method<() => Promise<string | undefined>>());
+      const stream = { onBusy: () => of('busy'), onUnavailable: () => 'down' };
+      Locked('goods', stream)({}, 'buy', method<() => Observable<string>>());
+      Locked('goods', { onBusy: 'skip' })({}, 'buy', method<() => Promise<void>>());
+      Locked('goods', { onBusy: 'throw' })({}, 'buy', method<() => Promise<string>>());
+    };
+    expect(types).toBeDefined();
   });
 });
 

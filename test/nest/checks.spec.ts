@@ -1,35 +1,20 @@
-import {
-  Controller,
-  Get,
-  Injectable,
-  type LoggerService,
-  Module,
-  type ModuleMetadata,
-  Param,
-  Scope,
-  SetMetadata,
-} from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { Test } from '@nestjs/testing';
+import { Injectable, Module, Scope, SetMetadata } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
-  CurrentLock,
-  type Lock,
   Locked,
   LockConfigError,
   LockScope,
-  LockService,
   memory,
   RedisLockModule,
   type RedisLockModuleOptions,
 } from 'nestjs-redis-lock';
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { redisson } from 'nestjs-redis-lock/redisson';
-import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
 import { timestamp } from 'nestjs-redis-lock/timestamp';
 import { TRANSACTIONS_ARE_SCOPES } from '../../lib/engine/lock-scope.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, startApp, type TestApp } from './support/app.js';
+import { goodsController, type Work } from './support/goods-controller.js';
 import { Bound, Copying, Foreign, Proxied } from './support/wrappers.js';
 
 const inMemory = (options: RedisLockModuleOptions = {}) => RedisLockModule.forRoot({ store: memory(), ...options });
@@ -44,26 +29,11 @@ afterEach(closeApps);
 
 @Injectable()
 class CatalogueService {
-  constructor(readonly locks: LockService) {}
+  @Locked('catalogue', { mode: 'shared' })
+  async read(): Promise<void> {}
 
-  @Locked('catalogue:<shop>', { mode: 'shared' })
-  async read(shop: string): Promise<string> {
-    return shop;
-  }
-
-  @Locked('catalogue:<shop>')
-  async replace(shop: string): Promise<string> {
-    return shop;
-  }
-}
-
-@Controller()
-class SupplierController {
-  @Get('order/:name')
-  @Locked('supplier:<name>', { permits: 5 })
-  async order(@Param('name') name: string): Promise<string> {
-    return name;
-  }
+  @Locked('catalogue')
+  async replace(): Promise<void> {}
 }
 
 @Injectable({ scope: Scope.REQUEST })
@@ -99,13 +69,11 @@ describe('a @Locked method with a mode that its store does not have', () => {
     @Module({ providers: [CatalogueService] })
     class Again {}
     const providers = [CatalogueService];
-    const setUp = { locks: { store: exclusiveOnly }, providers, controllers: [SupplierController], imports: [Again] };
+    const controllers = [goodsController([Locked('goods:<id>', { permits: 5 })])];
+    const setUp = { locks: { store: exclusiveOnly }, providers, controllers, imports: [Again] };
     const error = await startErrorOf(setUp);
     const [...methods] = (error as Error).message.matchAll(/@Locked of (\S+):/g);
-    expect(methods.map(([, method]) => method).toSorted()).toEqual([
-      'CatalogueService.read',
-      'SupplierController.order',
-    ]);
+    expect(methods.map(([, method]) => method).toSorted()).toEqual(['CatalogueService.read', 'GoodsController.buy']);
   });
 
   it.each([
@@ -136,38 +104,22 @@ describe('a @Locked method with a mode that its store does not have', () => {
     const error = await startErrorOf({ lockModules, providers: [WrongReports, CatalogueService] });
     expect((error as Error).message).toMatch(/^@Locked of WrongReports.read: mode:[^\n]*$/);
   });
-
-  it('fails the start of a test with the memory store, too', async () => {
-    const imports = [RedisLockTestingModule.forRoot({ store: exclusiveOnly })];
-    const failing = await Test.createTestingModule({ imports, providers: [CatalogueService] }).compile();
-    await expect(failing.init()).rejects.toThrow(LockConfigError);
-    const fine = { imports: [RedisLockTestingModule.forRoot()], providers: [CatalogueService] };
-    const started = await (await Test.createTestingModule(fine).compile()).init();
-    expect(await started.get(CatalogueService).read('books')).toBe('books');
-    await started.close();
-  });
 });
 
 @Injectable()
 class Right {
   @SetMetadata('role', 'buyer')
-  @Locked('goods:<id>')
-  async marked(id: number): Promise<number> {
-    return id;
-  }
+  @Locked('goods')
+  async marked(): Promise<void> {}
 
-  @Locked('goods:<id>')
+  @Locked('goods')
   @Foreign()
-  async above(id: number): Promise<number> {
-    return id;
-  }
+  async above(): Promise<void> {}
 
   @LockScope()
   @Foreign()
-  @Locked('goods:<id>')
-  async scoped(id: number): Promise<number> {
-    return id;
-  }
+  @Locked('goods')
+  async scoped(): Promise<void> {}
 }
 
 @Injectable()
@@ -179,29 +131,21 @@ class Wrong {
   }
 
   @Copying()
-  @Locked('goods:<id>')
-  async copying(id: number): Promise<number> {
-    return id;
-  }
+  @Locked('goods')
+  async copying(): Promise<void> {}
 
   @Proxied()
-  @Locked('goods:<id>')
-  async proxied(id: number): Promise<number> {
-    return id;
-  }
+  @Locked('goods')
+  async proxied(): Promise<void> {}
 
   @Bound()
-  @Locked('goods:<id>')
-  async bound(id: number): Promise<number> {
-    return id;
-  }
+  @Locked('goods')
+  async bound(): Promise<void> {}
 
   @Foreign()
   @LockScope()
-  @Locked('goods:<id>')
-  async scopedBelow(id: number): Promise<number> {
-    return id;
-  }
+  @Locked('goods')
+  async scopedBelow(): Promise<void> {}
 }
 
 @Injectable()
@@ -268,10 +212,8 @@ describe('a decorator above @Locked', () => {
     @Injectable()
     class Reports {
       @Foreign()
-      @Locked('report:<id>', { name: 'reports' })
-      async write(id: number, @CurrentLock() lock?: Lock): Promise<unknown> {
-        return [id, lock];
-      }
+      @Locked('report', { name: 'reports' })
+      async write(): Promise<void> {}
     }
     const lockModules = () => [
       inMemory({ checks: 'off' }),
@@ -289,32 +231,13 @@ function Constant(): MethodDecorator {
 const constant = (): string => 'constant';
 
 describe('a decorator above the @Locked of a handler', () => {
-  @Controller()
-  class CopiedController {
-    @Get('copied/:id')
-    @Copying()
-    @Locked('goods:<id>')
-    async copied(@Param('id') id: string): Promise<string> {
-      return id;
-    }
-  }
-
   it.each([
     ['a wrapper', Foreign()],
     ['a proxy', Proxied()],
     ['a function that other methods have, too', Constant()],
-  ])('fails the start if it does not copy the metadata: %s', async (_what, decorate) => {
-    @Controller()
-    class GoodsController {
-      @Get('buy/:id')
-      @decorate
-      @Locked('goods:<id>')
-      async buy(@Param('id') id: string): Promise<string> {
-        return id;
-      }
-    }
-    const setUp = { lockModules: () => [inMemory({ checks: 'off' })], controllers: [GoodsController] };
-    const error = await startErrorOf(setUp);
+  ])('fails the start if it does not copy the metadata: %s', async (_what, decorator) => {
+    const controllers = [goodsController([decorator, Locked('goods:<id>')])];
+    const error = await startErrorOf({ lockModules: () => [inMemory({ checks: 'off' })], controllers });
     expect(error).toBeInstanceOf(LockConfigError);
     expect((error as Error).message).toMatch(
       /^GoodsController\.buy: a decorator above @Locked replaced the handler .*Put @Locked above that decorator\.$/,
@@ -322,8 +245,8 @@ describe('a decorator above the @Locked of a handler', () => {
   });
 
   it('is not reported if it copies the metadata, because the lock lasts until the response', async () => {
-    const app = await startApp({ lockModules: () => [inMemory()], controllers: [CopiedController] });
-    expect(app.logged).toEqual([]);
+    const controllers = [goodsController([Copying(), Locked('goods:<id>')])];
+    expect((await startApp({ lockModules: () => [inMemory()], controllers })).logged).toEqual([]);
   });
 });
 
@@ -354,44 +277,14 @@ const INSTRUMENTS: Record<string, Decorate> = {
   }),
 };
 
-describe.each(Object.entries(INSTRUMENTS))('an application whose `instrument` binds methods %s', (_kind, decorate) => {
-  const closing: { close(): Promise<void> }[] = [];
-  afterEach(async () => {
-    for (const each of closing.splice(0)) await each.close();
-  });
-
-  /** Starts an application. Returns it, and the warnings and errors in its log. */
-  async function start(metadata: ModuleMetadata) {
-    const logged: string[] = [];
-    const keep = (message: unknown): void => void logged.push(String(message));
-    const logger: LoggerService = { log: () => undefined, warn: keep, error: keep };
-    @Module(metadata)
-    class AppModule {}
-    const app = await NestFactory.create(AppModule, {
-      logger,
-      abortOnError: false,
-      instrument: { instanceDecorator: decorate },
-    });
-    closing.push(app);
-    await app.listen(0, '127.0.0.1');
-    return { app, logged };
-  }
-
-  @Controller()
-  class GoodsController {
-    constructor(private readonly locks: LockService) {}
-
-    @Get('buy/:id')
-    @Locked('goods:<id>')
-    async buy(@Param('id') id: string): Promise<number | undefined> {
-      return this.locks.current()?.fencingToken && Number(id);
-    }
-  }
-
-  it('locks a handler, and warns of nothing', async () => {
-    const { app, logged } = await start({ imports: [inMemory()], controllers: [GoodsController] });
-    const response = await fetch(`${await app.getUrl()}/buy/7`, { headers: { connection: 'close' } });
-    expect(await response.text()).toBe('7');
-    expect(logged).toEqual([]);
-  });
-});
+it.each(Object.entries(INSTRUMENTS))(
+  'an application whose `instrument` binds methods %s locks a handler, and warns of nothing',
+  async (_kind, instanceDecorator) => {
+    const tokens: unknown[] = [];
+    const work: Work = ({ locks }) => void tokens.push(locks.current()?.fencingToken);
+    const controllers = [goodsController([Locked('goods:<id>')], work)];
+    const app = await startApp({ lockModules: () => [inMemory()], controllers, instrument: { instanceDecorator } });
+    expect((await app.call('/goods/7')).status).toBe(200);
+    expect([tokens, app.logged]).toEqual([[expect.any(Number)], []]);
+  },
+);

@@ -17,17 +17,9 @@ import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, type LockError } from 'nestjs-redis-lock';
 import { addPlatform, type AppSetUp, closeApps, type Platform, startApp, type TestApp } from './support/app.js';
+import { Foreign } from './support/wrappers.js';
 
 addPlatform('fastify', () => new FastifyAdapter());
-
-/** A decorator that replaces the method without its metadata. */
-const Traced: MethodDecorator = (_target, _key, descriptor) => {
-  const traced = descriptor.value as (...args: unknown[]) => unknown;
-  const around = function (this: unknown, ...args: unknown[]): unknown {
-    return Reflect.apply(traced, this, args);
-  };
-  (descriptor as PropertyDescriptor).value = around;
-};
 
 @ObjectType()
 class Goods {
@@ -84,7 +76,7 @@ class GoodsResolver {
   }
 
   @ResolveField(() => Int, { nullable: true })
-  @Traced
+  @Foreign()
   @Locked('goods:<goods.id>', { waitMs: 0 })
   async traced(@Parent() goods: Goods): Promise<number> {
     return Number(goods.id) * 100;
@@ -110,22 +102,12 @@ const SERVERS: [Server, Platform][] = [
   ['mercurius', 'fastify'],
 ];
 
-const graphql = (server: Server, options: object = {}) =>
-  server === 'apollo'
-    ? GraphQLModule.forRoot<ApolloDriverConfig>({
-        driver: ApolloDriver,
-        autoSchemaFile: true,
-        graphiql: false,
-        includeStacktraceInErrorResponses: false,
-        ...options,
-      })
-    : // Its cache is an ESM-only package, which Jest does not import.
-      GraphQLModule.forRoot<MercuriusDriverConfig>({
-        driver: MercuriusDriver,
-        autoSchemaFile: true,
-        cache: false,
-        ...options,
-      });
+function graphql(server: Server, more: object = {}) {
+  const options = { autoSchemaFile: true, graphiql: false, includeStacktraceInErrorResponses: false, ...more };
+  if (server === 'apollo') return GraphQLModule.forRoot<ApolloDriverConfig>({ driver: ApolloDriver, ...options });
+  // Its cache is an ESM-only package, which Jest does not import.
+  return GraphQLModule.forRoot<MercuriusDriverConfig>({ driver: MercuriusDriver, cache: false, ...options });
+}
 
 const start = (server: Server, platform: Platform, options: object = {}, setUp: AppSetUp = {}): Promise<TestApp> =>
   startApp({
@@ -187,15 +169,11 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
       const app = await start(server, platform, { fieldResolverEnhancers });
       await app.locks.using('goods:1', async () => {
         const { status, body, errors } = await ask(app, '{ list { id price } }');
-        expect([status, body.data]).toEqual([
-          200,
-          {
-            list: [
-              { id: '1', price: null },
-              { id: '2', price: 200 },
-            ],
-          },
-        ]);
+        const [first, second] = [
+          { id: '1', price: null },
+          { id: '2', price: 200 },
+        ];
+        expect([status, body.data]).toEqual([200, { list: [first, second] }]);
         expect(errors).toEqual([expect.objectContaining(BUSY)]);
         expect(errors[0].path.join('.')).toBe('list.0.price');
         expect((await ask(app, '{ list { traced } }')).errors).toEqual([expect.objectContaining(BUSY)]);
@@ -230,10 +208,8 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
 
   it("leaves the errors to the user's filter", async () => {
     const app = await start(server, platform, {}, { prepare: (nest) => nest.useGlobalFilters(new CatchAll()) });
-    await app.locks.using('goods:1', async () => {
-      const { errors } = await ask(app, 'mutation { buy(id: "1") { id } }');
-      expect(errors).toMatchObject([{ message: 'caught', extensions: { type: 'graphql', code: 'LOCK_TIMEOUT' } }]);
-    });
+    const { errors } = await app.locks.using('goods:1', () => ask(app, 'mutation { buy(id: "1") { id } }'));
+    expect(errors).toMatchObject([{ message: 'caught', extensions: { type: 'graphql', code: 'LOCK_TIMEOUT' } }]);
   });
 
   it('sends no details without Redis', async () => {
@@ -251,28 +227,21 @@ describe.each(SERVERS)('GraphQL by %s on %s', (server, platform) => {
 });
 
 describe('the HTTP status', () => {
-  const query = '{ find(id: "1") { id } }';
+  const askBusy = (app: TestApp) => app.locks.using('goods:1', () => ask(app, '{ find(id: "1") { id } }'));
 
   it('of Apollo is that of the error if the driver lets it through', async () => {
     const app = await start('apollo', 'express', { preserveHttpStatusForExecutionErrors: false });
-    await app.locks.using('goods:1', async () => {
-      const { status, headers } = await ask(app, query);
-      expect([status, headers.get('retry-after')]).toEqual([423, '1']);
-    });
+    const { status, headers } = await askBusy(app);
+    expect([status, headers.get('retry-after')]).toEqual([423, '1']);
   });
 
   it('of Mercurius is that of the error if there is no data', async () => {
-    const app = await start('mercurius', 'fastify');
-    await app.locks.using('goods:1', async () => {
-      expect((await ask(app, query)).status).toBe(423);
-    });
+    expect((await askBusy(await start('mercurius', 'fastify'))).status).toBe(423);
   });
 
   it('follows http.status', async () => {
     const app = await start('mercurius', 'fastify', {}, { locks: { http: { status: { LOCK_TIMEOUT: 409 } } } });
-    await app.locks.using('goods:1', async () => {
-      const { status, errors } = await ask(app, query);
-      expect([status, errors[0].extensions]).toEqual([409, expect.objectContaining({ status: 409 })]);
-    });
+    const { status, errors } = await askBusy(app);
+    expect([status, errors[0].extensions]).toEqual([409, expect.objectContaining({ status: 409 })]);
   });
 });

@@ -2,21 +2,20 @@ import {
   type CallHandler,
   Controller,
   type ExecutionContext,
-  Get,
   Injectable,
   Module,
   type NestInterceptor,
-  Param,
   type Type,
   UseInterceptors,
 } from '@nestjs/common';
 import { APP_INTERCEPTOR, ModuleRef } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, type Lock, Locked, LockScope, LockService, MultiLock, RedisLockModule } from 'nestjs-redis-lock';
+import { bindLocks, Locked, LockScope, LockService, RedisLockModule } from 'nestjs-redis-lock';
 import { concatMap, Observable } from 'rxjs';
 import { deferred } from '../support/async.js';
 import { testRedisUrl } from '../support/shared-redis.js';
-import { type AppSetUp, closeApps, keyOf, startApp, type TestApp } from './support/app.js';
+import { type AppSetUp, closeApps, keyOf, startApp } from './support/app.js';
+import { type GoodsHandler, goodsController, type Work } from './support/goods-controller.js';
 import * as interceptors from './support/interceptors.js';
 import { Control } from './support/interceptors.js';
 import { Room } from './support/room.js';
@@ -42,260 +41,41 @@ class LockingInterceptor implements NestInterceptor {
   }
 }
 
-/** Calls another method under a lock after the handler. */
-@Injectable()
-class CallsAnother implements NestInterceptor {
-  constructor(private readonly modules: ModuleRef) {}
+type Buy = (id: string) => Promise<unknown>;
 
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const controller = this.modules.get(CallsController, { strict: false });
-    return next.handle().pipe(concatMap(() => controller.calledAgain('2')));
+/** Returns an interceptor that does this after the handler. It may call the method of the handler. */
+function afterwards(work: (buy: Buy, locks: LockService) => Promise<unknown>): Type<NestInterceptor> {
+  @Injectable()
+  class Afterwards implements NestInterceptor {
+    constructor(
+      private readonly locks: LockService,
+      private readonly modules: ModuleRef,
+    ) {}
+
+    intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      const controller = this.modules.get<{ buy: Buy }>(context.getClass(), { strict: false });
+      return next.handle().pipe(concatMap(() => work((id) => controller.buy(id), this.locks)));
+    }
   }
+  return Afterwards;
 }
 
-/** Calls the method of the handler again after it, inside of the request and outside of it. */
-@Injectable()
-class CallsAgain implements NestInterceptor {
-  constructor(
-    private readonly locks: LockService,
-    private readonly modules: ModuleRef,
-  ) {}
+const LOCKED = Locked('goods:<id>');
+const GRABBED = Locked('goods:<id>', { waitMs: 0 });
+const COMMIT = UseInterceptors(interceptors.HandlerCommit);
+const TIMEOUT = UseInterceptors(interceptors.TimeoutInterceptor);
+const SECOND_CALL = UseInterceptors(interceptors.SecondCall);
 
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const controller = this.modules.get(CallsController, { strict: false });
-    const call = (): Promise<string> => controller.calledAgain('1').catch((error: Error) => error.name);
-    const both = async (): Promise<unknown> => [await call(), await this.locks.outside(call), await call()];
-    return next.handle().pipe(concatMap(both));
-  }
-}
+const leave = (_handler: GoodsHandler, id: string): string => id;
+const succeedSecond = ({ calls }: GoodsHandler, id: string): string => {
+  if (calls === 1) throw new Error('not yet');
+  return id;
+};
 
-function callItself(this: CallsController, _error: Error, id: string): Promise<string> {
-  this.calledItself.resolve();
-  return this.selfCalling(id);
-}
-
-@Controller('commits')
-@UseInterceptors(interceptors.ControllerCommit)
-class CommitsController {
-  constructor(private readonly locks: LockService) {}
-
-  @Get('above/:id')
-  @UseInterceptors(interceptors.HandlerCommit)
-  @Locked('goods:<id>')
-  async above(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('below/:id')
-  @Locked('goods:<id>')
-  @UseInterceptors(interceptors.HandlerCommit)
-  async below(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('deferred/:id')
-  @Locked('goods:<id>')
-  @UseInterceptors(interceptors.SubscribeLate, interceptors.HandlerCommit)
-  async deferred(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('copying/:id')
-  @UseInterceptors(interceptors.HandlerCommit)
-  @Copying()
-  @Locked('goods:<id>')
-  async copying(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('scoped-above/:id')
-  @UseInterceptors(interceptors.HandlerCommit)
-  @LockScope()
-  @Copying()
-  @Locked('goods:<id>')
-  async scopedAbove(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('scoped-below/:id')
-  @UseInterceptors(interceptors.HandlerCommit)
-  @Copying()
-  @LockScope()
-  async scopedBelow(@Param('id') id: string): Promise<string> {
-    return this.locks.using(`goods:${id}`, () => id);
-  }
-}
-
-@Controller('inherited')
-class InheritingController extends CommitsController {}
-
-@Controller()
-class CallsController {
-  readonly signals: AbortSignal[] = [];
-  readonly calledItself = deferred();
-  private tries = 0;
-
-  constructor(
-    private readonly room: Room,
-    private readonly control: Control,
-  ) {}
-
-  @Get('timeout/:id')
-  @Locked('goods:<id>', { waitMs: 0 })
-  @UseInterceptors(interceptors.TimeoutInterceptor)
-  timeout(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
-    this.signals.push(lock.signal);
-    return this.room.stay(id);
-  }
-
-  @Get('waiting/:id')
-  @Locked('goods:<id>', { waitMs: Infinity })
-  @UseInterceptors(interceptors.TimeoutInterceptor)
-  waiting(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
-  @Get('grab/:id')
-  @Locked('goods:<id>', { waitMs: 0 })
-  async grab(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('again/:id')
-  @Locked('goods:<id>')
-  @UseInterceptors(interceptors.Again, interceptors.HandlerCommit)
-  async again(@Param('id') id: string): Promise<string> {
-    return this.succeedSecond(id);
-  }
-
-  @Get('several-again/:id')
-  @Locked(['goods:<id>', 'goods:2'])
-  @UseInterceptors(interceptors.Again, interceptors.HandlerCommit)
-  async severalAgain(@Param('id') id: string, @CurrentLock() locks: MultiLock): Promise<string> {
-    locks.assertHeld();
-    return this.succeedSecond(id);
-  }
-
-  /** The decorator calls the method again. */
-  @Get('wrapped-again/:id')
-  @UseInterceptors(interceptors.HandlerCommit)
-  @LockScope()
-  @Copying((_self, call) => call().catch(call))
-  @Locked('goods:<id>')
-  async wrappedAgain(@Param('id') id: string): Promise<string> {
-    return this.succeedSecond(id);
-  }
-
-  @Get('busy-again/:id')
-  @Locked('goods:<id>', { waitMs: 0 })
-  @UseInterceptors(interceptors.Again)
-  async busyAgain(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('second-call/:id')
-  @UseInterceptors(interceptors.SecondCall)
-  @Locked('goods:<id>', { waitMs: 0 })
-  secondCall(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
-  @Get('second-permit/:id')
-  @UseInterceptors(interceptors.SecondCall)
-  @Locked('goods:<id>', { permits: 3 })
-  secondPermit(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
-  @Get('second-reader/:id')
-  @UseInterceptors(interceptors.SecondCall)
-  @Locked('goods:<id>', { mode: 'shared' })
-  secondReader(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
-  @Get('parallel/:id')
-  @Copying((_self, call) => Promise.all([call(), call()]))
-  @Locked('goods:<id>', { waitMs: 0 })
-  parallel(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
-  @Get('revalidate-later/:id')
-  @Locked('goods:<id>')
-  @UseInterceptors(interceptors.RevalidateLater)
-  revalidateLater(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
-  @Get('self-calling/:id')
-  @Locked('goods:<id>', { waitMs: 0, onBusy: callItself })
-  async selfCalling(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('beside/:id')
-  @UseInterceptors(LockingInterceptor)
-  @Locked('goods:<id>')
-  beside(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-
-  @Get('another/:id')
-  @UseInterceptors(CallsAnother)
-  @Locked('goods:<id>')
-  async another(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('called-again/:id')
-  @UseInterceptors(CallsAgain)
-  @Locked('goods:<id>', { waitMs: 0 })
-  async calledAgain(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('caught/:id')
-  @Locked('goods:<id>')
-  @UseInterceptors(interceptors.HandlerCommit, interceptors.CatchErrors)
-  async caught(@Param('id') id: string): Promise<string> {
-    throw new Error(`no ${id}`);
-  }
-
-  @Get('cached/:id')
-  @Locked('goods:<id>')
-  @UseInterceptors(interceptors.Cached)
-  async cached(@Param('id') id: string): Promise<string> {
-    this.control.commits.push('the handler ran');
-    return id;
-  }
-
-  private succeedSecond(id: string): string {
-    this.tries += 1;
-    if (this.tries === 1) throw new Error('not yet');
-    return id;
-  }
-}
-
-@Controller('fallback')
-@UseInterceptors(interceptors.Fallback)
-class FallbackController {
-  constructor(private readonly room: Room) {}
-
-  @Get(':id')
-  @Locked('goods:<id>', { waitMs: Infinity })
-  get(@Param('id') id: string): Promise<string | undefined> {
-    return this.room.stay(id);
-  }
-}
-
-async function start(setUp: AppSetUp = {}): Promise<{ app: TestApp; control: Control }> {
+async function start(controller: Type, setUp: AppSetUp = {}) {
   const control = new Control();
-  const app = await startApp({
-    ...setUp,
-    controllers: [CommitsController, InheritingController, CallsController, FallbackController],
-    providers: [{ provide: Control, useValue: control }, ...(setUp.providers ?? [])],
-  });
+  const providers = [{ provide: Control, useValue: control }, ...(setUp.providers ?? [])];
+  const app = await startApp({ ...setUp, controllers: [controller], providers });
   control.key = keyOf(app.prefix, 'goods:1');
   return { app, control };
 }
@@ -305,21 +85,31 @@ afterEach(closeApps);
 describe('an interceptor that commits after the handler', () => {
   const both = ['handler under the lock', 'controller under the lock'];
 
-  it.each(['above', 'below', 'deferred', 'copying', 'scoped-above', 'scoped-below'])(
-    'commits under the lock (%s)',
-    async (route) => {
-      const { app, control } = await start();
-      expect((await app.call(`/commits/${route}/1`)).text).toBe('1');
-      expect(control.commits).toEqual(both);
-      expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
-      expect(await app.isLocked('goods:1')).toBe(false);
-    },
-  );
+  /** Returns a controller with such interceptors on the class and, by one of the decorators, on the handler. */
+  const commits = (decorators: readonly unknown[], work: Work = leave): Type => {
+    const controller = goodsController(decorators, work);
+    UseInterceptors(interceptors.ControllerCommit)(controller);
+    return controller;
+  };
+  const useLock = ({ locks }: GoodsHandler, id: string) => locks.using(`goods:${id}`, () => id);
 
-  it('commits under the lock of an inherited handler', async () => {
-    const { app, control } = await start();
-    expect((await app.call('/inherited/copying/1')).text).toBe('1');
+  @Controller('goods')
+  class Inheriting extends commits([COMMIT, Copying(), LOCKED]) {}
+
+  it.each<[string, Type]>([
+    ['above', commits([COMMIT, LOCKED])],
+    ['below', commits([LOCKED, COMMIT])],
+    ['deferred', commits([LOCKED, UseInterceptors(interceptors.SubscribeLate, interceptors.HandlerCommit)])],
+    ['above a decorator that copies', commits([COMMIT, Copying(), LOCKED])],
+    ['above a scope', commits([COMMIT, LockScope(), Copying(), LOCKED])],
+    ['of a scope only', commits([COMMIT, Copying(), LockScope()], useLock)],
+    ['inherited', Inheriting],
+  ])('commits under the lock (%s)', async (_where, controller) => {
+    const { app, control } = await start(controller);
+    expect((await app.call('/goods/1')).text).toBe('1');
     expect(control.commits).toEqual(both);
+    expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
+    expect(await app.isLocked('goods:1')).toBe(false);
   });
 
   it.each<[string, AppSetUp, string]>([
@@ -334,36 +124,33 @@ describe('an interceptor that commits after the handler', () => {
       'app without the lock',
     ],
   ])('commits with or without the lock if registered %s', async (_way, setUp, commit) => {
-    const { app, control } = await start(setUp);
-    await app.call('/commits/above/1');
+    const { app, control } = await start(commits([COMMIT, LOCKED]), setUp);
+    await app.call('/goods/1');
     expect(control.commits.at(-1)).toBe(commit);
   });
 
   it('commits under the lock as APP_INTERCEPTOR of a module that is imported after ours, not before', async () => {
-    const control = new Control();
-    const moduleWith = (commit: Type<NestInterceptor>) => {
-      @Module({
-        providers: [
-          { provide: Control, useValue: control },
-          { provide: APP_INTERCEPTOR, useClass: commit },
-        ],
-      })
+    const shared = new Control();
+    const moduleWith = (useClass: Type<NestInterceptor>) => {
+      const providers = [
+        { provide: Control, useValue: shared },
+        { provide: APP_INTERCEPTOR, useClass },
+      ];
+      @Module({ providers })
       class WithCommit {}
       return WithCommit;
     };
-    const app = await startApp({
-      controllers: [CommitsController],
-      providers: [{ provide: Control, useValue: control }],
+    const { app, control } = await start(commits([COMMIT, LOCKED]), {
       lockModules: (prefix) => [
         moduleWith(interceptors.EarlierModuleCommit),
         RedisLockModule.forRoot({ redis: testRedisUrl(), prefix }),
         moduleWith(interceptors.LaterModuleCommit),
       ],
     });
-    control.key = keyOf(app.prefix, 'goods:1');
-    await app.call('/commits/above/1');
+    shared.key = control.key;
+    await app.call('/goods/1');
     const modules = ['later module under the lock', 'earlier module without the lock'];
-    expect(control.commits.toSorted()).toEqual([...both, ...modules].toSorted());
+    expect([...control.commits, ...shared.commits].toSorted()).toEqual([...both, ...modules].toSorted());
     expect(app.log.count('requested')).toBe(1);
   });
 });
@@ -375,14 +162,15 @@ describe('an interceptor with a timeout', () => {
     ['inside of ours', {}],
     ['outside of the controller', outside],
   ])('%s, does not release the lock before the method has ended', async (_place, setUp) => {
-    const { app, control } = await start(setUp);
-    const { signals } = app.nest.get(CallsController);
-    const first = app.call('/timeout/1');
+    const controller = goodsController([GRABBED, TIMEOUT]);
+    const { app, control } = await start(controller, setUp);
+    const first = app.call('/goods/1');
     const visit = await app.room.next();
-    expect(signals[0]?.aborted).toBe(false);
+    const signal = app.nest.get<GoodsHandler>(controller).lock?.signal;
+    expect(signal?.aborted).toBe(false);
     control.timeout.resolve();
     expect((await first).status).toBe(408);
-    expect(signals[0]?.reason).toMatchObject({ name: 'AbortError' });
+    expect(signal?.reason).toMatchObject({ name: 'AbortError' });
     expect(await app.isLocked('goods:1')).toBe(true);
     expect(await app.locks.tryAcquire('goods:1')).toBeNull();
     visit.leave();
@@ -391,13 +179,15 @@ describe('an interceptor with a timeout', () => {
     again.assertHeld();
   });
 
-  it.each([
-    ['waiting', 408],
-    ['fallback', 200],
-  ])('ends the wait for the lock: the handler never runs (%s)', async (route, status) => {
-    const { app, control } = await start();
+  it.each<[string, Type<NestInterceptor>, status: number]>([
+    ['an error', interceptors.TimeoutInterceptor, 408],
+    ['a response', interceptors.Fallback, 200],
+  ])('ends the wait for the lock: the handler never runs (%s)', async (_how, interceptor, status) => {
+    const controller = goodsController([Locked('goods:<id>', { waitMs: Infinity })]);
+    UseInterceptors(interceptor)(controller);
+    const { app, control } = await start(controller);
     const holder = await app.locks.acquire('goods:1');
-    const call = app.call(`/${route}/1`);
+    const call = app.call('/goods/1');
     await app.log.until('requested goods:1', 2);
     control.timeout.resolve();
     expect((await call).status).toBe(status);
@@ -409,38 +199,42 @@ describe('an interceptor with a timeout', () => {
 });
 
 describe('an interceptor or a decorator that calls the handler', () => {
-  it.each(['again', 'several-again', 'wrapped-again'])(
-    'again after an error makes both calls under one lock (%s)',
-    async (route) => {
-      const { app, control } = await start();
-      expect((await app.call(`/${route}/1`)).text).toBe('1');
-      expect(control.commits).toEqual(['handler under the lock']);
-      expect([app.log.count('granted goods:1'), app.log.count('released goods:1')]).toEqual([1, 1]);
-      expect(await app.isLocked('goods:1')).toBe(false);
-    },
-  );
+  const again = UseInterceptors(interceptors.Again, interceptors.HandlerCommit);
+  const callAgain = Copying((_self, call) => call().catch(call));
 
-  it('again after a LockTimeoutError asks for the lock again', async () => {
-    const { app } = await start();
-    await app.locks.using('goods:1', async () => {
-      expect((await app.call('/busy-again/1')).status).toBe(423);
-      await app.log.until('refused goods:1', 2);
-    });
-    expect((await app.call('/busy-again/1')).text).toBe('1');
+  it.each<[string, unknown[]]>([
+    ['one lock', [LOCKED, again]],
+    ['several locks', [Locked(['goods:<id>', 'goods:2']), again]],
+    ['a decorator in a scope', [COMMIT, LockScope(), callAgain, LOCKED]],
+  ])('again after an error makes both calls under one lock (%s)', async (_what, decorators) => {
+    const { app, control } = await start(goodsController(decorators, succeedSecond));
+    expect((await app.call('/goods/1')).text).toBe('1');
+    expect(control.commits).toEqual(['handler under the lock']);
+    expect([app.log.count('granted goods:1'), app.log.count('released goods:1')]).toEqual([1, 1]);
+    expect(await app.isLocked('goods:1')).toBe(false);
   });
 
-  it.each([
-    ['second-call', '1'],
-    ['second-permit', '1'],
-    ['second-reader', '1'],
-    ['parallel', '["1","1"]'],
-  ])('again during the first call makes the second after the first (%s)', async (route, text) => {
-    const { app, control } = await start();
-    const call = app.call(`/${route}/1`);
+  it('again after a LockTimeoutError asks for the lock again', async () => {
+    const { app } = await start(goodsController([GRABBED, UseInterceptors(interceptors.Again)], leave));
+    await app.locks.using('goods:1', async () => {
+      expect((await app.call('/goods/1')).status).toBe(423);
+      await app.log.until('refused goods:1', 2);
+    });
+    expect((await app.call('/goods/1')).text).toBe('1');
+  });
+
+  it.each<[string, unknown[], text: string]>([
+    ['exclusive', [SECOND_CALL, GRABBED], '1'],
+    ['permits', [SECOND_CALL, Locked('goods:<id>', { permits: 3 })], '1'],
+    ['shared', [SECOND_CALL, Locked('goods:<id>', { mode: 'shared' })], '1'],
+    ['a decorator', [Copying((_self, call) => Promise.all([call(), call()])), GRABBED], '["1","1"]'],
+  ])('again during the first call makes the second after the first (%s)', async (_what, decorators, text) => {
+    const { app, control } = await start(goodsController(decorators));
+    const call = app.call('/goods/1');
     const first = await app.room.next();
     control.timeout.resolve();
-    // By the end of another request, a second call would have begun.
-    await app.call('/grab/2');
+    // By the end of another request under a lock, a second call would have begun.
+    await app.locks.using('goods:2', () => app.call('/nothing'));
     expect(app.room.visits).toBe(1);
     first.leave();
     (await app.room.next()).leave();
@@ -449,34 +243,43 @@ describe('an interceptor or a decorator that calls the handler', () => {
   });
 
   it('by locks.outside() makes a call of its own, which waits for the lock of the request', async () => {
-    const { app } = await start();
-    expect((await app.call('/called-again/1')).body).toEqual(['1', 'LockTimeoutError', '1']);
+    const callsAgain = afterwards(async (buy, locks) => {
+      const call = () => buy('1').catch((error: Error) => error.name);
+      return [await call(), await locks.outside(call), await call()];
+    });
+    const { app } = await start(goodsController([UseInterceptors(callsAgain), GRABBED], leave));
+    expect((await app.call('/goods/1')).body).toEqual(['1', 'LockTimeoutError', '1']);
     expect(await app.isLocked('goods:1')).toBe(false);
   });
 
   it('after its response holds a lock for that call', async () => {
-    const { app, control } = await start();
-    expect((await app.call('/revalidate-later/1')).text).toBe('stale');
+    const { app, control } = await start(goodsController([LOCKED, UseInterceptors(interceptors.RevalidateLater)]));
+    expect((await app.call('/goods/1')).text).toBe('stale');
     control.timeout.resolve();
     const visit = await app.room.next();
     expect(await app.isLocked('goods:1')).toBe(true);
     visit.leave();
     await app.log.until('released goods:1');
-    await using again = await app.locks.acquire('goods:1');
-    again.assertHeld();
+    await using next = await app.locks.acquire('goods:1');
+    next.assertHeld();
   });
 
   it('by its own onBusy does not wait for itself', async () => {
-    const { app } = await start();
+    const calledItself = deferred();
+    function onBusy(this: { buy: Buy }, _error: Error, id: string): Promise<unknown> {
+      calledItself.resolve();
+      return this.buy(id);
+    }
+    const { app } = await start(goodsController([Locked('goods:<id>', { waitMs: 0, onBusy })], leave));
     const holder = await app.locks.acquire('goods:1');
-    const released = app.nest.get(CallsController).calledItself.promise.then(() => holder.release());
-    expect((await app.call('/self-calling/1')).text).toBe('1');
+    const released = calledItself.promise.then(() => holder.release());
+    expect((await app.call('/goods/1')).text).toBe('1');
     expect(await released).toBe(true);
   });
 
   it('and acquires its lock beside and after the method gets it without a request', async () => {
-    const { app, control } = await start();
-    const call = app.call('/beside/1');
+    const { app, control } = await start(goodsController([UseInterceptors(LockingInterceptor), LOCKED]));
+    const call = app.call('/goods/1');
     const method = await app.room.next();
     control.timeout.resolve();
     const beside = await app.room.next();
@@ -490,20 +293,28 @@ describe('an interceptor or a decorator that calls the handler', () => {
   });
 
   it('and calls another method under a lock releases the lock of that method at its end', async () => {
-    const { app } = await start();
-    expect((await app.call('/another/1')).text).toBe('2');
+    class Another {
+      @LOCKED
+      async sell(id: string): Promise<string> {
+        return id;
+      }
+    }
+    const callsAnother = afterwards((_buy, locks) => bindLocks(new Another(), locks).sell('2'));
+    const { app } = await start(goodsController([UseInterceptors(callsAnother), LOCKED], leave));
+    expect((await app.call('/goods/1')).text).toBe('2');
     expect(app.log.lines.slice(-3)).toEqual(['granted goods:2', 'released goods:2', 'released goods:1']);
   });
 
   it('never acquires no lock', async () => {
-    const { app, control } = await start();
-    expect((await app.call('/cached/1')).text).toBe('cached');
-    expect([control.commits, app.log.lines]).toEqual([[], []]);
+    const { app } = await start(goodsController([LOCKED, UseInterceptors(interceptors.Cached)]));
+    expect((await app.call('/goods/1')).text).toBe('cached');
+    expect([app.room.visits, app.log.lines]).toEqual([0, []]);
   });
 
   it('and turns its error into a response releases the lock', async () => {
-    const { app, control } = await start();
-    expect((await app.call('/caught/1')).text).toBe('instead of no 1');
+    const caught = UseInterceptors(interceptors.HandlerCommit, interceptors.CatchErrors);
+    const { app, control } = await start(goodsController([LOCKED, caught], succeedSecond));
+    expect((await app.call('/goods/1')).text).toBe('instead of not yet');
     expect(control.commits).toEqual(['handler under the lock']);
     expect(await app.isLocked('goods:1')).toBe(false);
   });

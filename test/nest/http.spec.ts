@@ -3,6 +3,7 @@ import {
   Body,
   type CanActivate,
   Controller,
+  type ExecutionContext,
   ForbiddenException,
   Get,
   Header,
@@ -11,25 +12,17 @@ import {
   Param,
   ParseIntPipe,
   Post,
-  Query,
+  type Type,
   UseGuards,
 } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  CurrentLock,
-  Lock,
-  Locked,
-  LockParam,
-  LockService,
-  LockTimeoutError,
-  MultiLock,
-  resource,
-} from 'nestjs-redis-lock';
+import { CurrentLock, Lock, Locked, LockService, LockTimeoutError, MultiLock, resource } from 'nestjs-redis-lock';
 import { of } from 'rxjs';
 import { RedisProxy } from '../support/proxy.js';
 import { testRedisUrl } from '../support/shared-redis.js';
 import { type AppResponse, closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
+import { type GoodsHandler, goodsController, type Work } from './support/goods-controller.js';
 import { RawRequest } from './support/raw-request.js';
 import { Room } from './support/room.js';
 
@@ -45,30 +38,21 @@ class Doorman implements CanActivate {
 class CallingGuard implements CanActivate {
   constructor(private readonly modules: ModuleRef) {}
 
-  async canActivate(): Promise<boolean> {
-    return (await this.modules.get(GoodsController, { strict: false }).called('1')) === '1';
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const controller = this.modules.get<{ buy(id: string): Promise<string> }>(context.getClass(), { strict: false });
+    return (await controller.buy('1')) === '1';
   }
-}
-
-interface Order {
-  readonly id: number;
-  readonly shop: { readonly name: string };
 }
 
 interface Cart {
   readonly ids: readonly unknown[];
-  readonly shops: readonly string[];
 }
 
-function answerInstead(this: GoodsController, error: LockTimeoutError, id: string): string {
-  return `${this.busyText} ${id}: ${error.code}`;
-}
+const LOCKED = Locked('goods:<id>');
+const leave: Work = (_handler, id) => id;
 
 @Controller()
 class GoodsController {
-  readonly busyText = 'come again for';
-  private left = false;
-
   constructor(
     private readonly room: Room,
     private readonly locks: LockService,
@@ -84,107 +68,6 @@ class GoodsController {
   @Post('grab/:id')
   grab(@Param('id', ParseIntPipe) id: number): Promise<number | undefined> {
     return this.room.stay(id);
-  }
-
-  @Post('release/:id')
-  @Locked('goods:<id>')
-  async release(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string | undefined> {
-    await lock.release();
-    return this.room.stay(id);
-  }
-
-  @UseGuards(Doorman)
-  @Locked('goods:<id>')
-  @Post('guarded/:id')
-  async guarded(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @UseGuards(CallingGuard)
-  @Locked('goods:<id>')
-  @Post('called/:id')
-  async called(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Post('odd/:id')
-  @Locked('goods:<id>')
-  async odd(@Param('id') id: string): Promise<string> {
-    throw new BadRequestException({ reason: id });
-  }
-
-  @Post('recursive/:id')
-  @Locked('goods:<id>')
-  async recursive(@Param('id') id: string): Promise<string | undefined> {
-    if (this.left) return id;
-    this.left = true;
-    await this.recursive('2');
-    return this.room.stay(id);
-  }
-
-  @HttpCode(202)
-  @Locked('goods:<id>')
-  @Header('x-below', 'yes')
-  @Post('above/:id')
-  async above(@Param('id') id: string): Promise<object> {
-    return { id };
-  }
-
-  @Locked('goods:<id>')
-  @HttpCode(202)
-  @Header('x-below', 'yes')
-  @Post('below/:id')
-  async below(@Param('id') id: string): Promise<object> {
-    return { id };
-  }
-
-  @Post('named/:goods')
-  @Locked('goods:<id>')
-  async named(@LockParam('id') @Param('goods', ParseIntPipe) _goods: number): Promise<string> {
-    return 'named';
-  }
-
-  @Post('route/:id')
-  @Locked('goods:<id>:<size>')
-  async route(@Query('size') _s: string, @Param('id') _i: string): Promise<string> {
-    return 'route';
-  }
-
-  @Post('body')
-  @Locked('goods:<order.shop.name>:<0.id>')
-  async body(@Body() order: Order): Promise<number> {
-    return order.id;
-  }
-
-  @Post('function')
-  @Locked((order: Order) => resource`goods:${order.shop.name}:${order.id}`)
-  async function(@Body() order: Order): Promise<number> {
-    return order.id;
-  }
-
-  @Post('current/:id')
-  @Locked('goods:<id>')
-  async current(@CurrentLock() lock: Lock, @Param('id') _id: string): Promise<object> {
-    lock.assertHeld();
-    return { resource: lock.resource, key: lock.key, token: lock.fencingToken, isLock: lock instanceof Lock };
-  }
-
-  @Post('skip/:id')
-  @Locked('goods:<id>', { waitMs: 0, onBusy: 'skip' })
-  async skip(@Param('id') id: string): Promise<string | undefined> {
-    return id;
-  }
-
-  @Post('instead/:id')
-  @Locked((id: string) => `goods:${id}`, { waitMs: 0, onBusy: answerInstead })
-  async instead(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Post('failing/:id')
-  @Locked('goods:<id>', { onBusy: 'skip' })
-  async failing(@Param('id') id: string): Promise<string | undefined> {
-    throw new LockTimeoutError(`the method failed for ${id}`);
   }
 
   @Post('transfer/:from/:to')
@@ -213,12 +96,6 @@ class GoodsController {
     return this.room.stay(locks.resources.slice(0, cart.ids.length).join());
   }
 
-  @Post('shops')
-  @Locked('goods:<cart.shops>:<...cart.ids>', { waitMs: 0 })
-  async shops(@Body() cart: Cart): Promise<number> {
-    return cart.ids.length;
-  }
-
   @Post('cart-function')
   @Locked((cart: Cart) => cart.ids.map((id) => resource`goods:${Number(id)}`), { waitMs: 0 })
   cartFunction(@Body() cart: Cart, @CurrentLock() locks: MultiLock): Promise<string | undefined> {
@@ -230,10 +107,9 @@ afterEach(closeApps);
 
 describe.each(PLATFORMS)('a handler on %s', (platform) => {
   let app: TestApp;
-  beforeEach(async () => {
-    const providers = [Doorman, CallingGuard];
-    app = await startApp({ platform, controllers: [GoodsController], providers });
-  });
+  const start = async (controller: Type = GoodsController): Promise<void> => {
+    app = await startApp({ platform, controllers: [controller] });
+  };
 
   const post = (path: string, body?: object): Promise<AppResponse> =>
     app.call(path, {
@@ -245,6 +121,7 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
   const areLocked = (resources: readonly string[]) => Promise.all(resources.map((one) => app.isLocked(one)));
 
   it('runs for one caller at a time', async () => {
+    await start();
     const first = post('/buy/300');
     const visit = await app.room.next();
     const second = post('/buy/300');
@@ -258,6 +135,7 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
   });
 
   it('builds the key from arguments after pipes: /grab/0300 locks goods:300', async () => {
+    await start();
     const first = post('/grab/0300');
     const visit = await app.room.next();
     expect(await app.isLocked('goods:300')).toBe(true);
@@ -267,42 +145,58 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
     expect(app.room.visits).toBe(1);
   });
 
-  it.each([
-    ['guard', '/guarded/300', 403],
-    ['pipe', '/buy/three', 400],
-  ])('acquires no lock if a %s refuses', async (_kind, path, status) => {
-    expect((await post(path)).status).toBe(status);
+  it('acquires no lock if a pipe or a guard refuses', async () => {
+    await start();
+    expect((await post('/buy/three')).status).toBe(400);
+    expect(app.log.lines).toEqual([]);
+    await start(goodsController([UseGuards(Doorman), LOCKED]));
+    expect((await app.call('/goods/300')).status).toBe(403);
     expect(app.log.lines).toEqual([]);
   });
 
   it('and a guard that calls its method take a lock each', async () => {
-    expect((await post('/called/1')).text).toBe('1');
+    await start(goodsController([UseGuards(CallingGuard), LOCKED], leave));
+    expect((await app.call('/goods/1')).text).toBe('1');
     const own = ['requested goods:1', 'granted goods:1', 'released goods:1'];
     expect(app.log.lines).toEqual([...own, ...own]);
   });
 
   it("sends the method's own exceptions unchanged and releases the lock", async () => {
-    const { status, body } = await post('/odd/7');
-    expect([status, body]).toEqual([400, { reason: '7' }]);
+    await start(goodsController([LOCKED]));
+    const call = app.call('/goods/7');
+    (await app.room.next()).fail(new BadRequestException({ reason: '7' }));
+    expect(await call).toMatchObject({ status: 400, body: { reason: '7' } });
     expect(app.log.count('granted goods:7')).toBe(1);
     expect(await app.isLocked('goods:7')).toBe(false);
   });
 
   it('that calls itself releases the lock of the inner call at the end of that call', async () => {
-    const call = post('/recursive/1');
+    const controller = goodsController([LOCKED], async ({ room }, id) => {
+      if (id === '2') return id;
+      await app.nest.get<{ buy(other: string): Promise<void> }>(controller).buy('2');
+      return room.stay(id);
+    });
+    await start(controller);
+    const call = app.call('/goods/1');
     const visit = await app.room.next();
     expect(await areLocked(['goods:1', 'goods:2'])).toEqual([true, false]);
     visit.leave();
     expect((await call).text).toBe('1');
   });
 
-  it.each(['above', 'below'])('keeps route, status and headers of decorators %s @Locked', async (place) => {
-    const response = await post(`/${place}/5`);
-    expect([response.status, response.headers.get('x-below'), response.body]).toEqual([202, 'yes', { id: '5' }]);
+  const below = [HttpCode(202), Header('x-below', 'yes')];
+  it.each([
+    ['above', [...below, LOCKED]],
+    ['below', [LOCKED, ...below]],
+  ])('keeps route, status and headers of decorators %s @Locked', async (_place, decorators) => {
+    await start(goodsController(decorators, leave));
+    const { status, headers, text } = await app.call('/goods/5');
+    expect([status, headers.get('x-below'), text]).toEqual([202, 'yes', '5']);
     expect(app.log.lines).toEqual(['requested goods:5', 'granted goods:5', 'released goods:5']);
   });
 
   it('keeps the lock after a client disconnect until the method has ended', async () => {
+    await start();
     const client = new RawRequest(`${app.url}/grab/300`, 'POST');
     const visit = await app.room.next();
     client.hangUp();
@@ -316,15 +210,22 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
   });
 
   it('keeps the lock until the method has ended, although that calls lock.release()', async () => {
-    const call = post('/release/300');
+    await start(
+      goodsController([LOCKED], async ({ lock, room }) => {
+        await lock?.release();
+        await room.stay();
+      }),
+    );
+    const call = app.call('/goods/300');
     const visit = await app.room.next();
     const isLocked = await app.isLocked('goods:300');
     visit.leave();
-    expect([(await call).status, isLocked]).toEqual([201, true]);
+    expect([(await call).status, isLocked]).toEqual([200, true]);
     expect(await app.isLocked('goods:300')).toBe(false);
   });
 
   it('goes on waiting for the lock after a client disconnect, and calls the method', async () => {
+    await start();
     const holder = await app.locks.acquire('goods:300');
     const client = new RawRequest(`${app.url}/buy/300`, 'POST');
     await app.log.until('requested goods:300', 2);
@@ -335,36 +236,54 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
     await app.log.until('released goods:300', 2);
   });
 
-  it.each<[from: string, path: string, body: object | undefined, locked: string]>([
-    ['the parameter with @LockParam, before any other name', '/named/0300', undefined, 'goods:300'],
-    ["Nest's own decorators, in any order", '/route/300?size=xl', undefined, 'goods:300:xl'],
-    ['a path into the body, and an index', '/body', { id: 3, shop: { name: 'corner' } }, 'goods:corner:3'],
-    ['a function of the arguments', '/function', { id: 3, shop: { name: 'a:b' } }, 'goods:a%3Ab:3'],
-    ['encoded values that cannot reach another key', '/skip/1%7Dx%7B%3A2', undefined, 'goods:1%7Dx%7B%3A2'],
-  ])('gets its key from %s', async (_from, path, body, locked) => {
-    expect((await post(path, body)).status).toBe(201);
-    expect(app.log.lines).toContain(`granted ${locked}`);
+  it('encodes the values of its key, so that they cannot reach another key', async () => {
+    await start(goodsController([LOCKED], leave));
+    expect((await app.call('/goods/1%7Dx%7B%3A2')).status).toBe(200);
+    expect(app.log.lines).toContain('granted goods:1%7Dx%7B%3A2');
   });
 
   it('gets its lock by @CurrentLock', async () => {
-    const { body } = await post('/current/300');
-    const key = `{${app.prefix}goods}:300`;
-    expect(body).toEqual({ resource: 'goods:300', key, token: expect.any(Number), isLock: true });
-    expect((await post('/current/300')).body.token).toBeGreaterThan(body.token as number);
+    const locks: unknown[] = [];
+    await start(
+      goodsController([LOCKED], ({ lock }) => {
+        lock?.assertHeld();
+        locks.push(lock);
+      }),
+    );
+    await app.call('/goods/300');
+    await app.call('/goods/300');
+    const [first, second] = locks as Lock[];
+    expect(first).toBeInstanceOf(Lock);
+    expect([first.resource, first.key]).toEqual(['goods:300', `{${app.prefix}goods}:300`]);
+    expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
   });
 
   it('that is busy is replaced by onBusy, called on the instance with the arguments', async () => {
-    await app.locks.using('goods:1', async () => {
-      const skipped = await post('/skip/1');
-      expect([skipped.status, skipped.text]).toEqual([201, '']);
-      expect((await post('/instead/1')).text).toBe('come again for 1: LOCK_TIMEOUT');
-    });
-    expect([(await post('/skip/1')).text, (await post('/instead/1')).text]).toEqual(['1', '1']);
-    // The method's own error is not replaced.
-    expect((await post('/failing/1')).status).toBe(423);
+    async function onBusy(this: GoodsHandler, error: LockTimeoutError, id: string): Promise<string> {
+      return `come again for ${id}: ${error.code} after ${this.calls} calls`;
+    }
+    for (const [given, instead] of [
+      ['skip', ''],
+      [onBusy, 'come again for 1: LOCK_TIMEOUT after 0 calls'],
+    ] as const) {
+      await start(goodsController([Locked('goods:<id>', { waitMs: 0, onBusy: given })], leave));
+      await app.locks.using('goods:1', async () => {
+        expect(await app.call('/goods/1')).toMatchObject({ status: 200, text: instead });
+      });
+      expect((await app.call('/goods/1')).text).toBe('1');
+    }
+  });
+
+  it('that throws a LockTimeoutError of its own is not replaced by onBusy', async () => {
+    await start(goodsController([Locked('goods:<id>', { onBusy: 'skip' })]));
+    const call = app.call('/goods/1');
+    (await app.room.next()).fail(new LockTimeoutError('the method failed'));
+    expect((await call).status).toBe(423);
   });
 
   describe('with several locks', () => {
+    beforeEach(() => start());
+
     it('holds them until the response, as one MultiLock', async () => {
       const response = post('/transfer/0001/2');
       const visit = await app.room.next();
@@ -400,7 +319,6 @@ describe.each(PLATFORMS)('a handler on %s', (platform) => {
       ['a list in a list', 'cart', { ids: [[1]] }, 400],
       ['an element that cannot form a key', 'cart', { ids: [1, null] }, 400],
       ['too many', 'cart', { ids: Array.from({ length: 1_001 }, (_, i) => i) }, 400],
-      ['a list that is not spread', 'shops', { ids: [1], shops: ['a'] }, 400],
       ['an empty list of a function', 'cart-function', { ids: [] }, 500],
     ])('of %s locks nothing', async (_, path, body, status) => {
       expect((await post(`/${path}`, body)).status).toBe(status);
@@ -414,43 +332,19 @@ describe('with awaitRelease: false', () => {
   /** From now on nothing reaches Redis. */
   const cut = (): void => proxy.hold('requests');
 
-  @Injectable()
-  class StockService {
-    @Locked('goods:<id>', { awaitRelease: false })
-    async sell(id: string): Promise<string> {
-      cut();
-      return id;
-    }
-  }
+  const option = { awaitRelease: false };
+  const cutAndLeave: Work = (_handler, id) => {
+    cut();
+    return id;
+  };
 
-  @Controller()
-  class StockController {
-    constructor(private readonly stock: StockService) {}
-
-    @Get('handler/:id')
-    @Locked('goods:<id>', { awaitRelease: false })
-    async handler(@Param('id') id: string): Promise<string> {
-      cut();
-      return id;
-    }
-
-    @Get('stream/:id')
-    @Locked('goods:<id>', { awaitRelease: false })
+  @Controller('goods')
+  class StreamController {
+    @Get(':id')
+    @Locked('goods:<id>', option)
     stream(@Param('id') id: string) {
       cut();
       return of(id);
-    }
-
-    @Get('service/:id')
-    service(@Param('id') id: string): Promise<string> {
-      return this.stock.sell(id);
-    }
-
-    @Get('module/:id')
-    @Locked('goods:<id>')
-    async module(@Param('id') id: string): Promise<string> {
-      cut();
-      return id;
     }
   }
 
@@ -463,17 +357,23 @@ describe('with awaitRelease: false', () => {
     await proxy.close();
   });
 
-  it.each(['handler', 'stream', 'service', 'module'])(
-    'the response does not wait for the reply to the release (%s)',
-    async (path) => {
-      const locks = { redis: proxy.url, requestTimeoutMs: 20_000, ...(path === 'module' && { awaitRelease: false }) };
-      const app = await startApp({ controllers: [StockController], providers: [StockService], locks });
-      expect((await app.call(`/${path}/1`)).text).toBe('1');
-      expect(await app.isLocked('goods:1')).toBe(true);
-      proxy.resume('requests');
-      // The next request on the connection comes after the release.
-      await app.locks.inspect('goods:2');
-      expect(await app.isLocked('goods:1')).toBe(false);
-    },
-  );
+  it.each<[string, Type, object]>([
+    ['handler', goodsController([Locked('goods:<id>', option)], cutAndLeave), {}],
+    ['stream', StreamController, {}],
+    [
+      'service',
+      goodsController([], (handler, id) => handler.locks.using(`goods:${id}`, option, () => cutAndLeave(handler, id))),
+      {},
+    ],
+    ['module', goodsController([LOCKED], cutAndLeave), option],
+  ])('the response does not wait for the reply to the release (%s)', async (_of, controller, options) => {
+    const locks = { redis: proxy.url, requestTimeoutMs: 20_000, ...options };
+    const app = await startApp({ controllers: [controller], locks });
+    expect((await app.call('/goods/1')).text).toBe('1');
+    expect(await app.isLocked('goods:1')).toBe(true);
+    proxy.resume('requests');
+    // The next request on the connection comes after the release.
+    await app.locks.inspect('goods:2');
+    expect(await app.isLocked('goods:1')).toBe(false);
+  });
 });

@@ -30,12 +30,18 @@ const terms: Term[] = [];
 @Injectable()
 class Reports {
   static isReady = false;
+  /** What the applications wait for in a hook of their shutdown. */
+  static hook: Promise<void> | undefined;
 
   constructor(private readonly locks: LockService) {}
 
   async onModuleInit(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     Reports.isReady = true;
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await Reports.hook;
   }
 
   @WhileLeader('report', { ttlMs: 60_000 })
@@ -56,13 +62,14 @@ async function term(number: number): Promise<Term> {
 }
 
 afterEach(async () => {
+  Reports.hook = undefined;
   await closeApps();
   terms.length = 0;
   Reports.isReady = false;
 });
 
 describe('@WhileLeader', () => {
-  it('runs in one application, and in another as soon as that shuts down', async () => {
+  it('runs in one application, and in another as soon as that shuts down, before other hooks end', async () => {
     const prefix = uniquePrefix();
     const one = await start(prefix);
     const first = await term(1);
@@ -71,11 +78,15 @@ describe('@WhileLeader', () => {
     const two = await start(prefix);
     await eventually('two waits', async () => ((await two.locks.inspect('report'))?.waiting.length ?? 0) === 1);
     expect(terms).toHaveLength(1);
-    await one.close();
-    expect(first.signal.reason).toBeInstanceOf(LockClosedError);
+    const hook = deferred();
+    Reports.hook = hook.promise;
+    const closed = one.close();
     const second = await term(2);
+    expect(first.signal.reason).toBeInstanceOf(LockClosedError);
     expect(second.instance).toBe(two.nest.get(Reports));
     expect(second.lock.fencingToken).toBeGreaterThan(first.lock.fencingToken);
+    hook.resolve();
+    await closed;
   });
 
   it('logs an error of the method with its name, and calls it again', async () => {
@@ -123,13 +134,10 @@ describe('@WhileLeader', () => {
       }
     }
     const clock = new ManualClock();
-    const module = await withMemoryLocks(
-      Test.createTestingModule({
-        imports: [RedisLockModule.forRoot(), RedisLockModule.forRoot({ name: 'jobs' })],
-        providers: [Named],
-      }),
-      { clock },
-    ).compile();
+    const imports = [RedisLockModule.forRoot(), RedisLockModule.forRoot({ name: 'jobs' })];
+    const module = await withMemoryLocks(Test.createTestingModule({ imports, providers: [Named] }), {
+      clock,
+    }).compile();
     await clock.advance(10);
     expect(calls).toEqual([]);
     await module.init();
@@ -167,10 +175,8 @@ describe('@WhileLeader', () => {
   });
 
   it('does not run if a test has replaced the lock service', async () => {
-    const module = await Test.createTestingModule({
-      imports: [RedisLockTestingModule.forRoot()],
-      providers: [Reports],
-    })
+    const imports = [RedisLockTestingModule.forRoot()];
+    const module = await Test.createTestingModule({ imports, providers: [Reports] })
       .overrideProvider(LockService)
       .useValue({})
       .compile();
@@ -185,50 +191,11 @@ describe('@WhileLeader', () => {
       @WhileLeader('report')
       run(): void {}
     }
-    const module = await Test.createTestingModule({
-      imports: [RedisLockTestingModule.forRoot()],
-      providers: [Scoped],
-    }).compile();
+    const imports = [RedisLockTestingModule.forRoot()];
+    const module = await Test.createTestingModule({ imports, providers: [Scoped] }).compile();
     await expect(module.init()).rejects.toThrow(
       '@WhileLeader of Scoped.run: its class is request-scoped or transient; expected a singleton.',
     );
-  });
-});
-
-describe('a shutdown with leaders', () => {
-  it('lets them step down before other hooks, and another application leads meanwhile', async () => {
-    const hook = deferred();
-    const events: string[] = [];
-    const reasons: unknown[] = [];
-    const reporting = (name: string) => {
-      @Injectable()
-      class Reporter {
-        @WhileLeader('report')
-        async run(signal: AbortSignal): Promise<void> {
-          events.push(name);
-          await new Promise((resolve) => signal.addEventListener('abort', resolve));
-          reasons.push(signal.reason);
-        }
-
-        async beforeApplicationShutdown(): Promise<void> {
-          if (name === 'one') await hook.promise;
-        }
-      }
-      return Reporter;
-    };
-    const prefix = uniquePrefix();
-    const one = await startApp({ prefix, providers: [reporting('one')] });
-    await eventually('one leads', () => events.length === 1);
-    const two = await startApp({ prefix, providers: [reporting('two')] });
-    await eventually('two waits', async () => ((await two.locks.inspect('report'))?.waiting.length ?? 0) === 1);
-    const closed = one.close();
-    try {
-      await eventually('two leads', () => events.length === 2);
-      expect([events, reasons]).toEqual([['one', 'two'], [expect.any(LockClosedError)]]);
-    } finally {
-      hook.resolve();
-      await closed;
-    }
   });
 });
 
@@ -248,10 +215,8 @@ describe('a method that cannot lead', () => {
       }
     }
     const clock = new ManualClock();
-    const module = await Test.createTestingModule({
-      imports: [RedisLockTestingModule.forRoot({ clock })],
-      providers: [Jobs],
-    }).compile();
+    const imports = [RedisLockTestingModule.forRoot({ clock })];
+    const module = await Test.createTestingModule({ imports, providers: [Jobs] }).compile();
     await expect(module.init()).rejects.toThrow('@WhileLeader of Jobs.mails: ');
     await clock.advance(1_000);
     expect(calls).toEqual([]);

@@ -1,5 +1,5 @@
 // What people write by mistake, and the errors that say so.
-import { Controller, Get, Injectable, Module, type ModuleMetadata, Param, type Type } from '@nestjs/common';
+import { Controller, Get, Module, type ModuleMetadata, Param } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
@@ -19,13 +19,16 @@ import { closeApps, startApp } from './support/app.js';
 // oxlint-disable-next-line no-explicit-any -- code without types can call a decorator in any way
 type Untyped = any;
 
-const QUIET = { logger: false, abortOnError: false } as const;
-
-function moduleOf(metadata: ModuleMetadata): Type {
-  @Module(metadata)
-  class AppModule {}
-  return AppModule;
-}
+/** Returns what loads a class whose method `buy(id, cart)` locks by the template. */
+const load = (template: string) => (): unknown => {
+  class Shop {
+    @Locked(template)
+    async buy(id: number, cart: number): Promise<number> {
+      return id + cart;
+    }
+  }
+  return Shop;
+};
 
 afterEach(closeApps);
 
@@ -35,14 +38,14 @@ describe('a decorator without parentheses', () => {
     ['@LockScope', LockScope, 'write @LockScope()'],
     ['@WhileLeader', WhileLeader, "write @WhileLeader('report')"],
   ])('%s is refused when the class is loaded', (name, decorator: Untyped, advice) => {
-    const load = (): unknown => {
+    const loadShop = (): unknown => {
       class Shop {
         @decorator
         async buy(): Promise<void> {}
       }
       return Shop;
     };
-    expect(load).toThrow(new LockConfigError(`Shop.buy: ${name} is written without parentheses; ${advice}.`));
+    expect(loadShop).toThrow(new LockConfigError(`Shop.buy: ${name} is written without parentheses; ${advice}.`));
   });
 
   it('is refused on a static method and as a standard decorator', () => {
@@ -62,34 +65,34 @@ describe('a method that returns no promise', () => {
     sold = 0;
 
     // @ts-expect-error -- a method under a lock returns a promise or an Observable
-    @Locked('goods:<id>')
-    left(id: number): number {
-      return id;
-    }
-
-    // @ts-expect-error -- a method under a lock returns a promise or an Observable
     @Locked('goods:<id>', { waitMs: 0 })
-    sell(id: number): void {
-      void id;
+    sell(id: number): number {
       this.sold += 1;
+      return id;
     }
   }
 
   it('rejects, and its lock is released', async () => {
     const locks = createTestLocks();
-    const shop = withLocks(new Shop(), locks);
-    await expect(shop.left(1) as unknown).rejects.toThrow(
-      'Shop.left is @Locked and returned a value of type number, not a promise. Its callers get a promise',
+    await expect(withLocks(new Shop(), locks).sell(1) as unknown).rejects.toThrow(
+      'Shop.sell is @Locked and returned a value of type number, not a promise. Its callers get a promise',
     );
     expect(await locks.inspect('goods:1')).toBeNull();
   });
 
-  it('does not end the process if its caller does not await it', async () => {
+  it('does not end the process if it returns nothing and its caller does not await it', async () => {
+    class Forgetful extends Shop {
+      // @ts-expect-error -- a method under a lock returns a promise or an Observable
+      @Locked('goods:<id>', { waitMs: 0 })
+      forget(id: number): void {
+        this.sold += id;
+      }
+    }
     const unhandled: unknown[] = [];
     const listener = (reason: unknown): void => void unhandled.push(reason);
     process.on('unhandledRejection', listener);
-    const shop = withLocks(new Shop(), createTestLocks());
-    shop.sell(1);
+    const shop = withLocks(new Forgetful(), createTestLocks());
+    shop.forget(1);
     await new Promise((resolve) => setImmediate(resolve));
     await new Promise((resolve) => setImmediate(resolve));
     process.off('unhandledRejection', listener);
@@ -140,16 +143,6 @@ describe('work that would run after the lock has ended', () => {
 });
 
 describe('what looks like a placeholder', () => {
-  const load = (template: string) => (): unknown => {
-    class Shop {
-      @Locked(template)
-      async buy(id: number, cart: number): Promise<number> {
-        return id + cart;
-      }
-    }
-    return Shop;
-  };
-
   it.each([
     ['goods:{id}', '{id}', '<id>'],
     ['goods::id', ':id', '<id>'],
@@ -200,18 +193,7 @@ describe('a value that was forgotten', () => {
 
   it.each(['goods:null', 'undefined:<id>', 'goods:NaN:<id>', 'goods/undefined', 'null/<id>'])(
     '%s is refused as a template',
-    (template) => {
-      const load = (): unknown => {
-        class Shop {
-          @Locked(template)
-          async buy(id: number): Promise<number> {
-            return id;
-          }
-        }
-        return Shop;
-      };
-      expect(load).toThrow(LockKeyError);
-    },
+    (template) => expect(load(template)).toThrow(LockKeyError),
   );
 
   it.each(['nullable:1', 'goods:nullify', 'goods:1:undefined-behaviour', 'NaN1', 'user-null'])(
@@ -240,59 +222,52 @@ describe('a value that was forgotten', () => {
 describe('a module that is not imported', () => {
   const advice = 'import RedisLockModule.forRoot() in AppModule';
 
-  @Injectable()
   class Shop {
-    @Locked('goods:<id>')
-    async buy(id: number): Promise<number> {
-      return id;
-    }
+    @Locked('goods')
+    async buy(): Promise<void> {}
   }
-  @Injectable()
   class Orders {
-    @Locked('order:<id>', { name: 'orders' })
-    async pay(id: number): Promise<number> {
-      return id;
-    }
+    @Locked('order', { name: 'orders' })
+    async pay(): Promise<void> {}
   }
-  @Injectable()
   class Reports {
     @WhileLeader('report')
     async run(): Promise<void> {}
   }
+  @Module({ imports: [RedisLockModule] })
+  class Bare {}
+  const imports = [RedisLockModule.forRoot({ store: memory() })];
 
-  it.each([
-    [
-      'of a class with @Locked',
-      { providers: [Shop] },
-      `Shop.*${advice}, or RedisLockTestingModule.forRoot() in a unit test`,
-    ],
-    ['of a class with @WhileLeader', { providers: [Reports] }, `Reports.*${advice}`],
+  it.each<[string, ModuleMetadata, string]>([
+    ['of @Locked', { providers: [Shop] }, `Shop.*${advice}, or RedisLockTestingModule.forRoot() in a unit test`],
+    ['of @WhileLeader', { providers: [Reports] }, `Reports.*${advice}`],
     ['without forRoot()', { imports: [RedisLockModule] }, `RedisLockModule.*${advice}`],
     [
       'without forRoot() in one of the modules',
-      { imports: [RedisLockModule.forRoot({ store: memory() }), moduleOf({ imports: [RedisLockModule] })] },
+      { imports: [...imports, Bare] },
       `RedisLockModule.*${advice}, and no bare RedisLockModule elsewhere`,
     ],
     [
       'of a named instance',
-      { imports: [RedisLockModule.forRoot({ store: memory() })], providers: [Orders] },
+      { imports, providers: [Orders] },
       "Orders.*import RedisLockModule.forRoot({ name: 'orders' }) in AppModule",
     ],
   ])("is named in Nest's own error: %s", async (_what, metadata, expected) => {
+    @Module(metadata)
+    class AppModule {}
     const pattern = new RegExp(expected.replaceAll(/[(){}]/g, String.raw`\$&`));
-    await expect(NestFactory.createApplicationContext(moduleOf(metadata), QUIET)).rejects.toThrow(pattern);
+    const starting = NestFactory.createApplicationContext(AppModule, { logger: false, abortOnError: false });
+    await expect(starting).rejects.toThrow(pattern);
   });
 });
 
 describe('a parameter with a default value', () => {
-  const problem = 'names a parameter with a default value, which @Locked does not see';
-
   it('is refused when the class is loaded', () => {
     const byName = (): unknown => {
       class Parts {
         @Locked('part:<id>:<region>')
         async find(id: number, region = 'eu'): Promise<string> {
-          return `${id} ${region}`;
+          return region + id;
         }
       }
       return Parts;
@@ -300,15 +275,15 @@ describe('a parameter with a default value', () => {
     const ofObject = (): unknown => {
       class Pages {
         @Locked('page:<query.page>')
-        async show(query: { page?: string } = {}): Promise<string> {
-          return query.page ?? '1';
+        async show(query: { page?: string } = {}): Promise<object> {
+          return query;
         }
       }
       return Pages;
     };
-    for (const load of [byName, ofObject]) {
-      expect(load).toThrow(LockKeyError);
-      expect(load).toThrow(problem);
+    for (const decorate of [byName, ofObject]) {
+      expect(decorate).toThrow(LockKeyError);
+      expect(decorate).toThrow('names a parameter with a default value, which @Locked does not see');
     }
   });
 
@@ -339,39 +314,39 @@ describe('an object in place of its id', () => {
       return this.id.toString('hex');
     }
   }
+  class Users {
+    @Locked('user:<id>')
+    async rename(id: unknown): Promise<unknown> {
+      return id;
+    }
+  }
 
   it.each([
     ['an ObjectId', new ObjectId(), '(id) => resource`user:${String(id)}`'],
     ['a Date', new Date(0), '(id) => resource`user:${String(id)}`'],
     ['a plain object', { id: 1 }, '<user.id>'],
   ])('is refused with advice for %s', async (_what, value, advice) => {
-    @Injectable()
-    class Users {
-      @Locked('user:<id>')
-      async rename(id: unknown): Promise<unknown> {
-        return id;
-      }
-    }
     await expect(withLocks(new Users(), createTestLocks()).rename(value)).rejects.toThrow(advice);
   });
 });
 
 describe('a decorated base class', () => {
   const locks = createTestLocks();
+  const locked = async (..._parameters: unknown[]) => locks.current()?.resource;
 
   abstract class Crud {
     abstract readonly table: string;
 
     @Locked('row:<id>')
-    async save(id: number): Promise<string | undefined> {
-      return locks.current()?.resource ?? String(id);
+    save(id: number) {
+      return locked(id);
     }
 
     @Locked(function (this: Crud, id: number) {
       return resource`${this.table}:${id}`;
     })
-    async remove(id: number): Promise<string | undefined> {
-      return locks.current()?.resource ?? String(id);
+    remove(id: number) {
+      return locked(id);
     }
   }
   class Users extends Crud {

@@ -63,44 +63,6 @@ describe('a cron job with onceMs on three instances', () => {
     expect(apps.flatMap(({ logged }) => logged)).toEqual([]);
   });
 
-  it('runs once if all three fire together, and nothing waits afterwards', async () => {
-    for (const app of apps) fire(app, 'quick');
-    await clock().advanceUntil('all calls end', ended('quick', 3));
-    expect(runs()).toBe(1);
-    await clock().advance(1_000);
-    expect(await apps[1].locks.inspect('quick')).toMatchObject({ waiting: [], waitingHere: 0 });
-    await clock().advance(29_001);
-    expect(await apps[1].locks.inspect('quick')).toBeNull();
-  });
-
-  it('hands a run that throws to an instance that waits at this tick', async () => {
-    fire(apps[0], 'report');
-    const first = await clock().until(apps[0].room.next());
-    fire(apps[1], 'report');
-    await clock().advance(1_000);
-    expect(runs()).toBe(1);
-    first.fail(new Error('the disk is full'));
-    const second = await clock().until(apps[1].room.next());
-    second.leave();
-    await clock().advanceUntil('both calls end', ended('report', 2));
-    fire(apps[2], 'report');
-    await clock().advanceUntil('the third call ends', ended('report', 3));
-    expect(runs()).toBe(2);
-  });
-
-  it('leaves a call to onBusy while a run goes on', async () => {
-    fire(apps[0], 'report');
-    const first = await clock().until(apps[0].room.next());
-    fire(apps[1], 'report');
-    await clock().advance(4_999);
-    expect(ended('report', 1)()).toBe(false);
-    await clock().advanceUntil('the call is refused', ended('report', 1));
-    first.leave();
-    await clock().advanceUntil('the run ends', ended('report', 2));
-    expect(runs()).toBe(1);
-    expect(apps.flatMap(({ logged }) => logged)).toEqual([]);
-  });
-
   it('runs at the next tick after the lease of an instance that was killed in its run', async () => {
     const { host, port } = rawRedis().options;
     const killed = await LockProcess.start({ redis: `redis://${host}:${port}`, prefix: apps[0].prefix });

@@ -1,11 +1,10 @@
 import { once } from 'node:events';
-import { Controller, Get, Header, Param } from '@nestjs/common';
 import { register as globalRegister, Registry } from 'prom-client';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Locked, type LockOptions } from 'nestjs-redis-lock';
 import { collectLockMetrics, type LockMetricsOptions } from 'nestjs-redis-lock/prometheus';
 import { closeApps, startApp } from './support/app.js';
-import { Room } from './support/room.js';
+import { goodsController } from './support/goods-controller.js';
 import { GOODS_SERIES as GOODS, seriesOf } from './support/series.js';
 import { onStoppedServer } from './support/stopped-app.js';
 
@@ -19,23 +18,6 @@ function collect(options: LockMetricsOptions = {}): void {
   stop = collectLockMetrics({ register, ...options });
 }
 
-@Controller()
-class GoodsController {
-  constructor(private readonly room: Room) {}
-
-  @Get('buy/:id')
-  @Locked('goods:<id>')
-  async buy(@Param('id') id: string): Promise<void> {
-    await this.room.stay(id);
-  }
-
-  @Get('metrics')
-  @Header('content-type', 'text/plain')
-  metrics(): Promise<string> {
-    return register.metrics();
-  }
-}
-
 const scrape = async (): Promise<Record<string, number>> => seriesOf(await register.metrics());
 
 describe('the metrics of Prometheus', () => {
@@ -47,11 +29,11 @@ describe('the metrics of Prometheus', () => {
 
   it('show a lock that is held and one that waits, and then how long', async () => {
     collect();
-    const app = await startApp({ controllers: [GoodsController] });
-    const [first, second] = [app.call('/buy/1'), app.call('/buy/1')];
+    const app = await startApp({ controllers: [goodsController([Locked('goods:<id>')])] });
+    const [first, second] = [app.call('/goods/1'), app.call('/goods/1')];
     const visit = await app.room.next();
     await app.log.until('requested goods:1', 2);
-    const during = seriesOf((await app.call('/metrics')).text);
+    const during = await scrape();
     expect(during).toMatchObject({
       [`redis_lock_holds{${GOODS}}`]: 1,
       [`redis_lock_waiters{${GOODS}}`]: 1,

@@ -2,7 +2,6 @@ import { Controller, Get, Inject, Injectable, Param, Scope } from '@nestjs/commo
 import { ContextIdFactory, REQUEST } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { CurrentLock, type Lock, Locked, LockService } from 'nestjs-redis-lock';
-import { uniquePrefix } from '../support/shared-redis.js';
 import { closeApps, startApp } from './support/app.js';
 import { Room } from './support/room.js';
 
@@ -68,11 +67,6 @@ class NestingService {
     const used = await this.locks.using(`goods:${id}`, (nested) => nested.fencingToken);
     return [lock?.fencingToken, own, used, await this.inner.token(id), this.locks.current(`goods:${id}`)?.fencingToken];
   }
-
-  @Locked('goods:<id>')
-  async factorial(id: number, n: number): Promise<number> {
-    return n <= 1 ? 1 : n * (await this.factorial(id, n - 1));
-  }
 }
 
 @Controller()
@@ -111,17 +105,9 @@ class ScopedController {
   }
 }
 
-const providers = [
-  GoodsService,
-  PerRequestService,
-  TransientService,
-  CallingSuper,
-  LockedTwice,
-  NestingService,
-  InnerService,
-];
-const start = (prefix = uniquePrefix()) =>
-  startApp({ prefix, providers, controllers: [GoodsController, ScopedController] });
+const services = [GoodsService, PerRequestService, TransientService, CallingSuper, LockedTwice];
+const providers = [...services, NestingService, InnerService];
+const start = () => startApp({ providers, controllers: [GoodsController, ScopedController] });
 
 afterEach(closeApps);
 
@@ -181,28 +167,5 @@ describe('nested calls', () => {
     expect(tokens[0]).toEqual(expect.any(Number));
     expect(app.log.lines).toEqual(['requested goods:1', 'granted goods:1', 'released goods:1']);
     expect(app.locks.current()).toBeUndefined();
-  });
-
-  it('can be recursive', async () => {
-    const app = await start();
-    expect(await app.nest.get(NestingService).factorial(1, 5)).toBe(120);
-    expect(app.log.count('requested')).toBe(1);
-  });
-});
-
-describe('two applications in one process', () => {
-  it('with the same prefix exclude each other until the first has closed', async () => {
-    const prefix = uniquePrefix();
-    const [one, other] = [await start(prefix), await start(prefix)];
-    const first = one.nest.get(GoodsService).buy(1);
-    const visit = await one.room.next();
-    const second = other.nest.get(GoodsService).buy(1);
-    await other.log.until('requested goods:1', 2);
-    expect(other.room.visits).toBe(0);
-    visit.leave();
-    await first;
-    await one.close();
-    (await other.room.next()).leave();
-    expect(await second).toBe(1);
   });
 });

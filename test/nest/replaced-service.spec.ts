@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Controller, Get, Injectable, Module, Param } from '@nestjs/common';
+import { Injectable, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -19,6 +19,8 @@ import {
 import { quorum } from 'nestjs-redis-lock/quorum';
 import { longestTimerAtEndOf } from '../support/ends-by-itself.js';
 import { createTestLocks, ManualClock, withMemoryLocks } from 'nestjs-redis-lock/testing';
+import { goodsController } from './support/goods-controller.js';
+import { Room } from './support/room.js';
 
 @Injectable()
 class Stock {
@@ -35,21 +37,6 @@ class Stock {
   @Locked('report:<id>', { name: 'reports' })
   async report(id: number, @CurrentLock() lock?: Lock): Promise<string | undefined> {
     return lock && `${id} ${lock.key}`;
-  }
-
-  unlocked(): string {
-    return 'unlocked';
-  }
-}
-
-@Controller()
-class StockController {
-  constructor(private readonly stock: Stock) {}
-
-  @Get('buy/:id')
-  @Locked('cart:<id>')
-  buy(@Param('id') id: string): Promise<string | undefined> {
-    return this.stock.buy(Number(id));
   }
 }
 
@@ -87,8 +74,8 @@ function appModule(options: RedisLockModuleOptions = {}) {
       RedisLockModule.forRoot({ redis, prefix: 'main_', ...options }),
       RedisLockModule.forRootAsync({ name: 'reports', useFactory: async () => ({ redis, prefix: 'reports_' }) }),
     ],
-    controllers: [StockController],
-    providers: [Stock],
+    controllers: [goodsController([Locked('goods:<id>', { waitMs: 0 })], (_handler, id) => id)],
+    providers: [Stock, Room],
   })
   class AppModule {}
   return AppModule;
@@ -108,9 +95,10 @@ describe('withMemoryLocks()', () => {
       const stock = app.get(Stock);
       expect(await stock.buy(7)).toBe('7 {main_goods}:7');
       expect(await stock.report(7)).toBe('7 {reports_report}:7');
-      expect(await (await fetch(`${await app.getUrl()}/buy/8`)).text()).toBe('8 {main_goods}:8');
+      const url = `${await app.getUrl()}/goods/8`;
+      expect(await (await fetch(url)).text()).toBe('8');
       const holder = await stock.locks.acquire('goods:8');
-      expect((await fetch(`${await app.getUrl()}/buy/8`)).status).toBe(423);
+      expect((await fetch(url)).status).toBe(423);
       await holder.release();
       expect(await stock.reports.inspect('goods:8')).toBeNull();
       expect(await connectionsSoFar()).toBe(0);
@@ -135,8 +123,8 @@ describe('withMemoryLocks()', () => {
 
   it('keeps the other options, and takes a clock', async () => {
     const clock = new ManualClock();
-    const builder = Test.createTestingModule({ imports: [appModule({ maxHoldMs: 1_000 })] });
-    const module = await withMemoryLocks(builder, { clock }).compile();
+    const imports = [appModule({ maxHoldMs: 1_000 })];
+    const module = await withMemoryLocks(Test.createTestingModule({ imports }), { clock }).compile();
     const lock = await module.get(LockService).acquire('goods:7');
     await clock.advance(1_000);
     expect(lock.signal.aborted).toBe(true);
@@ -188,15 +176,14 @@ describe('a LockService that a test replaced', () => {
     ['an object with its methods', { acquire: jest.fn(), using: jest.fn(), acquireResolved: jest.fn() }],
   ])('by %s fails at the first call and says what to use', async (_what, replacement) => {
     const module = await compile(replacement);
-    const stock = module.get(Stock);
-    await expect(stock.buy(7)).rejects.toMatchObject(refused);
-    expect(stock.unlocked()).toBe('unlocked');
+    await expect(module.get(Stock).buy(7)).rejects.toMatchObject(refused);
     await module.close();
   });
 
   it('by useMocker() fails in the same way', async () => {
-    const builder = Test.createTestingModule({ providers: [Stock] }).useMocker(createMock);
-    const module = await builder.compile();
+    const module = await Test.createTestingModule({ providers: [Stock] })
+      .useMocker(createMock)
+      .compile();
     await expect(module.get(Stock).buy(7)).rejects.toMatchObject(refused);
     await module.close();
   });

@@ -2,43 +2,17 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Controller, Get, Injectable, Param } from '@nestjs/common';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, Lock, Locked, LockClosedError, LockLostError, LockService } from 'nestjs-redis-lock';
+import { CurrentLock, Lock, Locked, LockClosedError, LockLostError } from 'nestjs-redis-lock';
 import { deferred, eventually } from '../support/async.js';
 import { testRedisUrl, uniquePrefix } from '../support/shared-redis.js';
 import { type AppSetUp, closeApps, PLATFORMS, rawRedis, startApp, type TestApp } from './support/app.js';
 import { Room } from './support/room.js';
 
-@Injectable()
-class Ledger {
-  readonly book = deferred();
-  readonly booked: string[] = [];
-
-  constructor(private readonly locks: LockService) {}
-
-  /** Acquires a lock of its own when the test lets the handler continue. */
-  async enter(id: string): Promise<void> {
-    await this.book.promise;
-    await this.locks.using('ledger', () => this.booked.push(id));
-  }
-}
-
 @Controller()
 class GoodsController {
   lock: Lock | undefined;
 
-  constructor(
-    private readonly room: Room,
-    private readonly ledger: Ledger,
-  ) {}
-
-  @Get('buy/:id')
-  @Locked('goods:<id>')
-  async buy(@Param('id') id: string, @CurrentLock() lock: Lock): Promise<string> {
-    this.lock = lock;
-    await this.room.stay();
-    await this.ledger.enter(id);
-    return id;
-  }
+  constructor(private readonly room: Room) {}
 
   @Get('hang/:id')
   @Locked('goods:<id>', { waitMs: 60_000 })
@@ -58,7 +32,6 @@ const start = (shutdownGraceMs: number, { prefix = uniquePrefix(), ...others }: 
   startApp({
     prefix,
     controllers: [GoodsController],
-    providers: [Ledger],
     locks: { shutdownGraceMs, redis: namedConnection(prefix) },
     ...others,
   });
@@ -88,23 +61,6 @@ async function beginClosing(app: TestApp): Promise<{ readonly closing: Promise<v
 afterEach(closeApps);
 
 describe('an application that shuts down', () => {
-  it('lets a running handler finish under its lock, nested holds included', async () => {
-    const app = await start(10_000);
-    const controller = app.nest.get(GoodsController);
-    const call = app.call('/buy/1');
-    const visit = await app.room.next();
-    const { closing } = await beginClosing(app);
-    expect(await app.isLocked('goods:1')).toBe(true);
-    expect(controller.lock?.signal.aborted).toBe(false);
-    visit.leave();
-    const ledger = app.nest.get(Ledger);
-    ledger.book.resolve();
-    expect(await call).toMatchObject({ status: 200, text: '1' });
-    expect(ledger.booked).toEqual(['1']);
-    await closing;
-    expect(await keysOf(app.prefix)).toEqual([]);
-  });
-
   it.each(PLATFORMS)(
     'serves what waits and what still arrives, until Nest closes its servers (%s)',
     async (platform) => {
@@ -156,7 +112,7 @@ describe('an application that shuts down', () => {
         return hook.promise;
       }
     }
-    const app = await start(60_000, { providers: [Ledger, Others] });
+    const app = await start(60_000, { providers: [Others] });
     const { closing } = await beginClosing(app);
     const calls = await Promise.all(['1', '1', '2'].map((id) => app.call(`/grab/${id}`)));
     expect(calls.map(({ status }) => status)).toEqual([200, 200, 200]);

@@ -1,18 +1,20 @@
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
-import { Controller, Get, Param, ParseIntPipe, Scope, Sse, StreamableFile } from '@nestjs/common';
+import { Controller, Get, Param, ParseIntPipe, Res, Sse, StreamableFile } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { CurrentLock, type Lock, Locked, LockLostError, LockScope, type MultiLock } from 'nestjs-redis-lock';
+import { CurrentLock, type Lock, Locked, LockLostError, LockScope, type LockService } from 'nestjs-redis-lock';
 import { lockChannels } from 'nestjs-redis-lock/events';
 import { createTestLocks, withLocks } from 'nestjs-redis-lock/testing';
-import { from, lastValueFrom, Observable, of, Subject, throwError, toArray } from 'rxjs';
+import { EMPTY, from, lastValueFrom, Observable, of, Subject, throwError, toArray } from 'rxjs';
 import { type Deferred, deferred } from '../support/async.js';
 import { closeApps, PLATFORMS, startApp, type TestApp } from './support/app.js';
+import { type GoodsHandler, goodsController } from './support/goods-controller.js';
 import { RawRequest } from './support/raw-request.js';
 import { Copying } from './support/wrappers.js';
 
-interface Message {
-  readonly data: string;
+/** The response of a platform. */
+interface Sender {
+  send(body: string): unknown;
 }
 
 /** Streams that the test writes to. */
@@ -20,8 +22,7 @@ interface Message {
 class StreamsController {
   readonly feed = new Subject<string>();
   subscribed: Deferred<AbortSignal> = deferred();
-  lock: Lock | MultiLock | undefined;
-  readonly file = new Readable({ read: () => undefined });
+  readonly response: Deferred<Sender> = deferred();
 
   @Get('observable/:id')
   @Locked('goods:<id>')
@@ -33,12 +34,6 @@ class StreamsController {
   @Locked('goods:<id>')
   async promised(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<Observable<string>> {
     return this.watch(lock);
-  }
-
-  @Get('several/:id')
-  @Locked(['goods:<id>', 'goods:2'])
-  several(@Param('id') _id: string, @CurrentLock() locks: MultiLock): Observable<string> {
-    return this.watch(locks);
   }
 
   @Locked('goods:<id>')
@@ -53,38 +48,17 @@ class StreamsController {
     return this.watch(lock);
   }
 
-  @Sse('wrapped-events/:id')
-  @Copying()
-  @Locked('goods:<id>')
-  wrappedEvents(@Param('id') _id: string, @CurrentLock() lock: Lock): Observable<string> {
-    return this.watch(lock);
+  @Get('sent')
+  @Locked('goods:1')
+  async send(@Res() response: Sender): Promise<void> {
+    // Not the response itself, because that of Fastify is a promise.
+    this.response.resolve({ send: (body) => response.send(body) });
   }
 
-  @Get('grab/:id')
-  @Locked('goods:<id>', { waitMs: 0 })
-  async grab(@Param('id') id: string): Promise<string> {
-    return id;
-  }
-
-  @Get('file/:id')
-  @Locked('goods:<id>')
-  async streamed(@Param('id') _id: string, @CurrentLock() lock: Lock): Promise<StreamableFile> {
-    this.lock = lock;
-    return new StreamableFile(this.file);
-  }
-
-  @Get('wrapped-file/:id')
-  @Copying()
-  @Locked(['goods:<id>', 'goods:2'])
-  async wrapped(@Param('id') _id: string, @CurrentLock() locks: MultiLock): Promise<StreamableFile> {
-    this.lock = locks;
-    return new StreamableFile(this.file);
-  }
-
-  @Get('short-file/:id')
-  @Locked('goods:<id>')
-  async shortFile(@Param('id') _id: string): Promise<StreamableFile> {
-    return new StreamableFile(createReadStream(__filename));
+  @Get('passed')
+  @Locked('goods:1')
+  async pass(@Res({ passthrough: true }) _response: Sender): Promise<string> {
+    return 'passed';
   }
 
   @Get('nothing/:id')
@@ -93,7 +67,7 @@ class StreamsController {
     return undefined as never;
   }
 
-  private watch(lock: Lock | MultiLock): Observable<string> {
+  private watch(lock: Lock): Observable<string> {
     return new Observable((subscriber) => {
       this.subscribed.resolve(lock.signal);
       return this.feed.subscribe(subscriber);
@@ -104,32 +78,29 @@ class StreamsController {
 @Controller('sse')
 class EventsController {
   // Waits until Nest has sent the headers. An earlier refusal is a 423 in Nest 12.
-  @Sse('busy/:id')
-  @Locked('goods:<id>', { waitMs: 50 })
-  busy(@Param('id') id: string): Observable<Message> {
-    return of({ data: id });
+  @Sse('busy')
+  @Locked('goods:1', { waitMs: 50 })
+  busy(): Observable<object> {
+    return EMPTY;
   }
 
   @Sse('lost')
-  lost(): Observable<Message> {
+  lost(): Observable<object> {
     return throwError(() => new LockLostError('the lock of api-7f9c-31 was lost'));
   }
 
   @LockScope()
   @Sse('scoped')
-  scoped(): Observable<Message> {
+  scoped(): Observable<object> {
     return of({ data: 'cheap' });
   }
 
-  @Sse('skipped/:id')
-  @Locked('goods:<id>', { waitMs: 0, onBusy: () => of({ data: 'sold out' }) })
-  skipped(@Param('id') id: string): Observable<Message> {
-    return of({ data: id });
+  @Sse('skipped')
+  @Locked('goods:1', { waitMs: 0, onBusy: () => of({ data: 'sold out' }) })
+  skipped(): Observable<object> {
+    return EMPTY;
   }
 }
-
-@Controller({ path: 'requests', scope: Scope.REQUEST })
-class RequestController extends EventsController {}
 
 async function readUntil(response: Response, text: string): Promise<ReadableStreamDefaultReader<Uint8Array>> {
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
@@ -147,27 +118,26 @@ describe.each(PLATFORMS)('on %s', (platform) => {
   let app: TestApp;
   let controller: StreamsController;
   beforeEach(async () => {
-    app = await startApp({ platform, controllers: [StreamsController, EventsController, RequestController] });
+    app = await startApp({ platform, controllers: [StreamsController, EventsController] });
     controller = app.nest.get(StreamsController);
   });
 
   const statusOf = async (path: string): Promise<number> => (await app.call(path)).status;
 
   describe('an Observable', () => {
-    it.each(['observable', 'promised', 'several'])('holds the lock until it completes (%s)', async (route) => {
+    it.each(['observable', 'promised'])('holds the lock until it completes (%s)', async (route) => {
       const call = app.call(`/${route}/1`);
       await controller.subscribed.promise;
       controller.feed.next('first');
-      expect([await app.isLocked('goods:1'), await app.isLocked('goods:2')]).toEqual([true, route === 'several']);
-      expect(await statusOf('/grab/1')).toBe(423);
+      expect(await app.isLocked('goods:1')).toBe(true);
       controller.feed.next('last');
       controller.feed.complete();
       expect((await call).text).toBe('last');
-      expect([await app.isLocked('goods:1'), await app.isLocked('goods:2')]).toEqual([false, false]);
+      expect(await app.isLocked('goods:1')).toBe(false);
     });
 
-    it.each(['observable', 'promised'])('holds the lock until it fails (%s)', async (route) => {
-      const call = app.call(`/${route}/1`);
+    it('holds the lock until it fails', async () => {
+      const call = app.call('/observable/1');
       await controller.subscribed.promise;
       expect(await app.isLocked('goods:1')).toBe(true);
       controller.feed.error(new Error('broken'));
@@ -182,14 +152,13 @@ describe.each(PLATFORMS)('on %s', (platform) => {
   });
 
   describe('server-sent events', () => {
-    it.each(['events', 'promised-events', 'wrapped-events'])('hold the lock until they end (%s)', async (route) => {
+    it.each(['events', 'promised-events'])('hold the lock until they end (%s)', async (route) => {
       const response = await fetch(`${app.url}/${route}/1`);
       expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
       await controller.subscribed.promise;
       controller.feed.next('hello');
       const reader = await readUntil(response, 'hello');
       expect(await app.isLocked('goods:1')).toBe(true);
-      expect(await statusOf('/grab/1')).toBe(423);
       controller.feed.complete();
       while (!(await reader.read()).done);
       await app.log.until('released goods:1');
@@ -200,11 +169,11 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect((await app.call('/sse/scoped')).text).toContain('data: cheap');
     });
 
-    it.each(['sse', 'requests'])('of a busy lock are an error event without the holder (%s)', async (path) => {
+    it('of a busy lock are an error event without the holder', async () => {
       // In another instance, because an instance refuses a lock of its own without asking Redis.
       const other = await startApp({ prefix: app.prefix, locks: { identity: 'api-7f9c-31' } });
       await other.locks.using('goods:1', async () => {
-        const { text } = await app.call(`/${path}/busy/1`);
+        const { text } = await app.call('/sse/busy');
         expect(text).toContain('event: error\n');
         expect(text).toContain('data: goods:1 is locked by others.\n');
         expect(text).not.toContain('api-7f9c-31');
@@ -221,7 +190,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
 
     it('have what onBusy returns', async () => {
       await app.locks.using('goods:1', async () => {
-        expect((await app.call('/sse/skipped/1')).text).toContain('data: sold out');
+        expect((await app.call('/sse/skipped')).text).toContain('data: sold out');
       });
     });
 
@@ -254,33 +223,62 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     },
   );
 
+  describe('a handler with @Res()', () => {
+    it('holds its lock until it has sent the response', async () => {
+      const call = app.call('/sent');
+      const response = await controller.response.promise;
+      // A release at the end of the method would be on the connection before this request.
+      await app.locks.inspect('goods:2');
+      const isLocked = await app.isLocked('goods:1');
+      response.send('later');
+      expect([(await call).text, isLocked]).toEqual(['later', true]);
+      await app.log.until('released goods:1');
+    });
+
+    it('holds its lock until Nest sends the response, if it lets Nest do so', async () => {
+      expect((await app.call('/passed')).text).toBe('passed');
+      expect(await app.isLocked('goods:1')).toBe(false);
+    });
+  });
+
   describe('a StreamableFile', () => {
-    it.each(['file', 'wrapped-file'])('holds its usable lock until it is sent (%s)', async (route) => {
-      controller.file.push('chapter one');
-      const response = await fetch(`${app.url}/${route}/1`);
-      const reader = await readUntil(response, 'chapter one');
-      controller.lock?.assertHeld();
-      expect(await statusOf('/grab/1')).toBe(423);
-      controller.file.push(null);
+    let file: Readable;
+    let handler: GoodsHandler;
+    const startFiles = async (decorators: readonly unknown[] = [Locked('goods:<id>')]): Promise<void> => {
+      file = new Readable({ read: () => undefined });
+      file.push('chapter one');
+      const files = goodsController(decorators, () => new StreamableFile(file));
+      app = await startApp({ platform, controllers: [files] });
+      handler = app.nest.get(files);
+    };
+
+    it.each([
+      ['of one lock', [Locked('goods:<id>')]],
+      ['of several, below a decorator', [Copying(), Locked(['goods:<id>', 'goods:2'])]],
+    ])('holds its usable lock until it is sent (%s)', async (_what, decorators) => {
+      await startFiles(decorators);
+      const reader = await readUntil(await fetch(`${app.url}/goods/1`), 'chapter one');
+      handler.lock?.assertHeld();
+      file.push(null);
       while (!(await reader.read()).done);
       await app.log.until('released goods:1');
-      expect(() => controller.lock?.assertHeld()).toThrow(LockLostError);
+      expect(() => handler.lock?.assertHeld()).toThrow(LockLostError);
     });
 
     it('releases the lock after a client disconnect, when its stream closes', async () => {
-      controller.file.push('chapter one');
-      const client = new RawRequest(`${app.url}/file/1`);
+      await startFiles();
+      const client = new RawRequest(`${app.url}/goods/1`);
       await client.readUntil('chapter one');
       expect(await app.isLocked('goods:1')).toBe(true);
       client.hangUp();
       await app.log.until('released goods:1');
-      expect(controller.file.destroyed).toBe(true);
+      expect(file.destroyed).toBe(true);
     });
 
     it('releases the lock if it fails midway', async () => {
-      controller.file.push('chapter one');
-      const reader = await readUntil(await fetch(`${app.url}/file/1`), 'chapter one');
-      controller.file.destroy(new Error('the disk is gone'));
+      await startFiles();
+      const reader = await readUntil(await fetch(`${app.url}/goods/1`), 'chapter one');
+      file.destroy(new Error('the disk is gone'));
       await app.log.until('released goods:1');
       const hasMore = reader.read().then(
         ({ done }) => !done,
@@ -290,9 +288,11 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     });
 
     it('from the disk is sent completely, and the lock is released', async () => {
-      expect((await app.call('/short-file/1')).text).toContain('from the disk is sent completely');
+      const send = () => new StreamableFile(createReadStream(__filename));
+      app = await startApp({ platform, controllers: [goodsController([Locked('goods:<id>')], send)] });
+      expect((await app.call('/goods/1')).text).toContain('from the disk is sent completely');
       await app.log.until('released goods:1');
-      expect((await fetch(`${app.url}/short-file/1`, { method: 'HEAD' })).status).toBe(200);
+      expect((await fetch(`${app.url}/goods/1`, { method: 'HEAD' })).status).toBe(200);
       await app.log.until('released goods:1', 2);
     });
   });
@@ -325,30 +325,38 @@ describe('an Observable of a provider', () => {
     }
   }
 
-  const start = () => {
-    const locks = createTestLocks();
-    return { locks, provider: withLocks(new Provider(), locks) };
-  };
+  let locks: LockService;
+  let provider: Provider;
+  beforeEach(() => {
+    locks = createTestLocks();
+    provider = withLocks(new Provider(), locks);
+  });
+
+  /** Resolves with the next event of that kind. */
+  const next = (name: keyof typeof lockChannels): Promise<unknown> =>
+    new Promise((resolve) => {
+      const listener = (event: unknown): void => {
+        lockChannels[name].unsubscribe(listener);
+        resolve(event);
+      };
+      lockChannels[name].subscribe(listener);
+    });
 
   it('holds the lock while somebody subscribes to it', async () => {
-    const { locks, provider } = start();
     const watched = provider.signals('1');
     expect(await locks.inspect('goods:1')).toBeNull();
     const signal = deferred<AbortSignal>();
     const subscription = watched.subscribe((given) => signal.resolve(given));
     expect((await signal.promise).aborted).toBe(false);
     expect(await locks.inspect('goods:1')).not.toBeNull();
-    const released = deferred<unknown>();
-    lockChannels.released.subscribe(released.resolve);
+    const released = next('released');
     subscription.unsubscribe();
     expect((await signal.promise).reason).toHaveProperty('name', 'AbortError');
-    await released.promise;
-    lockChannels.released.unsubscribe(released.resolve);
+    await released;
     expect(await locks.inspect('goods:1')).toBeNull();
   });
 
   it('has what onBusy returns, and completes', async () => {
-    const { locks, provider } = start();
     const holder = await locks.acquire('goods:1');
     expect(await lastValueFrom(provider.buy('1').pipe(toArray()))).toEqual(['sold elsewhere']);
     await holder.release();
@@ -356,21 +364,17 @@ describe('an Observable of a provider', () => {
   });
 
   it('that is not declared is an error', async () => {
-    const { provider } = start();
     const message = expect.stringMatching(/Provider\.undeclared.*return type/);
     await expect(provider.undeclared('1')).rejects.toMatchObject({ code: 'LOCK_CONFIG', message });
   });
 
   it('does not begin if unsubscribed at the grant, and minHoldMs does not apply', async () => {
-    const { locks, provider } = start();
+    const released = next('released');
     const subscription = provider.watch('1').subscribe();
-    const released = deferred<unknown>();
     const leave = (): void => subscription.unsubscribe();
-    lockChannels.released.subscribe(released.resolve);
     lockChannels.granted.subscribe(leave);
-    await released.promise;
+    await released;
     lockChannels.granted.unsubscribe(leave);
-    lockChannels.released.unsubscribe(released.resolve);
     expect(await locks.inspect('goods:1')).toBeNull();
     expect(provider.began).toBe(0);
   });

@@ -2,7 +2,7 @@
 // the commit lets it read the old number of goods, so that an update is lost.
 import { Injectable, Module } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { ClsPluginTransactional, Propagation, Transactional, TransactionHost } from '@nestjs-cls/transactional';
+import { ClsPluginTransactional, Transactional, TransactionHost } from '@nestjs-cls/transactional';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { ClsModule } from 'nestjs-cls';
 import { QueryTypes, Sequelize, type Transaction } from 'sequelize';
@@ -141,11 +141,6 @@ describe('a lock and a transaction of TypeORM', () => {
       await this.locks.using(resource`goods:${id}`, WAIT, sell);
     }
 
-    @Transactional()
-    async inPropagation(propagation: Propagation, id: number): Promise<void> {
-      await this.host.withTransaction(propagation, () => this.stock.sell(id));
-    }
-
     async inDataSource(id: number): Promise<void> {
       await this.dataSource.transaction((manager) => this.stock.sellBy(id, manager));
     }
@@ -204,8 +199,6 @@ describe('a lock and a transaction of TypeORM', () => {
     ['a transaction inside using()', (shop) => shop.insideUsing(1), UPDATED, UPDATED],
     ['@Transactional above @Locked', (shop) => shop.transactionAbove(1), LOST, UPDATED],
     ['a transaction that calls a locked service', (shop) => shop.outer(1), LOST, UPDATED],
-    ['REQUIRES_NEW in a transaction', (shop) => shop.inPropagation(Propagation.RequiresNew, 1), LOST, UPDATED],
-    ['NESTED in a transaction', (shop) => shop.inPropagation(Propagation.Nested, 1), LOST, UPDATED],
     ['dataSource.transaction, which the adapter does not see', (shop) => shop.inDataSource(1), LOST, LOST],
     ['dataSource.transaction inside scope()', (shop) => shop.inScope(1), UPDATED, UPDATED],
   ])('update the goods in the right order, or with the scope: %s', (_order, sell, without, within) =>

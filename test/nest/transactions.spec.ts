@@ -19,16 +19,6 @@ class Stock {
     await this.room.stay(id);
     return `sold ${id}`;
   }
-
-  left = 10;
-
-  /** Reads, waits and writes, as statements of a transaction do. */
-  @Locked('stock')
-  async reduce(): Promise<void> {
-    const { left } = this;
-    await new Promise((resolve) => setImmediate(resolve));
-    this.left = left - 1;
-  }
 }
 
 type Step = () => Promise<unknown>;
@@ -177,73 +167,34 @@ describe('concurrent calls of one transaction', () => {
     expect(linesOf(app).slice(-2)).toEqual(['commit 1', 'released goods:1']);
     expect(app.log.count('granted')).toBe(1);
   });
-
-  it('lose no update without a scope', async () => {
-    const { app } = await start({ unscoped: true });
-    const shop = app.nest.get(Shop);
-    await shop.inTransaction(() => Promise.all([shop.stock.reduce(), shop.stock.reduce()]));
-    expect(shop.stock.left).toBe(8);
-  });
 });
 
-describe('inside a transaction', () => {
-  const sellInside = async (propagation: Propagation): Promise<readonly string[]> => {
-    const { app, journal } = await start();
-    const shop = app.nest.get(Shop);
-    const outer = async (): Promise<void> => {
-      await shop.sellIn(propagation, 1);
-      journal.write('inner ends');
-    };
-    await run(app, () => shop.inTransaction(outer));
-    return linesOf(app);
+describe('a locked service that is called', () => {
+  const own = ['begin 1', 'granted goods:1', 'commit 1', 'released goods:1'];
+  const ofOuter = ['begin 1', 'granted goods:1', 'inner ends', 'commit 1', 'released goods:1'];
+  const none = ['granted goods:1', 'released goods:1'];
+  const nestedIn = (begin: string, end: string) => {
+    return ['begin 1', begin, 'granted goods:1', end, 'inner ends', 'commit 1', 'released goods:1'];
   };
 
-  it.each([Propagation.Required, Propagation.Mandatory, Propagation.Supports, Propagation.NotSupported])(
-    '%s keeps the lock until the commit',
-    async (propagation) => {
-      const lines = ['begin 1', 'granted goods:1', 'inner ends', 'commit 1', 'released goods:1'];
-      expect(await sellInside(propagation)).toEqual(lines);
-    },
-  );
-
-  it('REQUIRES_NEW keeps the lock until both transactions have committed', async () => {
-    const inner = ['begin 2', 'granted goods:1', 'commit 2', 'inner ends'];
-    expect(await sellInside(Propagation.RequiresNew)).toEqual(['begin 1', ...inner, 'commit 1', 'released goods:1']);
-  });
-
-  it('NESTED keeps the lock until the outer transaction has committed', async () => {
-    const inner = ['savepoint of 1: 2', 'granted goods:1', 'release savepoint 2', 'inner ends'];
-    expect(await sellInside(Propagation.Nested)).toEqual(['begin 1', ...inner, 'commit 1', 'released goods:1']);
-  });
-
-  it('NEVER is refused, and no lock is requested', async () => {
-    await expect(sellInside(Propagation.Never)).rejects.toThrow('an existing transaction is already active');
-  });
-});
-
-describe('outside of a transaction', () => {
-  const sellOutside = async (propagation: Propagation): Promise<readonly string[]> => {
-    const { app } = await start();
-    await run(app, () => app.nest.get(Shop).sellIn(propagation, 1));
-    return linesOf(app);
-  };
-
-  it.each([Propagation.Required, Propagation.RequiresNew, Propagation.Nested])(
-    '%s begins one, and keeps the lock until its commit',
-    async (propagation) => {
-      expect(await sellOutside(propagation)).toEqual(['begin 1', 'granted goods:1', 'commit 1', 'released goods:1']);
-    },
-  );
-
-  it.each([Propagation.Supports, Propagation.NotSupported, Propagation.Never])(
-    '%s begins none, and the lock ends with its method',
-    async (propagation) => {
-      expect(await sellOutside(propagation)).toEqual(['granted goods:1', 'released goods:1']);
-    },
-  );
-
-  it('MANDATORY is refused, and no lock is requested', async () => {
-    await expect(sellOutside(Propagation.Mandatory)).rejects.toThrow('no existing transaction is active');
+  it.each<[Propagation, inside: string[], outside: string[]]>([
+    [Propagation.Required, ofOuter, own],
+    [Propagation.Mandatory, ofOuter, ['refused']],
+    [Propagation.Supports, ofOuter, none],
+    [Propagation.NotSupported, ofOuter, none],
+    [Propagation.RequiresNew, nestedIn('begin 2', 'commit 2'), own],
+    [Propagation.Nested, nestedIn('savepoint of 1: 2', 'release savepoint 2'), own],
+    [Propagation.Never, ['begin 1', 'rollback 1', 'refused'], none],
+  ])('by %s inside and outside of a transaction keeps its lock until all have ended', async (propagation, ...all) => {
+    for (const [index, expected] of all.entries()) {
+      const { app, journal } = await start();
+      const shop = app.nest.get(Shop);
+      const sell = (): Promise<string> => shop.sellIn(propagation, 1);
+      const sellInside = (): Promise<void> => shop.inTransaction(() => sell().then(() => journal.write('inner ends')));
+      const end = run(app, index === 0 ? sellInside : sell);
+      await end.catch(() => app.log.add('refused'));
+      expect(linesOf(app)).toEqual(expected);
+    }
   });
 });
 
@@ -272,20 +223,5 @@ describe('a lock that is lost after its use', () => {
     const { app, end } = await sellAndLose({ options: { onLost: 'ignore' } });
     await expect(end).resolves.toBe('sold 1');
     expect(linesOf(app)).toEqual(['begin 1', 'granted goods:1', 'lost goods:1', 'commit 1']);
-  });
-});
-
-describe('the wrapped adapter', () => {
-  it('has its hooks, options, providers and transaction proxy', async () => {
-    const { app, journal, adapter } = await start();
-    const host = app.nest.get<TransactionHost<RecordingAdapter>>(TransactionHost);
-    expect(adapter.hooks).toEqual(['options', 'init']);
-    expect(adapter.extra).toBe('extra');
-    expect(host.tx).toEqual({ id: 0 });
-    expect(await host.withTransaction({ level: 'own' }, async () => host.tx.id)).toBe(1);
-    expect(await host.withTransaction(async () => host.isTransactionActive())).toBe(true);
-    expect(journal.options).toEqual([{ level: 'own' }, { level: 'default' }]);
-    await app.close();
-    expect(adapter.hooks).toEqual(['options', 'init', 'shutdown undefined']);
   });
 });

@@ -99,6 +99,11 @@ describe('a message of a gateway', () => {
   });
 
   const next = async (event: string): Promise<unknown> => ((await once(socket as never, event)) as unknown[])[0];
+  const buyBusy = (): Promise<unknown> =>
+    app.locks.using('goods:1', () => {
+      socket.emit('buy', { id: 1 });
+      return next('exception');
+    });
 
   it('is handled under the lock, interceptors included', async () => {
     await start();
@@ -125,27 +130,15 @@ describe('a message of a gateway', () => {
 
   it("of a busy lock gets 'exception' with the code", async () => {
     await start(GoodsGateway, { providers: [{ provide: APP_FILTER, useClass: CatchAll }] });
-    await app.locks.using('goods:1', async () => {
-      const exception = next('exception');
-      socket.emit('buy', { id: 1 });
-      // Nest has no global filters for gateways, so this is the response of ours.
-      expect(await exception).toEqual({
-        status: 'error',
-        code: 'LOCK_TIMEOUT',
-        message: 'goods:1 is locked by others.',
-        retryAfterMs: 1_000,
-      });
-    });
+    // Nest has no global filters for gateways, so this is the response of ours.
+    const message = 'goods:1 is locked by others.';
+    expect(await buyBusy()).toEqual({ status: 'error', code: 'LOCK_TIMEOUT', message, retryAfterMs: 1_000 });
     expect(app.room.visits).toBe(0);
   });
 
   it('of a busy lock is handled by a filter on the class first', async () => {
     await start(FilteredGateway);
-    await app.locks.using('goods:1', async () => {
-      const exception = next('exception');
-      socket.emit('buy', { id: 1 });
-      expect(await exception).toEqual({ caught: 'LOCK_TIMEOUT' });
-    });
+    expect(await buyBusy()).toEqual({ caught: 'LOCK_TIMEOUT' });
   });
 
   it.each(['buy', 'undecorated'])('that cannot form a key names the placeholder (%s)', async (message) => {

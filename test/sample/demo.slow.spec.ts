@@ -8,7 +8,6 @@ import { testRedisUrl } from '../support/shared-redis.js';
 import { accepts, root, Script, untilClosed } from './script.js';
 
 const compiled = join(root, '.cache/sample/sample/flash-sale/src/main.js');
-/** The sample prints at once. This is several times of what a busy machine needs to start Node. */
 
 describe('the flash sale', () => {
   let folder: string;

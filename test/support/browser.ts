@@ -93,6 +93,26 @@ export class Viewer {
     return this.read(`[...document.querySelectorAll(${JSON.stringify(selector)})].map((one) => one.innerText)`);
   }
 
+  /** Returns what a screen reader misses in the page, with the number of elements without it. */
+  async faults(): Promise<Record<string, number>> {
+    const faults = await this.read<Record<string, number>>(`({
+      language: document.documentElement.lang === 'en' ? 0 : 1,
+      headings: document.querySelectorAll('h1').length - 1,
+      landmarks: ['header', 'main'].filter((one) => !document.querySelector(one)).length,
+      fields: [...document.querySelectorAll('input')].filter((one) => one.labels.length === 0).length,
+      buttons: [...document.querySelectorAll('button')].filter((one) => !(one.ariaLabel ?? one.textContent).trim()).length,
+      references: [...document.querySelectorAll('[aria-labelledby]')].filter(
+        (one) => !document.getElementById(one.getAttribute('aria-labelledby')),
+      ).length,
+      captions: [...document.querySelectorAll('table')].filter((one) => !one.caption?.textContent).length,
+      columns: document.querySelectorAll('th:not([scope=col])').length,
+      roles: document.querySelectorAll('tr:not([role=row]), td:not([role=cell]), table:not([role=table])').length,
+      ids: document.querySelectorAll('[id]').length - new Set([...document.querySelectorAll('[id]')].map(({ id }) => id)).size,
+      live: Math.max(0, 2 - document.querySelectorAll('[role=status], [role=alert]').length),
+    })`);
+    return Object.fromEntries(Object.entries(faults).filter(([, count]) => count !== 0));
+  }
+
   close(): Promise<void> {
     return this.page.browserContext().close();
   }

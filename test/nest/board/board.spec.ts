@@ -12,13 +12,13 @@ import {
   VersioningType,
 } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { getLockServiceToken, LockConfigError, type LockService, RedisLockModule } from 'nestjs-redis-lock';
+import { getLockServiceToken, LockConfigError, type LockService, memory, RedisLockModule } from 'nestjs-redis-lock';
 import { RedisLockBoardModule, type RedisLockBoardOptions } from 'nestjs-redis-lock/board';
 import { map, type Observable } from 'rxjs';
 import { deferred, eventually } from '../../support/async.js';
-import { testRedisUrl, uniquePrefix } from '../../support/shared-redis.js';
-import { type AppResponse, closeApps, PLATFORMS, startApp, type TestApp } from '../support/app.js';
-import { awaitedLock, heldLock, holders, listOf, startBoard, waiters } from './support.js';
+import { uniquePrefix } from '../../support/shared-redis.js';
+import { type AppResponse, type AppSetUp, closeApps, PLATFORMS, startApp, type TestApp } from '../support/app.js';
+import { AdminGuard, awaitedLock, heldLock, holders, listOf, startBoard, waiters } from './support.js';
 
 const ADMIN = { 'x-admin': 'secret' };
 const ROUTES = ['/locks', '/locks/state'];
@@ -86,8 +86,10 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     expect(text).not.toMatch(/\son\w+=|\sstyle=|innerHTML|insertAdjacentHTML|\beval\(|https?:\/\/(?!www\.w3\.org)/);
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
     expect(headers.get('set-cookie')).toBeNull();
-    for (const path of ROUTES) {
-      expect(Object.fromEntries((await get(app, path)).headers)).toMatchObject({
+    const json = await get(app, '/locks/state');
+    expect(json.headers.get('content-type')).toBe('application/json; charset=utf-8');
+    for (const sent of [headers, json.headers]) {
+      expect(Object.fromEntries(sent)).toMatchObject({
         'cache-control': 'no-store',
         'x-content-type-options': 'nosniff',
         'referrer-policy': 'no-referrer',
@@ -117,31 +119,24 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
     const waiting = other.locks.acquire('goods:300', { waitMs: Infinity });
     await other.log.until('requested goods:300');
     await eventually('the board shows it', async () => (await stateOf(app)).waiting === 1);
-    expect(await stateOf(app)).toEqual({
-      isTruncated: false,
-      held: 1,
-      waiting: 1,
-      found: 1,
-      locks: [
-        {
-          key: lock.key,
-          resource: 'goods:300',
-          mode: 'exclusive',
-          isDone: false,
-          holder: expect.stringMatching(/^api-1/),
-          holders: ['api-1'],
-          holderCount: 1,
-          token: lock.fencingToken,
-          label: 'req-7',
-          heldForMs: expect.any(Number),
-          expiresInMs: expect.any(Number),
-          waiting: ['api-2'],
-          waiterCount: 1,
-          // In Redis, a caller behind another one of its instance does not wait.
-          waitingHere: 1,
-        },
-      ],
-    });
+    const shown = {
+      key: lock.key,
+      resource: 'goods:300',
+      mode: 'exclusive',
+      isDone: false,
+      holder: expect.stringMatching(/^api-1/),
+      holders: ['api-1'],
+      holderCount: 1,
+      token: lock.fencingToken,
+      label: 'req-7',
+      heldForMs: expect.any(Number),
+      expiresInMs: expect.any(Number),
+      waiting: ['api-2'],
+      waiterCount: 1,
+      // In Redis, a caller behind another one of its instance does not wait.
+      waitingHere: 1,
+    };
+    expect(await stateOf(app)).toEqual({ isTruncated: false, held: 1, waiting: 1, found: 1, locks: [shown] });
     await lock.release();
     await Promise.all([behind, waiting].map(async (next) => (await next).release()));
     await eventually('the board shows it', async () => (await stateOf(app)).held === 0);
@@ -174,13 +169,9 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
   });
 
   it('has the prefix of the application', async () => {
-    const app = await startBoard(
-      { route: 'admin/locks' },
-      {
-        platform,
-        prepare: (nest) => nest.setGlobalPrefix('api', { exclude: [{ path: 'health', method: RequestMethod.GET }] }),
-      },
-    );
+    const exclude = [{ path: 'health', method: RequestMethod.GET }];
+    const prepare: AppSetUp['prepare'] = (nest) => nest.setGlobalPrefix('api', { exclude });
+    const app = await startBoard({ route: 'admin/locks' }, { platform, prepare });
     for (const path of ['/api/admin/locks', '/api/admin/locks/state']) {
       expect([path, (await get(app, path)).status]).toEqual([path, 200]);
       expect([path, (await app.call(path)).status]).toEqual([path, 403]);
@@ -189,15 +180,12 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
   });
 
   it.each<[string, VersioningOptions, Headers]>([
-    ['in the path', { type: VersioningType.URI, defaultVersion: '1' }, {}],
-    ['in a header', { type: VersioningType.HEADER, header: 'x-version', defaultVersion: '1' }, { 'x-version': '2' }],
-    [
-      'in the media type',
-      { type: VersioningType.MEDIA_TYPE, key: 'v=', defaultVersion: '1' },
-      { accept: 'text/html;v=2' },
-    ],
+    ['in the path', { type: VersioningType.URI }, {}],
+    ['in a header', { type: VersioningType.HEADER, header: 'x-version' }, { 'x-version': '2' }],
+    ['in the media type', { type: VersioningType.MEDIA_TYPE, key: 'v=' }, { accept: 'text/html;v=2' }],
   ])('has no version %s', async (_, versioning, headers) => {
-    const app = await startBoard({}, { platform, prepare: (nest) => nest.enableVersioning(versioning) });
+    const prepare: AppSetUp['prepare'] = (nest) => nest.enableVersioning({ ...versioning, defaultVersion: '1' });
+    const app = await startBoard({}, { platform, prepare });
     for (const path of ROUTES) {
       expect([path, (await get(app, path)).status]).toEqual([path, 200]);
       expect([path, (await get(app, path, headers)).status]).toEqual([path, 200]);
@@ -213,10 +201,8 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
         throw new Error('a pipe of the application');
       },
     };
-    const app = await startBoard(
-      { allowRelease: true },
-      { platform, prepare: (nest) => nest.useGlobalInterceptors(wrap).useGlobalPipes(refuse) },
-    );
+    const prepare: AppSetUp['prepare'] = (nest) => nest.useGlobalInterceptors(wrap).useGlobalPipes(refuse);
+    const app = await startBoard({ allowRelease: true }, { platform, prepare });
     await app.locks.acquire('goods:300');
     expect((await get(app, '/locks')).text).toMatch(/^<!doctype html>/);
     expect((await release(app)).status).toBe(200);
@@ -230,15 +216,13 @@ describe.each(PLATFORMS)('the board on %s', (platform) => {
   });
 
   it('shows the locks of several module instances on boards of their own', async () => {
-    const app = await startApp({
-      platform,
-      lockModules: (prefix) => [
-        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix, shutdownGraceMs: 1 }),
-        RedisLockModule.forRoot({ redis: testRedisUrl(), prefix: `php_${prefix}`, name: 'php', shutdownGraceMs: 1 }),
-        RedisLockBoardModule.forRoot({ unprotected: true }),
-        RedisLockBoardModule.forRoot({ unprotected: true, route: 'php-locks', name: 'php' }),
-      ],
-    });
+    const lockModules = () => [
+      RedisLockModule.forRoot({ store: memory(), shutdownGraceMs: 1 }),
+      RedisLockModule.forRoot({ store: memory(), shutdownGraceMs: 1, name: 'php' }),
+      RedisLockBoardModule.forRoot({ unprotected: true }),
+      RedisLockBoardModule.forRoot({ unprotected: true, route: 'php-locks', name: 'php' }),
+    ];
+    const app = await startApp({ platform, lockModules });
     await app.nest.get<LockService>(getLockServiceToken('php')).acquire('goods:1');
     expect((await app.call('/locks/state')).body.held).toBe(0);
     expect((await app.call('/php-locks/state')).body.held).toBe(1);
@@ -275,7 +259,7 @@ describe('what the board shows', () => {
       yield heldLock('awaited', { waiting: waiters('api-2') });
       // A scan may return a key twice.
       yield heldLock('awaited', { waiting: waiters('api-2', 'api-3') });
-      yield awaitedLock('nobody', { waiting: waiters('api-2') });
+      yield awaitedLock('nobody', 'api-2');
     });
     const { locks, ...counts } = await stateOf(app);
     expect(counts).toEqual({ isTruncated: false, held: 4, waiting: 3, found: 5 });
@@ -316,16 +300,6 @@ describe('what the board shows', () => {
     expect(first).toMatchObject({ holderCount: 2_001, waiterCount: 2_000, expiresInMs: null });
     expect([first.holders.length, first.waiting.length]).toEqual([5, 5]);
     expect(second.holder.length + second.holders[0].length).toBeLessThan(1_000);
-  });
-
-  it('shows the label of another instance as text, whatever it contains', async () => {
-    const app = await startBoard();
-    const other = await startApp({ prefix: app.prefix });
-    const lock = await other.locks.acquire('goods:300', { label: '<img src=x onerror=alert(1)>\n"' });
-    const { text, headers } = await get(app, '/locks/state');
-    await lock.release();
-    expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
-    expect(JSON.parse(text)).toMatchObject({ locks: [{ label: '<img src=x onerror=alert(1)>?"' }] });
   });
 
   it('is the reason if the locks cannot be read', async () => {
@@ -411,11 +385,10 @@ describe('the board and other sites', () => {
   afterAll(closeApps);
 
   /** Requests the release of a lock that nobody holds: 409 if the request is accepted. */
-  const releaseWith = (changes: Readonly<Record<string, string | undefined>>): Promise<number> => {
-    const headers = Object.entries({ ...own, ...changes }).filter((entry): entry is [string, string] => {
-      return entry[1] !== undefined;
-    });
-    return statusOf(app, '/locks/release', Object.fromEntries(headers), '{"resource":"a","holder":"b","token":1}');
+  const releaseWith = (changes: object): Promise<number> => {
+    // Without the headers that are undefined.
+    const headers = JSON.parse(JSON.stringify({ ...own, ...changes })) as Headers;
+    return statusOf(app, '/locks/release', headers, '{"resource":"a","holder":"b","token":1}');
   };
 
   it.each([
@@ -426,7 +399,7 @@ describe('the board and other sites', () => {
     ['the page behind a proxy', { host: 'internal', 'sec-fetch-site': 'same-origin' }],
   ])('a release is accepted from %s', async (_, changes) => expect(await releaseWith(changes)).toBe(409));
 
-  it.each<[string, Readonly<Record<string, string | undefined>>]>([
+  it.each<[string, object]>([
     ['another origin', { origin: 'https://evil.example' }],
     ['another port', { origin: 'http://app.example:9090' }],
     ['no origin', { origin: undefined }],
@@ -481,20 +454,13 @@ describe('the host name of the board', () => {
     const page = fromPage(app);
     for (const host of refused) {
       const headers = { ...page, host, origin: `http://${host}` };
-      expect([host, await statusOf(app, '/locks/release', headers, '{"resource":"a","holder":"b"}')]).toEqual([
-        host,
-        403,
-      ]);
+      const status = await statusOf(app, '/locks/release', headers, '{"resource":"a","holder":"b"}');
+      expect([host, status]).toEqual([host, 403]);
     }
   });
 });
 
 describe('the options of the board', () => {
-  class AdminGuard implements CanActivate {
-    canActivate(): boolean {
-      return true;
-    }
-  }
   const made = (options: object) => () => RedisLockBoardModule.forRoot(options);
 
   it.each([{}, { guards: [] }, { unprotected: false }, { unprotected: undefined, guards: undefined }])(
@@ -509,12 +475,10 @@ describe('the options of the board', () => {
     [{ guards: [AdminGuard], unprotected: true }, /unprotected and guards are both set/],
     [{ guards: [undefined] }, /guards is an array; expected a list of guards/],
     [{ guards: [AdminGuard], route: ':id' }, /route is ":id"; expected a path of letters/],
-    [{ guards: [AdminGuard], route: 'locks?x' }, /route/],
     [{ guards: [AdminGuard], name: '' }, /name is ""/],
     [{ guards: [AdminGuard], allowRelease: 'yes' }, /allowRelease is "yes"; expected true or false/],
     [{ unprotected: true, hosts: 'example.com' }, /hosts is "example.com"; expected a list of host names/],
     [{ unprotected: true, hosts: ['example.com:80'] }, /hosts is an array; expected a list of host names/],
-    [{ unprotected: true, hosts: ['*'] }, /hosts/],
     [{ guards: [AdminGuard], imports: 1 }, /imports is 1; expected a list/],
     [{ guards: [AdminGuard], path: 'locks' }, /unknown option path; expected route, guards/],
   ])('are checked: %j', (options, message) => {

@@ -58,21 +58,9 @@ export function heldLock(resource: string, changes: Partial<HeldLockInfo> = {}):
 }
 
 /** Returns a lock that nobody holds. */
-export function awaitedLock(resource: string, { waiting }: Pick<AwaitedLockInfo, 'waiting'>): AwaitedLockInfo {
-  return {
-    resource,
-    key: `{lock_}${resource}`,
-    isHeld: false,
-    holder: undefined,
-    identity: undefined,
-    isOwn: false,
-    expiresInMs: 0,
-    fencingToken: undefined,
-    mode: undefined,
-    permits: undefined,
-    others: [],
-    waiting,
-  };
+export function awaitedLock(resource: string, ...identities: string[]): LockInfo {
+  const nobody = { isHeld: false, holder: undefined, identity: undefined, expiresInMs: 0, fencingToken: undefined };
+  return { ...heldLock(resource, { waiting: waiters(...identities) }), ...nobody, mode: undefined } as AwaitedLockInfo;
 }
 
 /** Returns instances that wait for a lock. */

@@ -1,5 +1,11 @@
 import type { AddressInfo } from 'node:net';
-import { type INestApplication, type LoggerService, Module, type ModuleMetadata } from '@nestjs/common';
+import {
+  type INestApplication,
+  type LoggerService,
+  Module,
+  type ModuleMetadata,
+  type NestApplicationOptions,
+} from '@nestjs/common';
 import { type AbstractHttpAdapter, NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { Redis } from 'ioredis';
@@ -33,6 +39,7 @@ export interface AppSetUp extends ModuleMetadata {
   /** Returns the modules to import instead of it. */
   readonly lockModules?: (prefix: string) => NonNullable<ModuleMetadata['imports']>;
   readonly prefix?: string;
+  readonly instrument?: NestApplicationOptions['instrument'];
   /** Called after the application is created and before it starts. */
   readonly prepare?: (app: INestApplication) => unknown;
 }
@@ -127,10 +134,10 @@ export function keyOf(prefix: string, resource: string): string {
 }
 
 export async function startApp(setUp: AppSetUp): Promise<TestApp> {
-  const { platform = 'express', locks, lockModules, prefix = uniquePrefix(), prepare, ...metadata } = setUp;
+  const { platform = 'express', locks, lockModules, prefix = uniquePrefix(), instrument, prepare, ...metadata } = setUp;
   // On a busy machine a slow Redis is not an outage.
-  const options = { redis: redisUrl(), clock: clockOfApps(), prefix, unavailableAfterMs: Infinity, ...locks };
-  const imports = lockModules?.(prefix) ?? [lockModule(options)];
+  const lockOptions = { redis: redisUrl(), clock: clockOfApps(), prefix, unavailableAfterMs: Infinity, ...locks };
+  const imports = lockModules?.(prefix) ?? [lockModule(lockOptions)];
   @Module({
     ...metadata,
     imports: [...imports, ...(metadata.imports ?? [])],
@@ -140,7 +147,8 @@ export async function startApp(setUp: AppSetUp): Promise<TestApp> {
   const logged: string[] = [];
   const adapter = adapters[platform]?.();
   if (adapter === undefined) throw new Error(`addPlatform() has not been called for ${platform}`);
-  const nest = await NestFactory.create(AppModule, adapter, { logger: recorder(logged), abortOnError: false });
+  const options = { logger: recorder(logged), abortOnError: false, ...(instrument && { instrument }) };
+  const nest = await NestFactory.create(AppModule, adapter, options);
   try {
     await prepare?.(nest);
     await nest.listen(0, '127.0.0.1');

@@ -17,26 +17,32 @@ export class Control {
   key = '';
 }
 
-/** Returns an interceptor that commits after the handler, and records whether the lock was held then. */
-function commitAs(name: string): new (control: Control) => NestInterceptor {
+/** Returns a class of interceptors that do this around the handler. */
+function interceptor(around: (next: CallHandler, control: Control) => Observable<unknown>) {
   @Injectable()
-  class Commit implements NestInterceptor {
+  class Interceptor implements NestInterceptor {
     constructor(private readonly control: Control) {}
 
     intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-      return next.handle().pipe(
-        concatMap(async (value: unknown) => {
-          // As a commit takes its time. A release that was sent before has reached Redis then.
-          await rawRedis().ping();
-          const locked = (await rawRedis().exists(this.control.key)) === 1;
-          this.control.commits.push(`${name} ${locked ? 'under the lock' : 'without the lock'}`);
-          return value;
-        }),
-      );
+      return around(next, this.control);
     }
   }
-  return Commit;
+  return Interceptor;
 }
+
+/** Returns an interceptor that commits after the handler, and records whether the lock was held then. */
+const commitAs = (name: string) =>
+  interceptor((next, control) =>
+    next.handle().pipe(
+      concatMap(async (value: unknown) => {
+        // As a commit takes its time. A release that was sent before has reached Redis then.
+        await rawRedis().ping();
+        const locked = (await rawRedis().exists(control.key)) === 1;
+        control.commits.push(`${name} ${locked ? 'under the lock' : 'without the lock'}`);
+        return value;
+      }),
+    ),
+  );
 
 export const HandlerCommit = commitAs('handler');
 export const ControllerCommit = commitAs('controller');
@@ -45,78 +51,39 @@ export const EarlierModuleCommit = commitAs('earlier module');
 export const LaterModuleCommit = commitAs('later module');
 
 /** Subscribes to the handler in a later turn of the event loop. */
-@Injectable()
-export class SubscribeLate implements NestInterceptor {
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return from(new Promise<void>((resolve) => setImmediate(resolve))).pipe(switchMap(() => next.handle()));
-  }
-}
+export const SubscribeLate = interceptor((next) =>
+  from(new Promise<void>((resolve) => setImmediate(resolve))).pipe(switchMap(() => next.handle())),
+);
+
+const whenTold = ({ timeout }: Control): Observable<void> => from(timeout.promise);
+const timedOut = switchMap(() => throwError(() => new RequestTimeoutException()));
 
 /** Fails the request when the test says so. */
-@Injectable()
-export class TimeoutInterceptor implements NestInterceptor {
-  constructor(private readonly control: Control) {}
+export const TimeoutInterceptor = interceptor((next, control) => race(whenTold(control).pipe(timedOut), next.handle()));
 
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const over = from(this.control.timeout.promise).pipe(
-      switchMap(() => throwError(() => new RequestTimeoutException())),
-    );
-    return race(over, next.handle());
-  }
-}
-
-@Injectable()
-export class Again implements NestInterceptor {
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return next.handle().pipe(retry(1));
-  }
-}
+export const Again = interceptor((next) => next.handle().pipe(retry(1)));
 
 /** Calls the handler a second time during the first call, when the test says so. */
-@Injectable()
-export class SecondCall implements NestInterceptor {
-  constructor(private readonly control: Control) {}
-
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const over = from(this.control.timeout.promise).pipe(switchMap(() => next.handle()));
-    return race(next.handle(), over);
-  }
-}
+export const SecondCall = interceptor((next, control) =>
+  race(next.handle(), whenTold(control).pipe(switchMap(() => next.handle()))),
+);
 
 /** Responds at once, and calls the handler when the test says so. */
-@Injectable()
-export class RevalidateLater implements NestInterceptor {
-  constructor(private readonly control: Control) {}
-
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    from(this.control.timeout.promise)
-      .pipe(switchMap(() => next.handle()))
-      .subscribe();
-    return of('stale');
-  }
-}
+export const RevalidateLater = interceptor((next, control) => {
+  whenTold(control)
+    .pipe(switchMap(() => next.handle()))
+    .subscribe();
+  return of('stale');
+});
 
 /** Responds in place of the handler when the test says so. */
-@Injectable()
-export class Fallback implements NestInterceptor {
-  constructor(private readonly control: Control) {}
+export const Fallback = interceptor((next, control) =>
+  race(whenTold(control).pipe(map(() => 'instead')), next.handle()),
+);
 
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return race(from(this.control.timeout.promise).pipe(map(() => 'instead')), next.handle());
-  }
-}
-
-@Injectable()
-export class Cached implements NestInterceptor {
-  intercept(): Observable<unknown> {
-    return of('cached');
-  }
-}
+export const Cached = interceptor(() => of('cached'));
 
 /** Turns errors into responses. */
-@Injectable()
-export class CatchErrors implements NestInterceptor {
-  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    return next.handle().pipe(catchError((error: Error) => of(`instead of ${error.message}`)));
-  }
-}
+export const CatchErrors = interceptor((next) =>
+  next.handle().pipe(catchError((error: Error) => of(`instead of ${error.message}`))),
+);

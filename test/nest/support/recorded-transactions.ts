@@ -6,19 +6,14 @@ import { type LockScopeAdapterOptions, withLockScope } from 'nestjs-redis-lock/t
 import { type AppSetUp, startApp, type TestApp } from './app.js';
 
 /** The transaction that code runs in. */
-export interface Tx {
+interface Tx {
   readonly id: number;
 }
 
-export interface TxOptions {
-  readonly level?: string;
-}
-
-/** The connection of the application: it writes what happens to transactions into the log of the locks. */
+/** Writes when transactions begin and end into the log of the locks. */
 export class Journal {
-  /** Called right before each commit. A rejection makes the commit fail. */
+  /** Called before each commit, which fails if it rejects. */
   onCommit: (id: number) => unknown = () => undefined;
-  readonly options: TxOptions[] = [];
   private transactions = 0;
   private app: TestApp | undefined;
 
@@ -40,54 +35,28 @@ export class Journal {
 type Work = () => Promise<unknown>;
 type SetTx = (tx?: Tx) => void;
 
-/** An adapter as a library would write it: a class with private fields, whose methods use `this`. */
-export class RecordingAdapter implements TransactionalAdapter<Journal, Tx, TxOptions> {
+export class RecordingAdapter implements TransactionalAdapter<Journal, Tx, object> {
   readonly connectionToken = Journal;
-  readonly defaultTxOptions = { level: 'default' };
-  readonly extraProviderTokens = ['EXTRA'];
-  extra: unknown;
-  #hooks: string[] = [];
 
-  get hooks(): readonly string[] {
-    return this.#hooks;
-  }
-
-  onModuleInit(): void {
-    this.#hooks.push('init');
-  }
-
-  onApplicationShutdown(signal?: string): void {
-    this.#hooks.push(`shutdown ${signal}`);
-  }
-
-  optionsFactory(journal: Journal, [extra]: unknown[]) {
-    this.extra = extra;
-    this.#hooks.push('options');
+  optionsFactory(journal: Journal) {
+    async function transact(begin: string, end: string, work: Work, setTx: SetTx): Promise<unknown> {
+      const tx = journal.begin(begin);
+      try {
+        setTx(tx);
+        const result = await work();
+        await journal.onCommit(tx.id);
+        journal.write(`${end} ${tx.id}`);
+        return result;
+      } catch (error) {
+        journal.write(`rollback ${tx.id}`);
+        throw error;
+      }
+    }
     return {
-      fallback: { id: 0 },
-      async transact(begin: string, end: string, work: Work, setTx: SetTx): Promise<unknown> {
-        const tx = journal.begin(begin);
-        try {
-          setTx(tx);
-          const result = await work();
-          await journal.onCommit(tx.id);
-          journal.write(`${end} ${tx.id}`);
-          return result;
-        } catch (error) {
-          journal.write(`rollback ${tx.id}`);
-          throw error;
-        }
-      },
-      wrapWithTransaction(options: TxOptions, work: Work, setTx: SetTx): Promise<unknown> {
-        journal.options.push(options);
-        return this.transact('begin', 'commit', work, setTx);
-      },
-      wrapWithNestedTransaction(_options: TxOptions, work: Work, setTx: SetTx, outer: Tx): Promise<unknown> {
-        return this.transact(`savepoint of ${outer.id}:`, 'release savepoint', work, setTx);
-      },
-      getFallbackInstance(): Tx {
-        return this.fallback;
-      },
+      wrapWithTransaction: (_options: object, work: Work, setTx: SetTx) => transact('begin', 'commit', work, setTx),
+      wrapWithNestedTransaction: (_options: object, work: Work, setTx: SetTx, outer: Tx) =>
+        transact(`savepoint of ${outer.id}:`, 'release savepoint', work, setTx),
+      getFallbackInstance: (): Tx => ({ id: 0 }),
     };
   }
 }
@@ -99,25 +68,14 @@ export interface RecordedSetUp extends AppSetUp {
 }
 
 /** Starts an application with recorded transactions. */
-export async function startRecordedApp({
-  options,
-  unscoped = false,
-  ...setUp
-}: RecordedSetUp): Promise<{ app: TestApp; journal: Journal; adapter: RecordingAdapter }> {
+export async function startRecordedApp({ options, unscoped = false, ...setUp }: RecordedSetUp) {
   const journal = new Journal();
-  @Module({
-    providers: [
-      { provide: Journal, useValue: journal },
-      { provide: 'EXTRA', useValue: 'extra' },
-    ],
-    exports: [Journal, 'EXTRA'],
-  })
+  @Module({ providers: [{ provide: Journal, useValue: journal }], exports: [Journal] })
   class JournalModule {}
-  const adapter = new RecordingAdapter();
-  const used = unscoped ? adapter : withLockScope(adapter, options);
-  const plugin = new ClsPluginTransactional({ imports: [JournalModule], adapter: used, enableTransactionProxy: true });
-  const imports = [ClsModule.forRoot({ plugins: [plugin] }), ...(setUp.imports ?? [])];
-  const app = await startApp({ ...setUp, imports });
+  const plain = new RecordingAdapter();
+  const adapter = unscoped ? plain : withLockScope(plain, options);
+  const plugins = [new ClsPluginTransactional({ imports: [JournalModule], adapter })];
+  const app = await startApp({ ...setUp, imports: [ClsModule.forRoot({ plugins }), ...(setUp.imports ?? [])] });
   journal.attach(app);
-  return { app, journal, adapter };
+  return { app, journal };
 }

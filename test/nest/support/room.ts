@@ -15,8 +15,6 @@ export class Room {
   most = 0;
   /** The number of calls so far. */
   visits = 0;
-  /** The arguments of all calls, in order. */
-  readonly visited: unknown[] = [];
   private readonly arrivals: Visit[] = [];
   private readonly expected: Deferred<Visit>[] = [];
 
@@ -24,7 +22,6 @@ export class Room {
   async stay<T>(of?: T): Promise<T | undefined> {
     const over = deferred();
     this.visits += 1;
-    this.visited.push(of);
     this.inside += 1;
     this.most = Math.max(this.most, this.inside);
     this.arrive({ of, leave: () => over.resolve(), fail: (error) => over.reject(error) });
