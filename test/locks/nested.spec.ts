@@ -136,7 +136,8 @@ describe('assertHeld()', () => {
 
   it('throws outside of the lock, under another one, and after acquire()', async () => {
     expect(() => locks.assertHeld('goods:300')).toThrow(LockNotHeldError);
-    await locks.acquire('goods:300');
+    await using lock = await locks.acquire('goods:300');
+    lock.assertHeld();
     expect(() => locks.assertHeld('goods:300')).toThrow('A lock from acquire() has an assertHeld() of its own');
     await locks.using('goods:301', async () => {
       expect(() => locks.assertHeld('goods:300')).toThrow('goods:300 is not held here; call this inside');
