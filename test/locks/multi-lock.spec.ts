@@ -78,6 +78,22 @@ describe('several resources', () => {
     await held.release();
   });
 
+  it('are waited for one after the other, and handed off', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    const others = neighbour().locks;
+    const held = [await others.acquire('goods:1'), await others.acquire('goods:3')];
+    const waiting = outcome(locks.acquire(family));
+    await clock.advance(0);
+    await held[0].release();
+    await clock.advance(0);
+    expect(await freeOf(others, family)).toEqual([]);
+    expect(waiting.value).toBeUndefined();
+    await held[1].release();
+    await clock.advance(0);
+    expect(await waiting.value?.release()).toBe(true);
+    expect(await freeOf(others, family)).toEqual(family);
+  });
+
   it('share one waitMs, after which acquired locks are released', async () => {
     const { locks, clock, neighbour } = faultyLocks();
     const others = neighbour().locks;
@@ -218,6 +234,16 @@ describe('work under a multi-lock', () => {
     await expect(all.extend()).rejects.toBeInstanceOf(LockLostError);
     expect(await all.release()).toBe(false);
   });
+
+  it('keeps each lock closed for minHoldMs', async () => {
+    const { locks, clock, neighbour } = faultyLocks();
+    await locks.using(family, { minHoldMs: 1_000 }, () => undefined);
+    expect(await freeOf(neighbour().locks, family)).toEqual([]);
+    await clock.advance(1_000);
+    expect(await freeOf(neighbour().locks, family)).toEqual([]);
+    await clock.advance(1);
+    expect(await freeOf(neighbour().locks, family)).toEqual(family);
+  });
 });
 
 describe('the first requests for several locks', () => {
@@ -249,6 +275,37 @@ describe('the first requests for several locks', () => {
     expect(store.releases.map(({ owner }) => owner)).toEqual(store.acquires.map(({ owner }) => owner));
     expect(await freeOf(neighbour().locks, family)).toEqual(family);
     await expect(locks.acquire(family, { signal: AbortSignal.abort('before') })).rejects.toBe('before');
+  });
+
+  it('are left by their callers in a shutdown, inside a hold after the grace period', async () => {
+    const { locks, store, clock, neighbour } = faultyLocks();
+    const inside: { error?: unknown }[] = [];
+    const work = outcome(
+      locks.using('order:1', async ({ signal }) => {
+        store.hold('acquire');
+        inside.push(outcome(locks.acquire(family)));
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      }),
+    );
+    await clock.advance(0);
+    const outside = outcome(locks.acquire(['account:1', 'account:2']));
+    await clock.advance(0);
+    const closed = locks.engine.close(500);
+    await clock.advance(499);
+    expect(outside.error).toBeInstanceOf(LockClosedError);
+    expect(inside).toEqual([{}]);
+    await clock.advance(1);
+    expect(inside[0].error).toBeInstanceOf(LockClosedError);
+    // The requests have not ended yet.
+    expect(store.releases.map(({ key }) => key)).toEqual([keyOf('order:1')]);
+    store.deliver('acquire');
+    await clock.advance(0);
+    const givenBack = ['order:1', ...family, 'account:1', 'account:2'].map(keyOf);
+    expect(store.releases.map(({ key }) => key)).toEqual(givenBack);
+    await closed;
+    expect(work.error).toBeInstanceOf(LockLostError);
+    expect(await freeOf(neighbour().locks, [...family, 'account:1', 'account:2', 'order:1'])).toHaveLength(6);
+    await expect(locks.acquire(family)).rejects.toBeInstanceOf(LockClosedError);
   });
 });
 
