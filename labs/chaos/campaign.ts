@@ -1,5 +1,6 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { type Fault, FAULTS } from '../../test/support/chaos/faults/index.js';
 import { Misbehaviour, nameOf, type RunOrder, type RunResult } from '../../test/support/chaos/run.js';
@@ -24,7 +25,7 @@ const CONTROLLED = 'token';
 const ATTEMPTS = 3;
 
 /** The first fault of each defence. */
-const QUICK: readonly Fault[] = FAULTS.filter(({ control }, i) => {
+export const QUICK: readonly Fault[] = FAULTS.filter(({ control }, i) => {
   return FAULTS.findIndex((fault) => fault.control.without === control.without) === i;
 });
 
@@ -115,12 +116,16 @@ interface KeptRun extends Omit<RunResult, 'order'> {
 export class KeptRuns {
   private readonly kept = new Map<string, KeptRun>();
 
-  /** @param resume reads what an earlier campaign kept. Otherwise it is removed. */
+  private readonly file: string;
+
+  /** @param resume reads what an earlier campaign with this seed kept. Otherwise it is removed. */
   constructor(
-    private readonly file: string,
+    seed: number,
     private readonly commit: string,
     resume: boolean,
   ) {
+    const file = join(tmpdir(), 'chaos-runs', `seed-${seed}`);
+    this.file = file;
     if (!resume) rmSync(file, { force: true });
     const lines = existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [];
     const runs = lines.map((line) => deserialize(Buffer.from(line, 'base64')) as KeptRun);

@@ -2,7 +2,6 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -58,7 +57,7 @@ const minutes = Number(options['soak-minutes'] ?? (isWhole ? 10 : 0));
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
 // Without a Redis it ends before the first run.
 say(`seed ${seed}, ${(await resolveRedis({ local: true })).description}`);
-const kept = new KeptRuns(join(tmpdir(), 'chaos-runs', `seed-${seed}`), commit, options.resume);
+const kept = new KeptRuns(seed, commit, options.resume);
 if (options.resume) say(`${kept.size} results are kept`);
 if (histories !== undefined) mkdirSync(histories, { recursive: true });
 const historyFileOf = (order: RunOrder): string | undefined =>

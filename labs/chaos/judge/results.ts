@@ -1,3 +1,4 @@
+import type { AblationName } from '../../../test/support/chaos/ablations.js';
 import { FENCED, UNFENCED } from '../../../test/support/chaos/history/lines.js';
 import type { Breach } from '../../../test/support/chaos/history/promises.js';
 import { nameOf, promisesOf, type RunResult } from '../../../test/support/chaos/run.js';
@@ -23,6 +24,11 @@ const UNSEEN: { readonly [Kind in Breach]?: string } = {
   'late notice': TAKEN,
 };
 
+/** Why no model finds what breaks without a defence. */
+const UNSEEN_WITHOUT: { readonly [Name in AblationName]?: string } = {
+  'tokens of tickets': 'no: in the model a resumed hold is part of its grant, which has one token',
+};
+
 function saying({ verdicts }: Row, column: Column): string {
   const said = verdicts.filter(({ model, key }) => (model === 'register' ? key : model) === column);
   if (said.length === 0) return '–';
@@ -43,7 +49,8 @@ function rejectedOf(row: Row): readonly Column[] {
 
 /** Returns why a run without a defence is accepted. Undefined if nothing explains it. */
 function reasonOf({ order, taken }: Row): string | undefined {
-  return UNSEEN[order.fault.control.breaks] ?? (taken ? TAKEN : undefined);
+  const { without, breaks } = order.fault.control;
+  return UNSEEN[breaks] ?? UNSEEN_WITHOUT[without] ?? (taken ? TAKEN : undefined);
 }
 
 /** Returns what is wrong with the verdicts. */
