@@ -78,7 +78,8 @@ if (results.length > 0) {
   const given = process.argv
     .slice(2)
     .join(' ')
-    .replace(/--seed[ =]\d+ ?/, '');
+    .replace(/--seed[ =]\d+ ?/, '')
+    .replace(/--histories[ =]\S+ ?/, '');
   const command = `npm run chaos -- --seed ${seed} ${given}`.trim();
   const versions = `Redis ${redis}, Node ${process.version}, ioredis ${ioredis}, commit ${kept.commits}`;
   const file = fileURLToPath(new URL('RESULTS.md', import.meta.url));

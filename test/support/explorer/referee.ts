@@ -24,7 +24,8 @@ export class Referee {
   /** Called with the key of each grant. */
   onGrant: (key: string) => void = () => undefined;
   private readonly holders = new Map<string, Set<Lock>>();
-  private readonly lastTokens = new Map<string, number>();
+  /** The last grant of each key. One that several callers of a lock scope use, one after the other, is the same. */
+  private readonly lastGrants = new Map<string, Lock>();
   /** The keys on which exclusion was broken on purpose, until this moment. */
   private readonly excused = new Map<string, number>();
   private readonly closedUntil = new Map<string, number>();
@@ -56,11 +57,12 @@ export class Referee {
     const valid = [...others].filter((other) => other !== root && other.expiresInMs > 0);
     const isExcused = this.isExcused(key);
     if (!isExcused) this.compare(lock, valid);
-    if (mode === 'exclusive' && !isExcused && !others.has(root)) {
-      const last = this.lastTokens.get(key) ?? 0;
-      if (lock.fencingToken < last + (isResumed ? 0 : 1))
-        this.report(`${key}: token ${lock.fencingToken} after ${last}`);
-      this.lastTokens.set(key, lock.fencingToken);
+    const last = this.lastGrants.get(key);
+    if (mode === 'exclusive' && !isExcused && last !== root) {
+      const lastToken = last?.fencingToken ?? 0;
+      if (lock.fencingToken < lastToken + (isResumed ? 0 : 1))
+        this.report(`${key}: token ${lock.fencingToken} after ${lastToken}`);
+      this.lastGrants.set(key, root);
       const closedUntil = this.closedUntil.get(key) ?? 0;
       if (this.now() < closedUntil) this.report(`${key}: granted before the end of minHoldMs`);
     }
