@@ -1,6 +1,6 @@
 // Handlers that gRPC and BullMQ call, by `node:assert`: `node out/neighbours.js` in a consumer.
 import assert from 'node:assert/strict';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -66,7 +66,9 @@ type Call = (seat: Seat, callback: (error: grpc.ServiceError | null, reply: { te
 
 /** A busy lock is ABORTED for unary calls, streams and locked services below them. Without Redis, it is UNAVAILABLE. */
 async function checkGrpc(): Promise<void> {
-  const protoPath = join(mkdtempSync(join(tmpdir(), 'grpc-')), 'seats.proto');
+  const folder = mkdtempSync(join(tmpdir(), 'grpc-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  const protoPath = join(folder, 'seats.proto');
   writeFileSync(protoPath, PROTO);
   for (const redis of [redisUrl(), 'redis://127.0.0.1:1']) {
     const isUp = redis === redisUrl();

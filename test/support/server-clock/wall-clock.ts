@@ -16,9 +16,9 @@ process.once('exit', () => {
   if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
 });
 
-/** Returns a path in a folder of this process, which is removed when the process ends. */
+/** Returns a path in a folder of this process, which is removed when the process ends, or after the tests. */
 function nextPath(): string {
-  folder ??= mkdtempSync(join(tmpdir(), 'wall-clocks-'));
+  folder ??= mkdtempSync(join(process.env['TEST_FOLDER'] ?? tmpdir(), 'wall-clocks-'));
   files += 1;
   return join(folder, String(files));
 }
