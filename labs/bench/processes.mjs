@@ -1,7 +1,6 @@
 // Forked processes and calls to them.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { profileFlags } from './profile.mjs';
 
 const WORKER = fileURLToPath(new URL('worker.mjs', import.meta.url));
 
@@ -19,7 +18,7 @@ export class Worker {
   constructor(scenario, { onProgress = () => undefined, ...options } = {}) {
     this.#child = fork(WORKER, [scenario], {
       ...options,
-      execArgv: ['--expose-gc', '--no-warnings', ...profileFlags()],
+      execArgv: ['--expose-gc', '--no-warnings'],
       serialization: 'advanced',
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });

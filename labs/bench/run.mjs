@@ -8,7 +8,6 @@ import { describeMachine } from './machine.mjs';
 import { within } from './measure.mjs';
 import { chosen } from './plan.mjs';
 import { Worker } from './processes.mjs';
-import { profileFlags, startProfiling, stopProfiling, takeProfiles } from './profile.mjs';
 import { duration, Progress } from './progress.mjs';
 import { writeResults } from './report.mjs';
 
@@ -21,7 +20,6 @@ const HELP = `node labs/bench/run.mjs [options]
   --quick          shorter and fewer rounds: to see that it works, not to quote
   --only 3,4       these scenarios alone (2c is part of 2b, 4b of 4)
   --out <folder>   where the results go; labs/bench/results for a full run, nowhere for any other
-  --profile        prints profiles of every process and the server; slows the run down
 
 A full run also writes the picture and the figures of the README.`;
 
@@ -30,7 +28,6 @@ const { values: options } = parseArgs({
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
     out: { type: 'string' },
-    profile: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
@@ -42,7 +39,6 @@ if (options.help) {
 const say = (line) => process.stderr.write(`${line}\n`);
 const wanted = chosen(options.only);
 const machine = await describeMachine();
-if (options.profile) startProfiling();
 const share = options.quick ? QUICK_SHARE : 1;
 const parts = wanted.map((scenario) => ({ ...scenario, seconds: scenario.seconds * share }));
 const progress = new Progress(parts);
@@ -54,7 +50,6 @@ for (const part of parts) {
   scenarios.push(...results);
   for (const result of results) tell(result);
 }
-if (options.profile) stopProfiling();
 say(`all of it: ${duration(progress.seconds)}`);
 const faults = faultsOfBench(scenarios);
 for (const fault of faults) say(`FAILED ${fault}`);
@@ -82,14 +77,13 @@ async function runScenario({ id, file }) {
     return [{ id, title: file, failed: error.message, columns: [], rows: [], targets: [] }];
   } finally {
     await worker.stop();
-    if (profileFlags().length > 0) say(takeProfiles());
   }
 }
 
 async function write() {
   const described = { quick: options.quick, date: new Date().toISOString().slice(0, 10), machine };
   const results = { ...described, seconds: Math.round(progress.seconds), scenarios };
-  const isFull = !options.quick && !options.profile && options.only === undefined;
+  const isFull = !options.quick && options.only === undefined;
   const folder = options.out ?? (isFull ? join(import.meta.dirname, 'results') : undefined);
   if (folder === undefined) return;
   for (const written of await writeResults(folder, results)) say(`written: ${written}`);
