@@ -58,8 +58,8 @@ class TraceRecorder implements Recorder {
   private run!: Explored;
   /** The requests that travel together. */
   private readonly flights = new Map<object, readonly Flight[]>();
-  /** What each instance has sent and not read, and the ended connections on which it was lost. */
-  private readonly unread: Map<object, number[]>[] = [];
+  /** What each instance has sent and not read, the last connection that it was sent on, and those that have lost it. */
+  private readonly unread: Map<object, { readonly sentOn: number; readonly lostOn: number[] }>[] = [];
   private readonly connections: number[] = [];
   private running: { readonly flight: object; readonly connection: number } | undefined = undefined;
   private woken: Entry[] = [];
@@ -93,17 +93,18 @@ class TraceRecorder implements Recorder {
         event.flight,
         event.requests.map((request) => this.onSent(request)),
       );
-      this.unread[i].set(event.flight, []);
+      this.unread[i].set(event.flight, { sentOn: this.connections[i], lostOn: [] });
     } else if (event.what === 'runs') this.running = { flight: event.flight, connection: event.connection + 1 };
     else if (event.what === 'disconnects') {
       this.addToAll('disconnects', i + 1);
-      for (const [flight, lostOn] of this.unread[i]) if (!event.late.includes(flight)) lostOn.push(this.connections[i]);
+      for (const [flight, { sentOn, lostOn }] of this.unread[i])
+        if (sentOn === this.connections[i] && !event.late.includes(flight)) lostOn.push(sentOn);
       this.connections[i] += 1;
     } else if (event.what === 'listens') this.addToAll('listens', i + 1, Number(event.isOn));
     else if (event.what === 'closes') this.addToAll('dies', i + 1);
     else if (event.what === 'receives')
       this.traceOf(event.key).add('receives', ...this.ownerOf(event.owner, event.mode));
-    else this.onFlight(this.unread[i], event.what, event.flight);
+    else this.onFlight(i, event.what, event.flight);
   }
 
   private onSent(request: Sent): Flight {
@@ -120,13 +121,14 @@ class TraceRecorder implements Recorder {
     return { trace, id, owner };
   }
 
-  private onFlight(unread: Map<object, number[]>, what: StepName, object: object): void {
+  private onFlight(i: number, what: StepName, object: object): void {
+    const unread = this.unread[i];
     for (const { trace, id } of this.flights.get(object) ?? []) {
       trace.add(what, id);
       // Until now it was not known whether it would be sent again.
-      for (const connection of unread.get(object) ?? []) trace.add('losesRequest', id, connection);
+      for (const connection of unread.get(object)?.lostOn ?? []) trace.add('losesRequest', id, connection);
     }
-    if (what === 'resends') unread.set(object, []);
+    if (what === 'resends') unread.set(object, { sentOn: this.connections[i], lostOn: [] });
     else unread.delete(object);
   }
 

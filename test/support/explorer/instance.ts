@@ -17,7 +17,7 @@ export const REQUEST_TIMEOUT_MS = 100;
 export class ProcessClock implements Clock {
   private blockedUntil = -Infinity;
   private timers: (() => void)[] = [];
-  private arrivals: (() => void)[] = [];
+  private readonly arrivals: (() => void)[] = [];
 
   constructor(private readonly shared: Clock) {}
 
@@ -59,19 +59,28 @@ export class ProcessClock implements Clock {
     if (forMs !== Infinity) this.shared.schedule(forMs, () => this.resume());
   }
 
-  /** Runs what a reply or a message causes, when it is read. */
+  /** Runs what a reply or a message causes, when it is read. Behind what has arrived before and is not read yet. */
   read(task: () => void): void {
-    if (this.isBlocked) this.arrivals.push(task);
+    if (this.isBlocked || this.arrivals.length > 0) this.arrivals.push(task);
     else task();
   }
 
   private resume(): void {
     if (this.isBlocked) return;
-    const { timers, arrivals } = this;
+    const { timers } = this;
     this.timers = [];
-    this.arrivals = [];
     for (const task of timers) this.shared.schedule(0, task);
-    for (const task of arrivals) this.shared.schedule(0, () => this.read(task));
+    this.readRest();
+  }
+
+  private readRest(): void {
+    if (this.arrivals.length === 0) return;
+    this.shared.schedule(0, () => {
+      // It reads later if the event loop is blocked again.
+      if (this.isBlocked) return;
+      this.arrivals.shift()?.();
+      this.readRest();
+    });
   }
 }
 
