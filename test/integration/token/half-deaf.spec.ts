@@ -34,6 +34,8 @@ describe('a connection that carries requests and no replies', () => {
     await locks.using('goods:300', () => undefined);
     proxy.swallowReplies();
     await expect(locks.acquire('goods:300')).rejects.toThrow('no reply within 100 ms');
+    // So callers of other locks need not find out.
+    expect(locks.engine.servers()).toEqual([expect.objectContaining({ isUp: false })]);
   });
 
   it('stays if the caller has given its client, and does not keep the lock from others', async () => {
