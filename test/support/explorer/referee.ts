@@ -12,6 +12,8 @@ export const SEVERAL = 'several';
 interface OwnerRecord {
   readonly mode: AcquireRequest['mode'];
   isAsking: boolean;
+  /** Whether it has had the lock. A place in the queue is then of a request that ran late, and no use. */
+  hasHeld: boolean;
   isReleased: boolean;
 }
 
@@ -52,6 +54,8 @@ export class Referee {
     const others = this.holders.get(key) ?? new Set();
     this.holders.set(key, others);
     this.grants += 1;
+    const owner = this.owners.get(lock.lease.owner);
+    if (owner !== undefined) owner.hasHeld = true;
     this.onGrant(key);
     // A lock whose local deadline has passed excludes nobody.
     const valid = [...others].filter((other) => other !== root && other.expiresInMs > 0);
@@ -127,7 +131,7 @@ export class Referee {
   // What an engine sends and receives.
 
   onAcquire({ key, owner, mode }: AcquireRequest): void {
-    const record = this.owners.get(owner) ?? { mode, isAsking: false, isReleased: false };
+    const record = this.owners.get(owner) ?? { mode, isAsking: false, hasHeld: false, isReleased: false };
     this.owners.set(owner, record);
     if (record.isReleased) this.report(`${key}: an owner that is over asks`);
     if (record.isAsking) this.report(`${key}: two requests of one owner are on their way`);
@@ -150,7 +154,7 @@ export class Referee {
   onRelease({ key, owner }: ReleaseRequest, isAwaited: boolean, isGivenUp: boolean): void {
     const record = this.owners.get(owner);
     const hasPlace = this.table.waiting(key).some((entry) => entry.owner === owner);
-    if (isAwaited && hasPlace && record?.isReleased === false && !this.hasFailedOver)
+    if (isAwaited && hasPlace && record?.isReleased === false && !record.hasHeld && !this.hasFailedOver)
       this.report(`${key}: a place is given up that is needed`);
     if (record?.isAsking === true && !isGivenUp)
       this.report(`${key}: a release leaves beside the request of its owner`);
