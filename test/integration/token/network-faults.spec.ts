@@ -53,6 +53,17 @@ describe('a faulty network', () => {
     await eventually('it is released', async () => (await direct.inspect('goods:300')) === null, 5_000);
   });
 
+  it('that resets the connection: its requests end then, and not at their time limit', async () => {
+    const locks = start({ requestTimeoutMs: 60_000 });
+    await locks.using('goods:300', () => undefined);
+    proxy.hold('replies');
+    const trying = locks.tryAcquire('goods:300');
+    await eventually('the request has run', async () => (await direct.inspect('goods:300')) !== null);
+    proxy.reset();
+    proxy.resume('replies');
+    await expect(trying).rejects.toThrow('the connection ended before the reply');
+  });
+
   it('that resets the connection before the reply: one retry gets the lock', async () => {
     const locks = start({ requestTimeoutMs: 1_000 });
     await locks.using('goods:300', () => undefined);
