@@ -53,15 +53,19 @@ describe('a faulty network', () => {
     await eventually('it is released', async () => (await direct.inspect('goods:300')) === null, 5_000);
   });
 
-  it('that resets the connection: its requests end then, and not at their time limit', async () => {
-    const locks = start({ requestTimeoutMs: 60_000 });
+  it('that ends a connection: its request ends too, although the client would send it again', async () => {
+    const client = here.client({}, proxy.url);
+    const locks = start({ redis: client, requestTimeoutMs: 60_000 });
     await locks.using('goods:300', () => undefined);
     proxy.hold('replies');
     const trying = locks.tryAcquire('goods:300');
     await eventually('the request has run', async () => (await direct.inspect('goods:300')) !== null);
+    await proxy.refuseConnections();
     proxy.reset();
-    proxy.resume('replies');
     await expect(trying).rejects.toThrow('the connection ended before the reply');
+    proxy.resume('replies');
+    await proxy.acceptConnections();
+    await eventually('nothing is left', async () => (await direct.inspect('goods:300')) === null);
   });
 
   it('that resets the connection before the reply: one retry gets the lock', async () => {
