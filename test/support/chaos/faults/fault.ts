@@ -69,7 +69,7 @@ export function freeFor(ttlMs: number): number {
 export function named(faults: readonly Fault[], ...names: readonly string[]): readonly Fault[] {
   return names.map((name) => {
     const found = faults.find((fault) => fault.name === name);
-    if (found === undefined) throw new Error(`there is no fault "${name}"`);
+    if (found === undefined) throw new Error(`unknown fault "${name}"`);
     return found;
   });
 }
